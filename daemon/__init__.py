@@ -1,0 +1,1 @@
+"""The daemon: one cycle reads a cluster, decides, lets the arbiter refuse, writes down, and acts."""

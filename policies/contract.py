@@ -1,0 +1,28 @@
+"""What a policy is: a name, a type of settings, and a pure function from a snapshot to a decision."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from makeway.policies.model import Cluster, Decision
+
+ConfigT = TypeVar("ConfigT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(Generic[ConfigT]):
+    """One way to decide.
+
+    `decide(cluster, config)` must depend on its arguments alone, must leave urgent jobs that have an operation without
+    a shortfall alone, and must give the same answer twice: whatever it sorts, it sorts with the job id last.
+    """
+
+    name: str
+    """The name in the configuration and on the command line."""
+    summary: str
+    """One line for `--help`."""
+    config_type: type[ConfigT]
+    """A frozen dataclass of plain values, every field with a default; the configuration is checked against it."""
+    decide: Callable[[Cluster, ConfigT], Decision]
+    active: bool = True
+    """False: it never wants anything done, so nobody needs to ask it."""

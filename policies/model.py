@@ -1,0 +1,474 @@
+"""The nouns of makeway: what a cluster looks like at one instant, and what may be done to it.
+
+Every value is frozen. Times ending in `_s` are seconds: instants are POSIX time on a live cluster and trace time in
+the simulator, durations are plain seconds. A job that is absent from `Cluster.jobs` has ended or was never there.
+Standard library only, so that an adapter that imports it loads nothing else.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+RESERVATION_PREFIX = "mw_"
+"""Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
+
+
+class JobKind(StrEnum):
+    """What a job lets us do with it."""
+
+    RIGID = "rigid"
+    MALLEABLE = "malleable"
+    ON_DEMAND = "on_demand"
+
+
+class JobState(StrEnum):
+    """Where a job is. COMPLETING and SUSPENDED jobs hold their nodes; neither may be acted upon."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETING = "completing"
+    SUSPENDED = "suspended"
+
+
+class NodeState(StrEnum):
+    """Whether a node may be given to a job. Which job has it, the jobs say."""
+
+    UP = "up"
+    DRAINED = "drained"
+    DOWN = "down"
+
+
+class Acknowledgement(StrEnum):
+    """How a job shows that the checkpoint it was asked for is complete."""
+
+    COMMENT = "comment"  # it writes the instant of the checkpoint into its own comment field
+    REQUEUE = "requeue"  # it requeues itself
+    EXIT = "exit"  # it ends
+    NONE = "none"  # it does not show it: the grace period is waited out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSpec:
+    """What is known of a job's checkpoints. None means that the job has no such checkpoint."""
+
+    interval_s: float | None = None
+    """Time between two regular application checkpoints."""
+    application_s: float | None = None
+    """Duration of one application checkpoint, without the wait for it."""
+    system_s: float | None = None
+    """Duration of a checkpoint that a signal starts at once."""
+    signal: str = "USR1"
+    grace_s: float = 300.0
+    """How long after the signal the acknowledgement is awaited; never less than `system_s`."""
+    acknowledgement: Acknowledgement = Acknowledgement.COMMENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One compute node."""
+
+    name: str
+    state: NodeState = NodeState.UP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job, pending or holding nodes. An array task is a job of its own."""
+
+    job_id: str
+    kind: JobKind
+    state: JobState
+    node_count: int
+    """Nodes held, or asked for while pending."""
+    walltime_s: float
+    submit_s: float
+    user: str
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    node_count_min: int | None = None
+    """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
+    node_count_max: int | None = None
+    """The size that a malleable job asked for, to which it may grow. None: `node_count`."""
+    nodes: tuple[str, ...] = ()
+    """Nodes held, the batch host first. Empty while pending."""
+    eligible_nodes: frozenset[str] | None = None
+    """Nodes that may serve the job. None: any node."""
+    start_s: float | None = None
+    """When the present run began. None while pending."""
+    eligible_s: float | None = None
+    """A pending job may not start before this. None: no such limit."""
+    setup_s: float = 0.0
+    """Time that every start of the job costs before it does useful work."""
+    checkpoint: CheckpointSpec | None = None
+    """None: the job cannot checkpoint, an eviction loses the whole run."""
+    last_checkpoint_s: float | None = None
+    """When the last checkpoint of the present run was complete. None: none is known."""
+    checkpointing_since_s: float | None = None
+    """When the job said that it began the checkpoint that it was asked for. None: it said nothing."""
+    requeue_count: int = 0
+    preemptible: bool = False
+    """Whether the site lets us touch it. The adapter says no for whatever is not opted in."""
+    reservation: str | None = None
+    """The reservation that the job is bound to."""
+    start_within_s: float | None = None
+    """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
+    prioritised: bool = False
+    """Whether we have moved the job to the front of the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Nodes kept for the jobs that are bound to it. `name` tells whether it is ours."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+    @property
+    def ours(self) -> bool:
+        """Whether makeway made it, in this life or an earlier one."""
+        return self.name.startswith(RESERVATION_PREFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """An on-demand job that was announced and has not arrived."""
+
+    notice_id: str
+    user: str
+    node_count: int
+    walltime_s: float
+    announced_s: float
+    expected_s: float
+
+
+class Method(StrEnum):
+    """How a job leaves its nodes (P2's options without "leave", and P5's shrink)."""
+
+    KILL = "kill"
+    APPLICATION = "application"  # right after its next regular checkpoint
+    SYSTEM = "system"  # right after a checkpoint that a signal starts
+    SHRINK = "shrink"
+
+
+class Reason(StrEnum):
+    """Why an action is taken: at once the log field and the metric label."""
+
+    URGENT_ARRIVAL = "urgent_arrival"  # an urgent job waits and too few nodes are free
+    URGENT_FITS = "urgent_fits"  # an urgent job waits and enough nodes are free
+    NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
+    SHORTFALL = "shortfall"  # a node that was held is lost, or somebody else is on it
+    BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
+    BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
+    GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
+    ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    signal: str
+    grace_s: float
+    verb: Literal["checkpoint"] = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """Put a running job back into the queue, once `method` allows it or `not_after_s` is reached."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    method: Method
+    not_after_s: float
+    verb: Literal["requeue"] = "requeue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """End a running job that cannot be requeued, once `method` allows it or `not_after_s` is reached."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    method: Method
+    not_after_s: float
+    verb: Literal["cancel"] = "cancel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrink:
+    """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its start."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    keep_nodes: tuple[str, ...]
+    walltime_s: float
+    verb: Literal["shrink"] = "shrink"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand:
+    """Give `nodes` back to a job that was shrunk."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    nodes: tuple[str, ...]
+    verb: Literal["expand"] = "expand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    reservation: str
+    nodes: tuple[str, ...]
+    duration_s: float
+    verb: Literal["reserve"] = "reserve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """End a reservation of ours; a pending job that is bound to it goes back to the common queue."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    reservation: str
+    verb: Literal["release"] = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prioritise:
+    """Move a pending job to the front of the queue and let it start at once."""
+
+    job_id: str
+    for_job_id: str
+    policy: str
+    reason: Reason
+    verb: Literal["prioritise"] = "prioritise"
+
+
+Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise
+"""Everything that can be done to a cluster. `for_job_id` is the urgent job for whose sake it is done."""
+
+
+class Progress(StrEnum):
+    """How far a task is. ISSUING is the state of doubt: written down, and no answer written down after it."""
+
+    PLANNED = "planned"
+    ISSUING = "issuing"
+    ACCEPTED = "accepted"  # the cluster said yes; not yet seen
+    DONE = "done"  # a snapshot shows it
+    REFUSED = "refused"  # the cluster or the arbiter said no
+    GONE = "gone"  # its job ended first
+    DROPPED = "dropped"  # no longer needed, never issued
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One action of an operation, and how far it is."""
+
+    action: Action
+    progress: Progress = Progress.PLANNED
+    issued_s: float | None = None
+    """When it was last issued. None: never."""
+    ended_s: float | None = None
+    """When it was seen done, or given up. None: it is under way."""
+    attempts: int = 0
+    requeue_count: int = 0
+    """The job's requeue count when the task was planned: which run of the job is meant."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of the action's job when the task was planned."""
+    node_count: int = 0
+    """The size of the action's job when the task was planned."""
+    detail: str = ""
+
+
+class Phase(StrEnum):
+    """Where an operation is."""
+
+    MAKING_ROOM = "making_room"
+    LENT = "lent"  # the urgent job runs
+    RETURNING = "returning"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """Everything that is done for one urgent job, from the hold to the return of the nodes."""
+
+    operation_id: str
+    for_job_id: str
+    policy: str
+    reservation: str
+    nodes: tuple[str, ...]
+    """The nodes held for the urgent job."""
+    opened_s: float
+    deadline_s: float
+    """The start is on time until then."""
+    give_up_s: float
+    """If the urgent job has not started by then, the nodes go back."""
+    phase: Phase = Phase.MAKING_ROOM
+    tasks: tuple[Task, ...] = ()
+    started_s: float | None = None
+    """When the urgent job started. None: not yet."""
+    ended_s: float | None = None
+    """When the urgent job was seen to be over, or was given up. None: not yet."""
+    observe: bool = False
+    """Opened in observe mode: its actions are recorded and never issued."""
+    outcome: str = ""
+    """One sentence, once closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Nodes that a lender has given up for a borrower. It ends with the lender resumed or grown back."""
+
+    lender_job_id: str
+    borrower_job_id: str
+    nodes: tuple[str, ...]
+    since_s: float
+    method: Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """One eviction of the past, for the limits."""
+
+    job_id: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the site forbids, whatever the policy. None: no such limit."""
+
+    min_runtime_s: float = 0.0
+    """A run is not evicted before it has lasted this long."""
+    evictions_per_hour: int | None = None
+    evictions_per_job: int | None = None
+    """How often one job may be evicted, its requeues by others included."""
+    max_nodes: int | None = None
+    """How many nodes may be held for urgent jobs at once."""
+    protected_users: frozenset[str] = frozenset()
+    protected_accounts: frozenset[str] = frozenset()
+    protected_qos: frozenset[str] = frozenset()
+    protected_partitions: frozenset[str] = frozenset()
+    breaker_failures: int | None = 5
+    """After so many failed commands within `breaker_window_s` nothing more is taken from anybody, only given back."""
+    breaker_window_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One whole view of the cluster and of what we have under way on it.
+
+    An adapter fills the first five fields; the daemon adds the rest from the journal and the configuration.
+    `jobs` is sorted by nothing in particular: whoever depends on an order sorts, with the job id last.
+    """
+
+    now_s: float
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    reservations: tuple[Reservation, ...] = ()
+    can_expand: bool = False
+    """Whether a shrunk job can be grown back here."""
+    notices: tuple[Notice, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    """The operations that are not closed, oldest first."""
+    leases: tuple[Lease, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    """Evictions of ours that the limits still count, oldest first."""
+    failures_s: tuple[float, ...] = ()
+    """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
+    limits: Limits = Limits()
+
+    def jobs_by_id(self) -> dict[str, Job]:
+        """Every job under its id; built anew at each call."""
+        return {job.job_id: job for job in self.jobs}
+
+    def holders(self) -> tuple[Job, ...]:
+        """The jobs that hold nodes."""
+        return tuple(job for job in self.jobs if job.nodes)
+
+    def free_nodes(self, eligible: frozenset[str] | None = None) -> tuple[str, ...]:
+        """Names, in the cluster's order, of nodes that are up, held by no job and in no reservation that is active.
+
+        `eligible` restricts the answer; None: every node.
+        """
+        taken = set(names(job.nodes for job in self.jobs))
+        for reservation in self.reservations:
+            if reservation.start_s <= self.now_s < reservation.end_s:
+                taken.update(reservation.nodes)
+        return tuple(
+            node.name
+            for node in self.nodes
+            if node.state is NodeState.UP
+            and node.name not in taken
+            and (eligible is None or node.name in eligible)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One choice that a policy looked at for one job (or for jobs that share nodes), with its price."""
+
+    job_ids: tuple[str, ...]
+    method: Method | None
+    """None: leave it alone."""
+    node_count: int
+    loss_node_s: int
+    """Node-seconds of work that would be lost."""
+    delay_s: float
+    """How long the nodes would take to come free."""
+    chosen: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rationale:
+    """Why a policy did, or did not do, something for one urgent job."""
+
+    for_job_id: str
+    node_count: int
+    free_node_count: int
+    deadline_s: float
+    summary: str
+    candidates: tuple[Candidate, ...] = ()
+    loss_node_s: int = 0
+    ready_s: float | None = None
+    """When the nodes are expected to be free. None: not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a policy wants done, and why. The actions for one urgent job stand together, the hold first."""
+
+    policy: str
+    actions: tuple[Action, ...] = ()
+    rationale: tuple[Rationale, ...] = ()
+
+
+def names(groups: Iterable[tuple[str, ...]]) -> list[str]:
+    """All names of all groups, one after another."""
+    return [name for group in groups for name in group]

@@ -1,0 +1,42 @@
+"""The job of a workload: everything that is true of it, also what no scheduler may know."""
+
+from dataclasses import dataclass
+
+from makeway.policies.model import JobKind
+
+
+@dataclass(slots=True)
+class SimJob:
+    """One job of a workload. Never changed once made; not frozen, because hundreds of thousands are made.
+
+    `runtime_s` is what one uninterrupted run on `node_count` nodes takes, setup and regular checkpoints included, so
+    that a replay in which nobody is evicted has exactly the runtimes of the trace.
+    """
+
+    job_id: str
+    submit_s: float
+    runtime_s: float
+    walltime_s: float
+    """The limit that the user asked for; at least `runtime_s`."""
+    node_count: int
+    user: str = ""
+    account: str = ""
+    kind: JobKind = JobKind.RIGID
+    node_count_min: int | None = None
+    """Malleable jobs: the smallest size; `node_count` is the largest. None: it cannot shrink."""
+    setup_s: float = 0.0
+    """Spent at every start before any work is done."""
+    checkpoint_interval_s: float | None = None
+    """Work between two regular checkpoints. None: there are none."""
+    checkpoint_cost_s: float = 0.0
+    """Duration of one regular checkpoint."""
+    system_gb_per_node: float | None = None
+    """Size of a checkpoint that a signal starts; its duration follows from the storage (P2, eq. 1). None: see `save_s`."""
+    save_s: float | None = None
+    """Fixed duration of a checkpoint that a signal starts. With `system_gb_per_node` None too: a signal does nothing."""
+    announced_s: float | None = None
+    """When an on-demand job was announced. None: it comes without notice."""
+    expected_s: float | None = None
+    """When the announcement said that it would arrive."""
+    start_within_s: float | None = None
+    """On-demand jobs: a start is on time until so long after `submit_s`. None: the policy's default."""
