@@ -221,13 +221,14 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expand:
-    """Give `nodes` back to a job that was shrunk."""
+    """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are free)."""
 
     job_id: str
     for_job_id: str
     policy: str
     reason: Reason
     nodes: tuple[str, ...]
+    reservation: str | None
     verb: Literal["expand"] = "expand"
 
 

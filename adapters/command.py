@@ -1,0 +1,162 @@
+"""The one place that starts processes: an argument list, never a shell, a time-out and a limit on what it may print."""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+from makeway.adapters.protocol import Unavailable, Unreadable
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedCommand:
+    """A command that ended by itself, and what it said."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    """Its exit status; minus the signal that ended it."""
+    stdout: str
+    stderr: str
+
+    @property
+    def words(self) -> str:
+        """What it said, in one line: the error output, or else the output."""
+        return " ".join((self.stderr.strip() or self.stdout.strip()).split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRunner:
+    """Runs commands with an environment of their own: nothing of the caller's environment reaches them.
+
+    Output is decoded as UTF-8; a byte that is none becomes a lone surrogate (`surrogateescape`), so that nothing is
+    lost and nothing fails.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to PATH, LC_ALL=C and TZ=UTC, which are always set."""
+    prefix: tuple[str, ...] = ()
+    """Put before every argument list, such as the words that enter a chroot."""
+    folder: str = "/"
+    """Where they run; with a prefix that enters a chroot, the prefix decides."""
+    timeout_s: float = 10.0
+    output_limit_bytes: int = 1 << 28
+    """Both outputs together."""
+
+    def run(
+        self, argv: tuple[str, ...], *, timeout_s: float | None = None, stdin: bytes = b""
+    ) -> CompletedCommand:
+        """Run one command to its end.
+
+        `timeout_s`: None: the runner's. `stdin` is what the command may read; it has to fit into a pipe (64 KiB).
+
+        Raises:
+            Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.
+            Unreadable: it printed more than the limit. It is killed too.
+            ValueError: an argument has a NUL byte, or `stdin` is too long.
+        """
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
+        command = self.prefix + argv
+        if any("\0" in word for word in command):
+            raise ValueError(f"an argument with a NUL byte cannot be passed on: {command!r}")
+        if len(stdin) > _CHUNK_BYTES:
+            raise ValueError(f"standard input of {len(stdin)} bytes, at most {_CHUNK_BYTES} can be passed on")
+        deadline_s = time.monotonic() + limit_s
+        process = _start(command, self._environment(), self.folder, stdin)
+        try:
+            stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes)
+        except BaseException:
+            _kill(process)
+            raise
+        if why is None:
+            try:
+                process.wait(timeout=max(0.0, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                why = "late"
+        if why is not None:
+            _kill(process)
+        if why == "late":
+            raise Unavailable(f"{argv[0]} gave no answer within {limit_s:g} s")
+        if why == "long":
+            message = f"{argv[0]} printed more than {self.output_limit_bytes} bytes"
+            raise Unreadable(message, command=argv, text=_decode(stdout[:_CHUNK_BYTES]))
+        return CompletedCommand(
+            argv=argv, returncode=process.returncode, stdout=_decode(stdout), stderr=_decode(stderr)
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": _SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment}
+
+
+def _start(
+    command: tuple[str, ...], environment: dict[str, str], folder: str, stdin: bytes
+) -> subprocess.Popen[bytes]:
+    given = subprocess.DEVNULL
+    if stdin:
+        # A pipe holds 64 KiB, so that this never waits for a reader.
+        given, writing = os.pipe()
+        os.write(writing, stdin)
+        os.close(writing)
+    try:
+        return subprocess.Popen(
+            [os.fsencode(word) for word in command],
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable(f"{command[0]} cannot be started in {folder}: {error.strerror}") from None
+    finally:
+        if given >= 0:
+            os.close(given)
+
+
+def _read(
+    process: subprocess.Popen[bytes], deadline_s: float, limit_bytes: int
+) -> tuple[bytes, bytes, str | None]:
+    """Both outputs to their ends; the third value says why it stopped before: "late", "long", or None."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    parts: dict[IO[bytes], list[bytes]] = {process.stdout: [], process.stderr: []}
+    size = 0
+    why = None
+    with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
+        for stream in parts:
+            selector.register(stream, selectors.EVENT_READ, stream)
+        while selector.get_map() and why is None:
+            ready = selector.select(max(0.0, deadline_s - time.monotonic()))
+            for key, _ in ready:
+                chunk = os.read(key.fd, _CHUNK_BYTES)
+                if chunk:
+                    parts[key.data].append(chunk)
+                else:
+                    selector.unregister(key.fileobj)
+                size += len(chunk)
+            if size > limit_bytes:
+                why = "long"
+            elif not ready:
+                why = "late"
+    return b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), why
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the command and whatever it started in its session; it leads a process group of its own."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+    process.wait()
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,91 @@
+"""The configuration files of a development cluster: pure text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevSpec:
+    """What a development cluster looks like. Its nodes are called n1, n2, ..."""
+
+    node_count: int = 8
+    cpus_per_node: int = 2
+    memory_mb: int = 1000
+    root: str | None = None
+    """A chroot that holds the Slurm to start. None: the Slurm of this machine."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Lines `key=value` of slurm.conf: they replace ours of that key, or are added."""
+    partitions: tuple[str, ...] = ("PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
+    """The partition lines of slurm.conf."""
+    node_options: Mapping[str, str] = field(default_factory=dict)
+    """By node: more for its NodeName line, such as `Feature=big Weight=5`."""
+    gres: tuple[str, ...] = ()
+    """The lines of gres.conf."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        return tuple(f"n{number}" for number in range(1, self.node_count + 1))
+
+
+def slurm_conf(
+    spec: DevSpec, *, folder: PurePosixPath, host: str, address: str | None, user: str, ports: range
+) -> str:
+    """The text of slurm.conf.
+
+    `folder` is the state folder as Slurm sees it, `host` the short name of this machine, `address` the loopback address
+    that this name resolves to, `user` who runs the daemons; slurmctld has the first of the ports, each node one of the
+    others. slurmctld can listen on the address of its host alone or on every address: with `address` None, which means
+    that the name resolves to no loopback address, it does the latter.
+    """
+    settings = {
+        "ClusterName": "makeway-dev",
+        "SlurmctldHost": f"{host}({address or '127.0.0.1'})",
+        "SlurmctldPort": str(ports[0]),
+        "SlurmUser": user,
+        "SlurmdUser": user,
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={folder}/munge.socket",
+        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny" if address else "NoInAddrAny",
+        "StateSaveLocation": f"{folder}/state",
+        "SlurmdSpoolDir": f"{folder}/spool/%n",
+        "SlurmctldPidFile": f"{folder}/slurmctld.pid",
+        "SlurmdPidFile": f"{folder}/slurmd.%n.pid",
+        "SlurmctldLogFile": f"{folder}/slurmctld.log",
+        "SlurmdLogFile": f"{folder}/slurmd.%n.log",
+        "SlurmctldDebug": "verbose",
+        "MailProg": "/bin/true",
+        "ProctrackType": "proctrack/linuxproc",
+        "TaskPlugin": "task/none",
+        "JobAcctGatherType": "jobacct_gather/none",
+        "AccountingStorageType": "accounting_storage/none",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core",
+        "SchedulerType": "sched/backfill",
+        "SchedulerParameters": "bf_interval=1,bf_continue",
+        "ReturnToService": "2",
+        "JobRequeue": "1",
+        "KillWait": "5",
+        "MinJobAge": "300",
+        "SlurmdParameters": "config_overrides",
+        **spec.settings,
+    }
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    for port, node in zip(ports[1:], spec.nodes, strict=True):
+        hardware = f"CPUs={spec.cpus_per_node} RealMemory={spec.memory_mb}"
+        address = f"NodeAddr=127.0.0.1 NodeHostname={host} Port={port}"
+        options = spec.node_options.get(node, "")
+        lines.append(f"NodeName={node} {address} {hardware} {options}".rstrip())
+    return "\n".join([*lines, *spec.partitions, ""])
+
+
+def cgroup_conf(version: tuple[int, int]) -> str | None:
+    """The text of cgroup.conf. None: this version of Slurm wants none."""
+    return "CgroupPlugin=disabled\n" if version >= (24, 5) else None
+
+
+def gres_conf(spec: DevSpec) -> str | None:
+    """The text of gres.conf. None: the cluster has no generic resources."""
+    return "\n".join([*spec.gres, ""]) if spec.gres else None

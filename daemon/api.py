@@ -1,0 +1,322 @@
+"""The local socket: one JSON object on one line in, one out, and the connection ends.
+
+    {"command": "poke"}                                                  start a cycle at once
+    {"command": "ack", "job_id": "4711"}                                 the same: a job has acknowledged
+    {"command": "status"}                                                how the daemon is
+    {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}  announce an urgent job
+
+An answer has `ok`; where that is false, `error` says why. A notice belongs to the user at the other end of the socket,
+as the kernel tells; only root and the daemon's own user may name another with `user`.
+
+Whoever may open the socket may be hostile: lines, waits and clients are limited, and nothing that is sent ends more
+than its own connection.
+"""
+
+import json
+import os
+import pwd
+import re
+import socket
+import socketserver
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from makeway.daemon.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+LINE_LIMIT = 4096
+"""Bytes of a request."""
+CLIENT_LIMIT = 32
+"""Connections at once; more are told to come back."""
+WAIT_S = 5.0
+"""How long one connection may take in all."""
+WALLTIME_LIMIT_S = 365 * 86_400.0
+NOTICE_LIMIT_S = 7 * 86_400.0
+"""How far ahead a job may be announced."""
+NODE_LIMIT = 1_000_000
+_JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.+-]{0,63}")
+_USER = re.compile(r"[a-z_][a-z0-9_.-]{0,63}")
+
+
+class BadRequest(ValueError):
+    """A request that is not understood; the message goes back to the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """An urgent job that somebody announces."""
+
+    user: str
+    node_count: int
+    walltime_s: float
+    in_s: float
+    """Seconds from now until it is expected."""
+
+
+class Control(Protocol):
+    """What the socket can do with the daemon. Called from the threads of the clients."""
+
+    def poke(self) -> None:
+        """Start a cycle at once; several pokes may share one."""
+
+    def status(self) -> Mapping[str, object]:
+        """How the daemon is, as plain values."""
+
+    def announce(self, announcement: Announcement) -> str:
+        """Keep an announcement. Returns its id; raises `BadRequest` if there are too many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Who is at the other end of a connection."""
+
+    pid: int
+    uid: int
+
+    @property
+    def user(self) -> str:
+        """The name of the user; the number where there is no name."""
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it may speak for other users."""
+        return self.uid in {0, os.geteuid()}
+
+
+def answer(line: bytes, peer: Peer, control: Control) -> dict[str, object]:
+    """Carry out one request.
+
+    Raises:
+        BadRequest: it is not understood, or not allowed.
+    """
+    try:
+        request: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadRequest("one JSON object on one line is expected") from None
+    match request:
+        case {"command": "poke", **rest} if not rest:
+            control.poke()
+            return {}
+        case {"command": "ack", "job_id": str(job_id), **rest} if not rest:
+            if not _JOB_ID.fullmatch(job_id):
+                raise BadRequest("job_id: the id of a job is expected, such as 4711 or 4711_3")
+            control.poke()
+            return {}
+        case {"command": "status", **rest} if not rest:
+            return {"status": control.status()}
+        case {"command": "notice", **rest}:
+            return {"notice_id": control.announce(_announcement(rest, peer))}
+        case {"command": str(command)} if command in {"poke", "ack", "status"}:
+            raise BadRequest(
+                f"{command}: this command takes {'job_id alone' if command == 'ack' else 'nothing'}"
+            )
+        case _:
+            raise BadRequest("command: one of poke, ack, status, notice is expected")
+
+
+def _announcement(request: Mapping[Any, object], peer: Peer) -> Announcement:
+    unknown = request.keys() - {"nodes", "walltime_s", "in_s", "user"}
+    if unknown:
+        raise BadRequest(
+            f"{printable(str(min(unknown)))[:60]}: notice takes nodes, walltime_s, in_s and user"
+        )
+    user = request.get("user", peer.user)
+    if not isinstance(user, str) or not _USER.fullmatch(user):
+        raise BadRequest("user: the name of a user is expected")
+    if user != peer.user and not peer.trusted:
+        raise BadRequest(f"user: {peer.user} may not announce jobs of others")
+    return Announcement(
+        user=user,
+        node_count=int(_number(request, "nodes", 1, NODE_LIMIT, whole=True)),
+        walltime_s=_number(request, "walltime_s", 1, WALLTIME_LIMIT_S),
+        in_s=_number(request, "in_s", 0, NOTICE_LIMIT_S),
+    )
+
+
+def _number(
+    request: Mapping[Any, object], name: str, least: float, most: float, *, whole: bool = False
+) -> float:
+    value = request.get(name)
+    kind = int if whole else int | float
+    if not isinstance(value, kind) or isinstance(value, bool) or not least <= value <= most:
+        raise BadRequest(
+            f"{name}: a{' whole' if whole else ''} number from {least:.0f} to {most:.0f} is expected"
+        )
+    return value
+
+
+class SocketInUse(UserError):
+    """Another daemon answers on the socket."""
+
+
+@contextmanager
+def serve(path: Path, control: Control, log: "FilteringBoundLogger") -> Iterator[None]:
+    """Answer on the socket `path` (mode 0660) until the block ends. A socket that nobody answers on is replaced.
+
+    Raises:
+        SocketInUse: somebody answers on it.
+        UserError: it cannot be made, or something else is there.
+    """
+    server = _open(path, control, log)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="socket")
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        with suppress(OSError):
+            if path.stat().st_ino == server.inode:
+                path.unlink()
+
+
+def _open(path: Path, control: Control, log: "FilteringBoundLogger") -> "_Server":
+    where = f"socket {printable(str(path))}"
+    if path.is_socket():
+        if _answers(path):
+            raise SocketInUse(
+                f"{where}: another daemon answers on it; stop that one, or choose another socket"
+            )
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        raise UserError(f"{where}: something that is no socket is there; remove it, or choose another path")
+    before = os.umask(0o117)
+    try:
+        return _Server(path, control, log)
+    except OSError as error:
+        raise UserError(f"{where}: cannot be made: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(WAIT_S)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+        return True
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, path: Path, control: Control, log: "FilteringBoundLogger") -> None:
+        self.control = control
+        self.log = log
+        self.places = threading.BoundedSemaphore(CLIENT_LIMIT)
+        super().__init__(str(path), _Client)
+        self.inode = path.stat().st_ino
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.places.acquire(blocking=False):
+            try:
+                super().process_request(request, client_address)
+            except BaseException:
+                self.places.release()
+                raise
+            return
+        with suppress(OSError):
+            request.settimeout(0.0)
+            request.sendall(_line({"ok": False, "error": "too many clients: try again"}))
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        self.log.exception("socket: a request failed")
+
+
+class _Client(socketserver.BaseRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        credentials = self.request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid, uid, _ = struct.unpack("3i", credentials)
+        peer = Peer(pid=pid, uid=uid)
+        try:
+            line = _read_line(self.request, LINE_LIMIT)
+            reply = {"ok": True, **answer(line, peer, self.server.control)}
+        except BadRequest as error:
+            self.server.log.warning("socket: refused", error=str(error), pid=pid, uid=uid)
+            reply = {"ok": False, "error": str(error)}
+        except OSError:
+            return  # it went away, or took too long
+        except Exception:
+            self.server.log.exception("socket: a request failed", pid=pid, uid=uid)
+            reply = {"ok": False, "error": "internal error: see the daemon's log"}
+        with suppress(OSError):
+            self.request.sendall(_line(reply))
+
+
+def _line(reply: Mapping[str, object]) -> bytes:
+    return json.dumps(reply).encode("ascii") + b"\n"
+
+
+def _read_line(connection: socket.socket, limit: int, wait_s: float = WAIT_S) -> bytes:
+    """One line, at most `limit` bytes, all of it within `wait_s`. A peer that stops sending ends its line.
+
+    Raises:
+        BadRequest: the line is longer.
+        OSError: it did not come in time.
+    """
+    until_s = time.monotonic() + wait_s
+    received = bytearray()
+    while b"\n" not in received:
+        if len(received) > limit:
+            raise BadRequest(f"a line of at most {limit} bytes is expected")
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        connection.settimeout(left_s)
+        piece = connection.recv(4096)
+        if not piece:
+            break
+        received += piece
+    connection.settimeout(wait_s)
+    return bytes(received.split(b"\n", 1)[0])
+
+
+def request(path: Path, message: Mapping[str, object], *, wait_s: float = 10.0) -> dict[str, Any]:
+    """Ask the daemon behind the socket `path`, and return its answer.
+
+    Raises:
+        UserError: nobody answers, or the daemon refuses.
+    """
+    where = f"socket {printable(str(path))}"
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(wait_s)
+            connection.connect(str(path))
+            connection.sendall(_line(message))
+            reply = json.loads(_read_line(connection, 1 << 20, wait_s))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise UserError(f"{where}: no daemon answers; is it running, and is this its socket?") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{where}: no answer: {error}") from error
+    if not isinstance(reply, dict) or not reply.get("ok"):
+        words = reply.get("error") if isinstance(reply, dict) else None
+        raise UserError(f"{where}: refused: {printable(str(words))}")
+    return reply

@@ -1,0 +1,251 @@
+"""From a YAML file to typed settings, or to one error that lists every problem with its line.
+
+`Mode` is all that a module needs that only runs cycles: pydantic and YAML are imported by `load` alone.
+"""
+
+import difflib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from makeway.adapters.protocol import Adapter
+from makeway.daemon.errors import UserError, printable
+from makeway.policies.contract import Policy
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+    from makeway.daemon.config_file import ConfigFile, Key, Problem
+    from makeway.daemon.config_schema import AdapterSettings, Settings
+
+AMOUNT_LIMITS = {"_s": 30 * 86_400, "_hours": 720, "_count": 1_000_000, "_nodes": 1_000_000}
+"""A policy's setting that is called so is an amount: from 0 to this, whatever the policy checks beyond it."""
+
+
+class Mode(StrEnum):
+    """Whether what is decided is done."""
+
+    OBSERVE = "observe"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A cluster that was opened, and its time."""
+
+    adapter: Adapter
+    now: Callable[[], float] = time.time
+    """The time in the seconds of the snapshots; may be called from any thread."""
+    speed: float = 1.0
+    """How many of those seconds pass in a real one."""
+
+
+AdapterFactory = Callable[["AdapterSettings"], Connection]
+"""Opens the cluster that the settings describe. May raise `UserError`, or another `ValueError` about them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A configuration that has been checked."""
+
+    path: Path
+    settings: "Settings"
+    policy: Policy[Any]
+    policy_config: Any
+    """An instance of the policy's `config_type`."""
+
+
+def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) -> Config:
+    """Read and check a configuration file.
+
+    Args:
+        path: the file.
+        find_policy: finds a policy by its name or raises a `ValueError`. None: the registry of policies.
+
+    Raises:
+        ConfigError: every problem of the file, one a line.
+    """
+    from pydantic import ValidationError
+
+    from makeway.daemon import config_file, config_schema
+
+    if find_policy is None:
+        from makeway.policies import registry
+
+        find_policy = registry.find
+    file = config_file.read(path)
+    problems: list[Problem] = []
+    settings = None
+    try:
+        settings = config_schema.Settings.model_validate_json(
+            json.dumps(file.values), context={"folder": path.absolute().parent}
+        )
+    except ValidationError as error:
+        problems += _problems(error, config_schema.Settings, file)
+    chosen = _choose_policy(file, find_policy, problems)
+    file.refuse(problems)
+    assert settings is not None
+    assert chosen is not None
+    policy, policy_config = chosen
+    return Config(path=path, settings=settings, policy=policy, policy_config=policy_config)
+
+
+def open_adapter(settings: "AdapterSettings", factories: Mapping[str, AdapterFactory]) -> Connection:
+    """Open the cluster by the factory that is registered for `settings.type`.
+
+    Raises:
+        UserError: nobody registered one, or what the factory says of the settings.
+    """
+    factory = factories.get(settings.type)
+    if factory is None:
+        known = ", ".join(sorted(factories)) or "none"
+        raise UserError(f"adapter.type: {settings.type} cannot be opened here; available: {known}")
+    return factory(settings)
+
+
+def effective(config: Config) -> str:
+    """The settings with every default written out, as YAML that `load` takes."""
+    import yaml
+    from pydantic import TypeAdapter
+
+    values = config.settings.model_dump(mode="json")
+    values["policy"] = {
+        "name": config.policy.name,
+        "settings": TypeAdapter(config.policy.config_type).dump_python(config.policy_config, mode="json"),
+    }
+    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=False)
+    return text
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """`did you mean X?`, or what there is to choose from."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(choices) or 'nothing'}"
+
+
+def _choose_policy(
+    file: "ConfigFile", find_policy: Callable[[str], Policy[Any]], problems: "list[Problem]"
+) -> tuple[Policy[Any], Any] | None:
+    """The policy and its settings; None with the problems noted."""
+    from makeway.daemon.config_file import Problem
+    from makeway.daemon.config_schema import PolicySettings
+
+    section = file.values.get("policy", {})
+    if not isinstance(section, dict):
+        return None
+    name = section.get("name", PolicySettings().name)
+    settings = section.get("settings", {})
+    if not isinstance(name, str) or not isinstance(settings, dict):
+        return None
+    try:
+        policy = find_policy(name)
+    except ValueError as error:
+        problems.append(Problem(key=("policy", "name"), text=str(error)))
+        return None
+    found, config = _policy_config(policy, settings, file)
+    problems += found
+    return None if found else (policy, config)
+
+
+def _policy_config(
+    policy: Policy[Any], settings: dict[str, Any], file: "ConfigFile"
+) -> "tuple[list[Problem], Any]":
+    """Check a policy's own settings against its `config_type`, a dataclass of plain values."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from makeway.daemon.config_file import Problem
+
+    at: Key = ("policy", "settings")
+    known = [field.name for field in fields(policy.config_type)] if is_dataclass(policy.config_type) else []
+    problems = [
+        Problem(key=(*at, name), text=f"unknown setting of the policy {policy.name}; {closest(name, known)}")
+        for name in settings
+        if name not in known
+    ]
+    for name, value in settings.items():
+        limit = next((limit for suffix, limit in AMOUNT_LIMITS.items() if name.endswith(suffix)), None)
+        if limit is not None and isinstance(value, int | float) and not 0 <= value <= limit:
+            text = f"{value} is not accepted; accepted: a number from 0 to {limit}"
+            problems.append(Problem(key=(*at, name), text=text))
+    if problems:
+        return problems, None
+    try:
+        return [], TypeAdapter(policy.config_type).validate_json(json.dumps(settings), strict=True)
+    except ValidationError as error:
+        return [
+            Problem(key=_placed((*at, *entry["loc"]), file.values), text=_said(entry["msg"], entry["input"]))
+            for entry in error.errors()
+        ], None
+
+
+def _problems(error: "ValidationError", model: "type[BaseModel]", file: "ConfigFile") -> "list[Problem]":
+    """What pydantic found, in our words."""
+    from makeway.daemon.config_file import Problem
+
+    found = []
+    for entry in error.errors():
+        key = _placed(entry["loc"], file.values)
+        section, accepted = _describe(model, key)
+        match entry["type"]:
+            case "extra_forbidden":
+                text = f"unknown key; {closest(str(key[-1]), section)}"
+            case "missing":
+                text = f"this key is missing; accepted: {accepted}"
+            case "value_error":
+                text = str(entry["ctx"]["error"])
+            case _:
+                text = f"{_shown(entry['input'])} is not accepted; accepted: {accepted}"
+        found.append(Problem(key=key, text=text))
+    return found
+
+
+def _placed(location: "Iterable[str | int]", values: Any) -> "Key":
+    """The key that a location of pydantic means: without the tags that it puts in for unions."""
+    parts = tuple(location)
+    key: list[str | int] = []
+    for position, part in enumerate(parts):
+        here = isinstance(values, dict) and part in values
+        listed = isinstance(values, list) and isinstance(part, int) and part < len(values)
+        if here or listed:
+            values = values[part]
+        elif position < len(parts) - 1:
+            continue
+        key.append(part)
+    return tuple(key)
+
+
+def _describe(model: "type[BaseModel]", key: "Key") -> tuple[list[str], str]:
+    """The names that the section around `key` has, and what is accepted at `key`."""
+    from pydantic import BaseModel
+
+    section, accepted = list(model.model_fields), "a mapping of settings"
+    for part in key:
+        info = model.model_fields.get(str(part))
+        if info is None:
+            break
+        accepted = info.description or accepted
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            model = info.annotation
+            section = section if part == key[-1] else list(model.model_fields)
+    return section, accepted
+
+
+def _said(message: str, value: Any) -> str:
+    """The validator's own sentence where a policy wrote one, else the value with pydantic's."""
+    own = message.removeprefix("Value error, ")
+    return own if own != message else f"{_shown(value)} is not accepted: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A value as the file has it, not too long."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = printable(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= 60 else f"{text[:60]}..."

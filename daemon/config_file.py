@@ -1,0 +1,172 @@
+"""Reading the YAML of a configuration: plain values, the line of every key, and nothing that YAML does in secret.
+
+Taken: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each with its
+line: a key given twice, anchors and aliases, merge keys, tags, numbers that are not finite. Dates stay text.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from makeway.daemon.errors import UserError, printable
+
+SIZE_LIMIT = 1 << 20
+"""Bytes that a configuration may have."""
+
+Key = tuple[str | int, ...]
+"""Where a value stands: the keys and list positions that lead to it."""
+
+
+class ConfigError(UserError):
+    """A configuration that cannot be used.
+
+    Args:
+        problems: every problem, a sentence each, with file, line and key.
+    """
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is wrong with the value at `key`."""
+
+    key: Key
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """A configuration as it stands in its file."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[Key, int] = field(default_factory=dict)
+
+    def locate(self, problem: Problem) -> str:
+        """`file:line: dotted.key: text`, with the line of the nearest key that the file has."""
+        key = problem.key
+        while key and key not in self.lines:
+            key = key[:-1]
+        dotted = ".".join(printable(str(part)) for part in problem.key)
+        where = f"{printable(str(self.path))}:{self.lines.get(key, 1)}"
+        return f"{where}: {dotted}: {problem.text}" if dotted else f"{where}: {problem.text}"
+
+    def refuse(self, problems: list[Problem]) -> None:
+        """Raise `ConfigError` if there is any problem, in the order of the file."""
+        if problems:
+            placed = sorted(problems, key=lambda problem: self.lines.get(problem.key, 0))
+            raise ConfigError(tuple(self.locate(problem) for problem in placed))
+
+
+def read(path: Path) -> ConfigFile:
+    """Read one configuration file.
+
+    Raises:
+        ConfigError: it cannot be read, is no YAML, is no mapping, or holds something that is not taken.
+    """
+    name = printable(str(path))
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise ConfigError((f"{name}: cannot be read: {error.strerror or error}",)) from error
+    if len(text) > SIZE_LIMIT:
+        raise ConfigError((f"{name}: larger than {SIZE_LIMIT} bytes, which no configuration is",))
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        reader = _Reader()
+        values = {} if root is None else reader.value(root, ())
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError((f"{name}:{line}: not YAML: {printable(error.problem or str(error))}",)) from error
+    except yaml.YAMLError as error:
+        raise ConfigError((f"{name}: not YAML: {printable(str(error))}",)) from error
+    except RecursionError:
+        raise ConfigError((f"{name}: nested too deeply for a configuration",)) from None
+    if values is None:
+        values = {}
+    file = ConfigFile(path=path, values=values if isinstance(values, dict) else {}, lines=reader.lines)
+    if not isinstance(values, dict):
+        reader.problems.append(
+            Problem(key=(), text="a mapping of settings is expected, such as `mode: observe`")
+        )
+    file.refuse(reader.problems)
+    return file
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, with `1e3` a number as in YAML 1.2, and dates plain text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+class _Reader:
+    """Walks a tree of YAML nodes once."""
+
+    def __init__(self) -> None:
+        self.lines: dict[Key, int] = {}
+        self.problems: list[Problem] = []
+        self._scalars = yaml.constructor.SafeConstructor()
+        self._seen: set[int] = set()
+
+    def value(self, node: Node, key: Key) -> Any:
+        self.lines.setdefault(key, node.start_mark.line + 1)
+        if id(node) in self._seen:
+            return self._refuse(key, "anchors and aliases are not accepted: write the value out")
+        self._seen.add(id(node))
+        match node:
+            case MappingNode():
+                return self._mapping(node, key)
+            case SequenceNode():
+                return [self.value(item, (*key, position)) for position, item in enumerate(node.value)]
+            case ScalarNode():
+                return self._scalar(node, key)
+            case _:
+                return self._refuse(key, "a value is expected")
+
+    def _mapping(self, node: MappingNode, key: Key) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name_node, value_node in node.value:
+            name = name_node.value if isinstance(name_node, ScalarNode) else "?"
+            place = (*key, name)
+            line = name_node.start_mark.line + 1
+            if place in self.lines:
+                self._refuse(place, f"given again at line {line}; a key is accepted once")
+                continue
+            self.lines[place] = line
+            if name_node.tag not in {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}:
+                self._refuse(place, "this key is not accepted: keys are plain words")
+                continue
+            values[name] = self.value(value_node, place)
+        return values
+
+    def _scalar(self, node: ScalarNode, key: Key) -> Any:
+        try:
+            value = self._scalars.construct_object(node)
+        except (yaml.YAMLError, ValueError):
+            return self._refuse(
+                key, f"{printable(node.value[:60])!r} with the tag {printable(node.tag)} is not accepted"
+            )
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._refuse(key, f"{value} is not accepted: a finite number is expected")
+        if value is not None and not isinstance(value, str | int | float):
+            return self._refuse(key, f"the tag {printable(node.tag)} is not accepted: write a plain value")
+        return value
+
+    def _refuse(self, key: Key, text: str) -> None:
+        self.problems.append(Problem(key=key, text=text))

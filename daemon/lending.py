@@ -1,0 +1,158 @@
+"""Who has lent what to an urgent job, and what gives it back."""
+
+from typing import assert_never
+
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Expand,
+    Job,
+    JobState,
+    Lease,
+    Method,
+    NodeState,
+    Operation,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    Shrink,
+    Task,
+    names,
+)
+
+
+def method_of(action: Action) -> Method | None:
+    """How an action makes its job leave nodes. None: it does not."""
+    match action:
+        case Requeue() | Cancel():
+            return action.method
+        case Shrink():
+            return Method.SHRINK
+        case Checkpoint() | Expand() | Reserve() | Release() | Prioritise():
+            return None
+        case _:
+            assert_never(action)
+
+
+def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
+    """What the lenders of an operation have given up and not got back, in the order of its tasks."""
+    jobs = cluster.jobs_by_id()
+    found = []
+    for task in operation.tasks:
+        method = method_of(task.action)
+        lender = jobs.get(task.action.job_id)
+        if method is None or task.ended_s is None or lender is None or not _still_lent(task, lender):
+            continue
+        found.append(
+            Lease(
+                lender_job_id=lender.job_id,
+                borrower_job_id=operation.for_job_id,
+                nodes=_lent_nodes(task),
+                since_s=task.ended_s,
+                method=method,
+            )
+        )
+    return tuple(found)
+
+
+def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> tuple[Action, ...]:
+    """What must still be asked for so that everything goes back, derived anew from each snapshot.
+
+    A lender that was shrunk grows, one that was requeued goes first in the queue, then the hold ends. What the
+    operation already has a task for is left out.
+    """
+    jobs = cluster.jobs_by_id()
+    asked = {
+        (task.action.verb, task.action.job_id)
+        for task in operation.tasks
+        if isinstance(task.action, Expand | Prioritise | Release)
+    }
+    actions: list[Action] = []
+    for task in operation.tasks:
+        lender = jobs.get(task.action.job_id)
+        if lender is not None and _still_lent(task, lender):
+            action = _return_of(operation, task, cluster, reason)
+            if action is not None and (action.verb, action.job_id) not in asked:
+                actions.append(action)
+                asked.add((action.verb, action.job_id))
+    if ("release", operation.for_job_id) not in asked and _may_be_held(operation, cluster):
+        actions.append(
+            Release(
+                job_id=operation.for_job_id,
+                for_job_id=operation.for_job_id,
+                policy=operation.policy,
+                reason=reason,
+                reservation=operation.reservation,
+            )
+        )
+    return tuple(actions)
+
+
+def _return_of(
+    operation: Operation, task: Task, cluster: Cluster, reason: Reason
+) -> Expand | Prioritise | None:
+    """What gives a lender back what one task took from it. None: nothing can."""
+    if not isinstance(task.action, Shrink):
+        return Prioritise(
+            job_id=task.action.job_id,
+            for_job_id=operation.for_job_id,
+            policy=operation.policy,
+            reason=reason,
+        )
+    nodes = _nodes_to_return(operation, task, cluster)
+    if not cluster.can_expand or not nodes:
+        return None
+    return Expand(
+        job_id=task.action.job_id,
+        for_job_id=operation.for_job_id,
+        policy=operation.policy,
+        reason=reason,
+        nodes=nodes,
+        reservation=operation.reservation if _may_be_held(operation, cluster) else None,
+    )
+
+
+def _still_lent(task: Task, lender: Job) -> bool:
+    """Whether a lender misses what a task took, or will have taken once it is seen done."""
+    if task.progress is not Progress.DONE:
+        return False
+    match task.action:
+        case Requeue():
+            return lender.state is JobState.PENDING
+        case Shrink():
+            return lender.requeue_count == task.requeue_count and not set(task.nodes) <= set(lender.nodes)
+        case _:
+            return False
+
+
+def _lent_nodes(task: Task) -> tuple[str, ...]:
+    """The nodes that a task made its job give up."""
+    if isinstance(task.action, Shrink):
+        kept = set(task.action.keep_nodes)
+        return tuple(name for name in task.nodes if name not in kept)
+    return task.nodes
+
+
+def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that a shrunk job gave up and that may go back to it: up, held by nobody and kept for nobody else."""
+    others = set(names(job.nodes for job in cluster.jobs))
+    for reservation in cluster.reservations:
+        if reservation.name != operation.reservation:
+            others.update(reservation.nodes)
+    up = {node.name for node in cluster.nodes if node.state is NodeState.UP}
+    return tuple(name for name in _lent_nodes(task) if name in up and name not in others)
+
+
+def _may_be_held(operation: Operation, cluster: Cluster) -> bool:
+    """Whether the operation's reservation stands, or may stand because a command for it got no answer."""
+    if any(reservation.name == operation.reservation for reservation in cluster.reservations):
+        return True
+    return any(
+        isinstance(task.action, Reserve) and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
+        for task in operation.tasks
+    )

@@ -1,0 +1,109 @@
+"""Log lines: JSON for machines, or plain lines for a terminal. Text from users is shown and never obeyed.
+
+JSON escapes whatever is not ASCII. The console writes every character that is not printable as an escape, and
+indents tracebacks, so that no job name can look like a line of ours or move the cursor.
+"""
+
+import json
+import logging
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+from makeway.daemon.errors import printable
+
+Level = Literal["debug", "info", "warning", "error"]
+Layout = Literal["json", "console"]
+
+
+class _Lines:
+    """Writes one line at a time. A stream that is full or closed loses the line, not the cycle that logs it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = exception = msg
+
+
+class _Forward(logging.Handler):
+    """Hands what libraries log through the standard library to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)
+
+
+def configure(level: Level, layout: Layout, stream: TextIO) -> FilteringBoundLogger:
+    """Set up logging for the whole process; may be called again to change it.
+
+    Args:
+        level: lines below it are dropped.
+        layout: "json" (one object a line) or "console".
+        stream: where the lines go.
+
+    Returns:
+        The logger; `get_logger()` of structlog gives the same.
+    """
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            *_renderer(layout),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=lambda *_: _Lines(stream),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Forward)]:
+        root.removeHandler(handler)
+    root.addHandler(_Forward())
+    root.setLevel(max(threshold, logging.WARNING))
+    log: FilteringBoundLogger = structlog.get_logger()
+    return log
+
+
+def _renderer(layout: Layout) -> list[Processor]:
+    match layout:
+        case "json":
+            return [structlog.processors.JSONRenderer(serializer=_json)]
+        case "console":
+            return [_escape, _render]
+
+
+def _json(value: object, **_: object) -> str:
+    return json.dumps(value, ensure_ascii=True, default=str)
+
+
+def _escape(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Make every value a printable text; a traceback keeps its lines, each behind a bar."""
+    for key, value in event.items():
+        if key == "exception":
+            event[key] = "".join(f"\n  | {printable(line)}" for line in str(value).splitlines())
+        else:
+            event[key] = printable(str(value))
+    return event
+
+
+def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    """`time level event key=value ...`, and the traceback below."""
+    when, level, what = (event.pop(key, "") for key in ("timestamp", "level", "event"))
+    exception = event.pop("exception", "")
+    values = "".join(f" {printable(key)}={_quoted(value)}" for key, value in event.items())
+    return f"{when} {level:<7} {what}{values}{exception}"
+
+
+def _quoted(text: str) -> str:
+    """In quotes where a value could be taken for more than one."""
+    return repr(text) if not text or any(character in text for character in " ='\"") else text

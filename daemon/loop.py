@@ -1,0 +1,398 @@
+"""One cycle of the daemon: read, compare, decide, limit, write down, act, and say in one sentence what was done."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
+from makeway.daemon.config import Mode
+from makeway.daemon.executor import ActionReport, Executor, Outcome
+from makeway.daemon.journal import Journal
+from makeway.daemon.lending import leases
+from makeway.daemon.observation import ENDED, Patience
+from makeway.daemon.operations import (
+    advance,
+    awaits_regular_checkpoint,
+    give_back,
+    next_due,
+    open_operation,
+    record,
+    top_up,
+    wakeup_s,
+)
+from makeway.policies.arbiter import Verdict, arbitrate
+from makeway.policies.contract import Policy
+from makeway.policies.model import (
+    RESERVATION_PREFIX,
+    Action,
+    Cluster,
+    Decision,
+    JobKind,
+    JobState,
+    Limits,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+    Release,
+)
+
+NOTICE_KEPT_S = 3600.0
+"""An announcement is forgotten so long after the arrival that it promised."""
+
+EVICTIONS_COUNTED_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """What one cycle needs to know of the configuration."""
+
+    mode: Mode = Mode.OBSERVE
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = field(default_factory=Patience)
+    keep_snapshots: bool = True
+    """Whether decisions are stored with their snapshots, so that they can be decided again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """What one cycle saw and did."""
+
+    at_s: float
+    mode: Mode
+    sentence: str
+    snapshot_s: float = 0.0
+    """Wall-clock duration of the snapshot."""
+    decision_s: float = 0.0
+    """Wall-clock duration of the policy's decision."""
+    snapshot_age_s: float | None = None
+    """Age of the latest snapshot. None: there was never one."""
+    actions: tuple[ActionReport, ...] = ()
+    decision_id: int | None = None
+    """The number under which the decision is stored. None: it was not worth storing."""
+    operations_open: int = 0
+    urgent_waiting: int = 0
+    urgent_started: tuple[float, ...] = ()
+    """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
+    lost_node_s: float = 0.0
+    """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
+    closed: tuple[Operation, ...] = ()
+    error: str | None = None
+    """Why nothing was decided. None: there was a whole snapshot."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the cluster took a command, so that a new snapshot is worth having at once."""
+        return any(action.outcome is Outcome.ACCEPTED for action in self.actions)
+
+
+class Daemon:
+    """The decision loop on one adapter and one journal.
+
+    Args:
+        adapter: the cluster.
+        journal: what is under way on it.
+        policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
+        settings: mode, limits and waits.
+        now: the time in the seconds of the snapshots.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        journal: Journal,
+        policy: Policy[Any],
+        policy_config: object,
+        settings: LoopSettings,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._adapter = adapter
+        self._journal = journal
+        self._executor = Executor(adapter, journal, now)
+        self._now = now
+        self._snapshot_s: float | None = None
+        # What was said last, so that a state that lasts is reported once; no decision depends on it.
+        self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
+        self._waiting_before: frozenset[str] = frozenset()
+        self.reconfigure(policy, policy_config, settings)
+
+    def reconfigure(self, policy: Policy[Any], policy_config: object, settings: LoopSettings) -> None:
+        """Take other settings from the next cycle on."""
+        self._policy = policy
+        self._policy_config = policy_config
+        self._settings = settings
+
+    def run_cycle(self) -> CycleReport:
+        """Run one cycle. Adapter failures are part of the report; anything else that is raised is a defect."""
+        began = time.perf_counter()
+        # 1. One whole snapshot, or no decision.
+        try:
+            seen = self._adapter.snapshot()
+        except (Unavailable, Unreadable) as error:
+            return self._blind(error, time.perf_counter() - began)
+        snapshot_s = time.perf_counter() - began
+        self._snapshot_s = seen.now_s
+
+        # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
+        before = self._journal.open_operations()
+        operations = tuple(self._advance(operation, seen) for operation in before)
+        cluster = self._join(seen, operations)
+
+        # 3. The policy decides on that view alone.
+        began = time.perf_counter()
+        decision = self._policy.decide(cluster, self._policy_config)
+        decision_s = time.perf_counter() - began
+
+        # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
+        opened, reports, lost_node_s = self._open(decision, cluster)
+        opened += self._sweep(cluster)
+        decision_id = self._keep(decision, cluster)
+
+        # 5. Whatever is due is written down and sent.
+        if opened:
+            cluster = self._join(seen, self._journal.open_operations())
+        for operation in self._journal.open_operations():
+            reports += self._carry_on(operation, cluster)
+
+        # 6. One sentence.
+        after = self._journal.open_operations()
+        started = [
+            new
+            for old, new in zip(before, operations, strict=True)
+            if old.phase is Phase.MAKING_ROOM and new.phase is Phase.LENT
+        ]
+        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
+        waiting = sum(
+            1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
+        )
+        return CycleReport(
+            at_s=seen.now_s,
+            mode=self._settings.mode,
+            sentence=_sentence(self._settings.mode, waiting, reports, started, closed, len(after)),
+            snapshot_s=snapshot_s,
+            decision_s=decision_s,
+            snapshot_age_s=max(0.0, self._now() - seen.now_s),
+            actions=tuple(reports),
+            decision_id=decision_id,
+            operations_open=len(after),
+            urgent_waiting=waiting,
+            urgent_started=tuple(_delay_s(operation, cluster) for operation in started),
+            lost_node_s=lost_node_s,
+            closed=closed,
+        )
+
+    def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
+        """The next instant at which time alone makes something due. None: only a change of the cluster does."""
+        instants = []
+        for operation in self._journal.open_operations():
+            due_s = wakeup_s(operation, now_s, self._settings.patience)
+            if due_s is not None:
+                instants.append(due_s)
+            if awaits_regular_checkpoint(operation):
+                instants.append(now_s + poll_interval_s)
+        return min(instants, default=None)
+
+    def _blind(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
+        """The report of a cycle without a snapshot: half a view decides nothing."""
+        age_s = None if self._snapshot_s is None else self._now() - self._snapshot_s
+        what = "unavailable" if isinstance(error, Unavailable) else "unreadable"
+        return CycleReport(
+            at_s=self._now(),
+            mode=self._settings.mode,
+            sentence=f"no decision: the cluster is {what}: {error}",
+            snapshot_s=snapshot_s,
+            snapshot_age_s=age_s,
+            operations_open=len(self._journal.open_operations()),
+            error=f"{what}: {error}",
+        )
+
+    def _advance(self, operation: Operation, cluster: Cluster) -> Operation:
+        """An operation as the snapshot makes it, written down if that changed it."""
+        new = advance(operation, cluster, self._settings.patience)
+        acts = self._settings.mode is Mode.ACT
+        if new.observe and acts and new.phase is not Phase.CLOSED:
+            new = replace(
+                new, phase=Phase.CLOSED, ended_s=cluster.now_s, outcome="observed until the mode became act"
+            )
+        elif not new.observe and not acts and new.phase is Phase.MAKING_ROOM:
+            # An earlier life acted: what it took goes back, and nothing more is taken.
+            new = give_back(new, cluster, Reason.GIVEN_UP)
+        if new != operation:
+            self._journal.save(new)
+        return new
+
+    def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
+        """The snapshot with everything that the journal and the configuration add to it."""
+        open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
+        limits = self._settings.limits
+        window_s = limits.breaker_window_s
+        for notice in self._journal.notices():
+            if notice.expected_s + NOTICE_KEPT_S < seen.now_s:
+                self._journal.remove_notice(notice.notice_id)
+        return replace(
+            seen,
+            notices=self._journal.notices(),
+            operations=open_operations,
+            leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
+            evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
+            failures_s=self._journal.failures_s(seen.now_s - window_s),
+            limits=limits,
+        )
+
+    def _open(
+        self, decision: Decision, cluster: Cluster
+    ) -> tuple[list[Operation], list[ActionReport], float]:
+        """Turn the groups that the arbiter lets pass into operations, all written down."""
+        verdicts = arbitrate(decision.actions, cluster)
+        refused = [verdict for verdict in verdicts if verdict.refusal is not None]
+        refused_jobs = {verdict.action.for_job_id for verdict in refused}
+        reports = self._new_refusals(refused)
+        losses = {why.for_job_id: why for why in decision.rationale}
+        opened: list[Operation] = []
+        lost_node_s = 0.0
+        for for_job_id, actions in _groups(decision.actions).items():
+            if for_job_id in refused_jobs:
+                continue
+            why = losses.get(for_job_id)
+            deadline_s = why.deadline_s if why is not None else cluster.now_s
+            operation = self._begin(actions, cluster, deadline_s)
+            opened.append(operation)
+            if operation.observe:
+                reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in actions]
+            elif why is not None:
+                lost_node_s += why.loss_node_s
+        return opened, reports, lost_node_s
+
+    def _begin(self, actions: tuple[Action, ...], cluster: Cluster, deadline_s: float) -> Operation:
+        """A new operation for a group, or the open one with more to do."""
+        mine = [
+            operation
+            for operation in cluster.operations
+            if operation.for_job_id == actions[0].for_job_id and operation.phase is Phase.MAKING_ROOM
+        ]
+        if mine:
+            operation = top_up(mine[0], actions, cluster)
+        else:
+            operation = open_operation(
+                actions,
+                cluster,
+                deadline_s=deadline_s,
+                patience=self._settings.patience,
+                observe=self._settings.mode is Mode.OBSERVE,
+            )
+        self._journal.save(operation)
+        return operation
+
+    def _sweep(self, cluster: Cluster) -> list[Operation]:
+        """Let go of reservations of ours that no operation accounts for: an earlier life left them."""
+        owned = {
+            operation.reservation
+            for operation in self._journal.open_operations()
+            if not any(
+                isinstance(task.action, Release) and task.progress in ENDED for task in operation.tasks
+            )
+        }
+        being_released = {
+            task.action.reservation
+            for operation in self._journal.open_operations()
+            for task in operation.tasks
+            if isinstance(task.action, Release) and task.progress not in ENDED
+        }
+        opened = []
+        for reservation in cluster.reservations:
+            if not reservation.ours or reservation.name in owned | being_released:
+                continue
+            job_id = reservation.name.removeprefix(RESERVATION_PREFIX)
+            release = Release(
+                job_id=job_id,
+                for_job_id=job_id,
+                policy=self._policy.name,
+                reason=Reason.ORPHANED,
+                reservation=reservation.name,
+            )
+            opened.append(self._begin((release,), cluster, cluster.now_s))
+        return opened
+
+    def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
+        """Issue whatever of an operation is due, one after another."""
+        reports = []
+        for _ in range(len(operation.tasks)):
+            index = next_due(operation, cluster, self._settings.patience)
+            if index is None:
+                break
+            verdict = arbitrate((operation.tasks[index].action,), cluster)[0]
+            if verdict.refusal is not None:
+                operation = record(operation, index, Progress.REFUSED, cluster.now_s, verdict.detail)
+                self._journal.save(operation)
+                reports.append(_refused(verdict))
+                continue
+            operation, report = self._executor.issue(operation, index)
+            reports.append(report)
+        return reports
+
+    def _new_refusals(self, refused: list[Verdict]) -> list[ActionReport]:
+        """Reports of the refusals that the last cycle did not have too."""
+        keys = frozenset((v.action.verb, v.action.job_id, str(v.refusal)) for v in refused)
+        reports = [
+            _refused(verdict)
+            for verdict in refused
+            if (verdict.action.verb, verdict.action.job_id, str(verdict.refusal)) not in self._refused_before
+        ]
+        self._refused_before = keys
+        return reports
+
+    def _keep(self, decision: Decision, cluster: Cluster) -> int | None:
+        """Store a decision that does something, or that concerns other jobs than the last one."""
+        waiting = frozenset(why.for_job_id for why in decision.rationale)
+        worth = bool(decision.actions) or bool(waiting - self._waiting_before)
+        self._waiting_before = waiting
+        if not worth:
+            return None
+        kept = cluster if self._settings.keep_snapshots else None
+        return self._journal.add_decision(cluster.now_s, decision, kept)
+
+
+def _groups(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
+    """Actions by the job for whose sake they are, in the order of the decision."""
+    groups: dict[str, tuple[Action, ...]] = {}
+    for action in actions:
+        groups[action.for_job_id] = (*groups.get(action.for_job_id, ()), action)
+    return groups
+
+
+def _refused(verdict: Verdict) -> ActionReport:
+    return ActionReport(
+        action=verdict.action, outcome=Outcome.REFUSED, refusal=verdict.refusal, detail=verdict.detail
+    )
+
+
+def _delay_s(operation: Operation, cluster: Cluster) -> float:
+    """How long an urgent job that runs has waited."""
+    job = cluster.jobs_by_id()[operation.for_job_id]
+    start_s = operation.started_s if operation.started_s is not None else cluster.now_s
+    return start_s - job.submit_s
+
+
+def _sentence(
+    mode: Mode,
+    waiting: int,
+    reports: list[ActionReport],
+    started: list[Operation],
+    closed: tuple[Operation, ...],
+    open_count: int,
+) -> str:
+    """What a cycle did, in the words of the log."""
+    parts = [f"{waiting} urgent waiting"]
+    done = Counter((report.outcome, report.action.verb) for report in reports)
+    parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
+    parts += [f"urgent job {operation.for_job_id} started" for operation in started]
+    parts += [
+        f"operation for {operation.for_job_id} closed: {operation.outcome}"
+        for operation in closed
+        if operation.reservation
+    ]
+    parts.append(f"{open_count} operation{'' if open_count == 1 else 's'} open")
+    return f"{mode}: " + "; ".join(parts)

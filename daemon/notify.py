@@ -1,0 +1,77 @@
+"""What the service tells systemd, and how long systemd waits for a sign of life: the protocol of sd_notify(3).
+
+A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. Nothing
+here ever raises: a service must not fail because nobody listens.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from makeway.daemon.errors import printable
+
+STATUS_LIMIT = 400
+"""Characters of a status line that are worth sending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notifier:
+    """Sends the messages.
+
+    Args:
+        address: path of the socket, or `@name` for an abstract one. None: nobody listens.
+        watchdog_s: systemd restarts us if no sign of life comes for so long. None: no watchdog.
+    """
+
+    address: str | None = None
+    watchdog_s: float | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Notifier":
+        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID; whatever is not understood counts as absent."""
+        address = environment.get("NOTIFY_SOCKET", "")
+        microseconds = environment.get("WATCHDOG_USEC", "")
+        meant = environment.get("WATCHDOG_PID", "") in {"", str(os.getpid())}
+        asked = meant and microseconds.isascii() and microseconds.isdigit() and int(microseconds) > 0
+        return cls(
+            address=address if address[:1] in {"/", "@"} else None,
+            watchdog_s=int(microseconds) / 1e6 if asked else None,
+        )
+
+    def ready(self, sentence: str) -> None:
+        """The service is up, or a reload is over."""
+        self._send("READY=1", _status(sentence))
+
+    def reloading(self) -> None:
+        """The configuration is being read again; `ready` ends it."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The service is on its way down."""
+        self._send("STOPPING=1", _status("stopping"))
+
+    def status(self, sentence: str) -> None:
+        """One line for `systemctl status`."""
+        self._send(_status(sentence))
+
+    def alive(self) -> None:
+        """A sign of life for the watchdog."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if self.address is None:
+            return
+        name = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+        ):
+            sender.settimeout(1.0)
+            sender.sendto("\n".join(lines).encode(errors="replace"), name)
+
+
+def _status(sentence: str) -> str:
+    return f"STATUS={printable(sentence)[:STATUS_LIMIT]}"

@@ -1,0 +1,394 @@
+"""The life of one operation, from the hold to the return of the nodes, as pure functions of values.
+
+An operation is a list of tasks, one action each. `advance` reads a snapshot and says how far every task is;
+`next_due` says which task may be issued now; `record` notes the answer. Nothing here remembers an event: the same
+operation and the same snapshot always give the same result, so a start after a crash goes on where the journal ends.
+
+    reserve -> signal -> acknowledgement or grace over -> requeue or shrink -> nodes free -> the urgent job runs
+            -> it ends -> expand, prioritise -> release
+
+The order that the laws ask for is kept in `next_due` alone: nobody is asked to leave before the hold was seen, and the
+hold is let go after the lenders stand first in the queue.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from makeway.daemon.lending import method_of, missing_returns
+from makeway.daemon.observation import ENDED, Patience, ended, observe
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Expand,
+    Job,
+    JobState,
+    Method,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    Shrink,
+    Task,
+)
+
+
+def open_operation(
+    actions: tuple[Action, ...], cluster: Cluster, *, deadline_s: float, patience: Patience, observe: bool
+) -> Operation:
+    """Begin an operation for a group of actions, all for the same job.
+
+    Args:
+        actions: what the policy wants, at least one; a `Reserve` in it makes the hold.
+        deadline_s: when the urgent job should have started.
+        observe: whether it is only to be recorded.
+    """
+    first = actions[0]
+    hold = next((action for action in actions if isinstance(action, Reserve)), None)
+    return Operation(
+        operation_id=f"{first.for_job_id}@{cluster.now_s:.3f}",
+        for_job_id=first.for_job_id,
+        policy=first.policy,
+        reservation=hold.reservation if hold else "",
+        nodes=hold.nodes if hold else (),
+        opened_s=cluster.now_s,
+        deadline_s=deadline_s,
+        give_up_s=max(deadline_s, cluster.now_s) + patience.give_up_after_s,
+        tasks=_plan(actions, cluster),
+        observe=observe,
+    )
+
+
+def top_up(operation: Operation, actions: tuple[Action, ...], cluster: Cluster) -> Operation:
+    """Add what the policy wants in order to make up for nodes that were lost; a new hold replaces the old one."""
+    hold = next((action for action in actions if isinstance(action, Reserve)), None)
+    tasks = tuple(
+        ended(task, Progress.DROPPED, cluster.now_s, "replaced by a new hold")
+        if hold is not None and isinstance(task.action, Reserve) and task.progress not in ENDED
+        else task
+        for task in operation.tasks
+    )
+    return replace(
+        operation,
+        nodes=hold.nodes if hold else operation.nodes,
+        tasks=tasks + _plan(actions, cluster),
+    )
+
+
+def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Operation:
+    """Bring an operation up to date with a snapshot: what is seen done, and which phase that makes it.
+
+    Returns the operation itself where nothing has changed.
+    """
+    jobs = cluster.jobs_by_id()
+    if operation.observe:
+        return _advance_observed(operation, cluster, jobs)
+    tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
+    if tasks != operation.tasks:
+        operation = replace(operation, tasks=tasks)
+    match operation.phase:
+        case Phase.MAKING_ROOM:
+            operation = _advance_making_room(operation, cluster, jobs, patience)
+        case Phase.LENT:
+            borrower = jobs.get(operation.for_job_id)
+            if borrower is None or borrower.state is JobState.PENDING:
+                operation = give_back(operation, cluster, Reason.BORROWER_ENDED)
+        case Phase.RETURNING:
+            operation = _advance_returning(operation, cluster)
+        case Phase.CLOSED:
+            pass
+        case _:
+            assert_never(operation.phase)
+    if operation.phase is Phase.RETURNING and all(task.progress in ENDED for task in operation.tasks):
+        operation = replace(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
+    return operation
+
+
+def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int | None:
+    """Index of the task that may be issued now. None: there is nothing to do but wait.
+
+    Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
+    """
+    if operation.observe or operation.phase in (Phase.LENT, Phase.CLOSED):
+        return None
+    jobs = cluster.jobs_by_id()
+    for index, task in enumerate(operation.tasks):
+        if task.progress is not Progress.PLANNED:
+            continue
+        if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
+            continue
+        if _may_issue(operation, task, cluster, jobs):
+            return index
+    return None
+
+
+def issuing(operation: Operation, index: int, now_s: float) -> Operation:
+    """The operation as it is written down before the command of task `index` is sent."""
+    task = operation.tasks[index]
+    return _with(
+        operation, index, replace(task, progress=Progress.ISSUING, issued_s=now_s, attempts=task.attempts + 1)
+    )
+
+
+def record(operation: Operation, index: int, progress: Progress, now_s: float, detail: str = "") -> Operation:
+    """The operation after the answer: ACCEPTED, REFUSED, GONE, PLANNED (try again) or ISSUING (no answer)."""
+    task = operation.tasks[index]
+    ended_s = now_s if progress in ENDED else None
+    return _with(operation, index, replace(task, progress=progress, ended_s=ended_s, detail=detail))
+
+
+def give_back(operation: Operation, cluster: Cluster, reason: Reason) -> Operation:
+    """Turn an operation round: what was not yet done is dropped, what was taken goes back.
+
+    Evictions that may have been carried out stay open until a snapshot tells.
+    """
+    tasks = tuple(
+        ended(task, Progress.DROPPED, cluster.now_s, reason)
+        if task.progress not in ENDED
+        and (task.progress is Progress.PLANNED or method_of(task.action) is None)
+        else task
+        for task in operation.tasks
+    )
+    returns = missing_returns(operation, cluster, reason)
+    return replace(
+        operation,
+        phase=Phase.RETURNING,
+        ended_s=cluster.now_s,
+        tasks=tasks + _plan(returns, cluster),
+    )
+
+
+def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | None:
+    """The next instant at which time alone makes something due. None: only a change of the cluster does."""
+    if operation.observe:
+        return operation.give_up_s
+    if operation.phase in (Phase.LENT, Phase.CLOSED):
+        return None
+    instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
+    refused_s = _hold_refused_s(operation)
+    if refused_s is not None:
+        instants.append(refused_s + patience.refused_s)
+    for task in operation.tasks:
+        action = task.action
+        if task.progress in ENDED:
+            continue
+        if task.issued_s is not None:
+            instants.append(task.issued_s + patience.retry_s)
+            instants.append(task.issued_s + patience.settle_s)
+            if isinstance(action, Checkpoint):
+                instants.append(task.issued_s + action.grace_s)
+        if isinstance(action, Requeue | Cancel):
+            instants.append(action.not_after_s)
+    return min((instant for instant in instants if instant > now_s), default=None)
+
+
+def awaits_regular_checkpoint(operation: Operation) -> bool:
+    """Whether somebody's next regular checkpoint is waited for, which no event announces."""
+    return any(
+        method_of(task.action) is Method.APPLICATION and task.progress is Progress.PLANNED
+        for task in operation.tasks
+    )
+
+
+def _plan(actions: tuple[Action, ...], cluster: Cluster) -> tuple[Task, ...]:
+    """Tasks for actions, each with the run of the job that it means."""
+    jobs = cluster.jobs_by_id()
+    tasks = []
+    for action in actions:
+        job = jobs.get(action.job_id)
+        if job is None:
+            tasks.append(Task(action=action))
+        else:
+            tasks.append(
+                Task(
+                    action=action,
+                    requeue_count=job.requeue_count,
+                    nodes=job.nodes,
+                    node_count=job.node_count,
+                )
+            )
+    return tuple(tasks)
+
+
+def _with(operation: Operation, index: int, task: Task) -> Operation:
+    tasks = operation.tasks
+    return replace(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
+
+
+def _advance_making_room(
+    operation: Operation, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+) -> Operation:
+    borrower = jobs.get(operation.for_job_id)
+    if not operation.reservation:
+        # Without a hold nothing is lent: it is over with its tasks.
+        return (
+            replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
+            if all(task.progress in ENDED for task in operation.tasks)
+            else operation
+        )
+    if borrower is None:
+        return give_back(operation, cluster, Reason.BORROWER_GONE)
+    if borrower.state is not JobState.PENDING:
+        tasks = tuple(
+            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs")
+            if task.progress is Progress.PLANNED
+            else task
+            for task in operation.tasks
+        )
+        return replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
+    refused_s = _hold_refused_s(operation)
+    over = refused_s is not None and cluster.now_s >= refused_s + patience.refused_s
+    if over or cluster.now_s >= operation.give_up_s:
+        return give_back(operation, cluster, Reason.GIVEN_UP)
+    return _renew_hold(operation, cluster)
+
+
+def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
+    """Nobody is asked to leave any more; whoever is now seen to have left gets a return of his own."""
+    tasks = tuple(
+        ended(task, Progress.DROPPED, cluster.now_s, "no longer needed")
+        if task.progress is Progress.PLANNED and method_of(task.action) is not None
+        else task
+        for task in operation.tasks
+    )
+    if tasks != operation.tasks:
+        operation = replace(operation, tasks=tasks)
+    returns = missing_returns(operation, cluster, _return_reason(operation))
+    return replace(operation, tasks=operation.tasks + _plan(returns, cluster)) if returns else operation
+
+
+def _return_reason(operation: Operation) -> Reason:
+    return Reason.BORROWER_GONE if operation.started_s is None else Reason.BORROWER_ENDED
+
+
+def _hold(operation: Operation) -> int | None:
+    """Index of the task that made the present hold."""
+    for index in range(len(operation.tasks) - 1, -1, -1):
+        if isinstance(operation.tasks[index].action, Reserve):
+            return index
+    return None
+
+
+def _hold_refused_s(operation: Operation) -> float | None:
+    """When the present hold was refused. None: it was not."""
+    index = _hold(operation)
+    if index is None or operation.tasks[index].progress is not Progress.REFUSED:
+        return None
+    return operation.tasks[index].ended_s
+
+
+def _renew_hold(operation: Operation, cluster: Cluster) -> Operation:
+    """A hold that was seen and is there no more (somebody deleted it) is made again."""
+    index = _hold(operation)
+    if index is None or operation.tasks[index].progress is not Progress.DONE:
+        return operation
+    if any(reservation.name == operation.reservation for reservation in cluster.reservations):
+        return operation
+    lost = replace(
+        operation.tasks[index], progress=Progress.PLANNED, ended_s=None, detail="the hold had vanished"
+    )
+    return _with(operation, index, lost)
+
+
+def _advance_observed(operation: Operation, cluster: Cluster, jobs: dict[str, Job]) -> Operation:
+    """An operation that is only told ends when its urgent job has started, has gone, or has waited too long."""
+    borrower = jobs.get(operation.for_job_id)
+    if cluster.now_s >= operation.give_up_s:
+        outcome = "observed; the urgent job still waits" if operation.reservation else "observed"
+    elif not operation.reservation:
+        return operation
+    elif borrower is None:
+        outcome = "observed; the urgent job was gone before it started"
+    elif borrower.state is not JobState.PENDING:
+        outcome = "observed; the urgent job started without help"
+    else:
+        return operation
+    return replace(operation, phase=Phase.CLOSED, ended_s=cluster.now_s, outcome=outcome)
+
+
+def _outcome(operation: Operation) -> str:
+    """One sentence on an operation that is over."""
+    left = sum(
+        1
+        for task in operation.tasks
+        if method_of(task.action) is not None and task.progress in (Progress.DONE, Progress.ACCEPTED)
+    )
+    lenders = f"{left} lender{'' if left == 1 else 's'}"
+    if not operation.reservation:
+        return "done"
+    if operation.started_s is None:
+        return f"the urgent job did not start; {lenders} given back"
+    late_s = operation.started_s - operation.deadline_s
+    when = "on time" if late_s <= 0 else f"{late_s:.0f} s late"
+    return f"the urgent job started {when}; {lenders} given back"
+
+
+def _may_issue(operation: Operation, task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
+    """Whether the laws let a planned task be issued now."""
+    action = task.action
+    match action:
+        case Reserve():
+            return True
+        case Checkpoint() | Shrink():
+            return _hold_seen(operation)
+        case Requeue() | Cancel():
+            return _hold_seen(operation) and _ready_to_leave(operation, action, cluster, jobs)
+        case Expand():
+            return True
+        case Prioritise():
+            job = jobs.get(action.job_id)
+            return job is not None and job.state is JobState.PENDING
+        case Release():
+            return _lenders_served(operation)
+        case _:
+            assert_never(action)
+
+
+def _lenders_served(operation: Operation) -> bool:
+    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest."""
+    for task in operation.tasks:
+        if isinstance(task.action, Expand | Prioritise) and task.progress in (
+            Progress.PLANNED,
+            Progress.ISSUING,
+        ):
+            return False
+        if method_of(task.action) is not None and task.progress in (Progress.ISSUING, Progress.ACCEPTED):
+            return False
+    return True
+
+
+def _hold_seen(operation: Operation) -> bool:
+    index = _hold(operation)
+    return index is not None and operation.tasks[index].progress is Progress.DONE
+
+
+def _ready_to_leave(
+    operation: Operation, action: Requeue | Cancel, cluster: Cluster, jobs: dict[str, Job]
+) -> bool:
+    """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
+    if cluster.now_s >= action.not_after_s:
+        return True
+    match action.method:
+        case Method.KILL:
+            return True
+        case Method.SYSTEM:
+            asked = [
+                task
+                for task in operation.tasks
+                if isinstance(task.action, Checkpoint) and task.action.job_id == action.job_id
+            ]
+            # A signal that was refused saves nothing: the job then runs on for as long as the plan can wait.
+            return all(task.progress in ENDED and task.progress is not Progress.REFUSED for task in asked)
+        case Method.APPLICATION:
+            job = jobs.get(action.job_id)
+            saved_s = job.last_checkpoint_s if job is not None else None
+            return saved_s is not None and saved_s > operation.opened_s
+        case Method.SHRINK:
+            return True
+        case _:
+            assert_never(action.method)

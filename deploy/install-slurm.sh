@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs Slurm from the distribution's packages for the test bed: the programs alone, no service is started.
+# Safe to run again; does nothing when everything is there. Needs Debian or Ubuntu, and root or sudo without a password.
+set -eu
+
+packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
+programs="slurmctld slurmd munged squeue scontrol sbatch scancel sinfo salloc"
+policy=/usr/sbin/policy-rc.d
+
+die() {
+    echo "install-slurm: $1" >&2
+    exit 2
+}
+
+all_there() {
+    for program in $programs; do
+        PATH="$PATH:/usr/sbin:/sbin" command -v "$program" >/dev/null 2>&1 || return 1
+    done
+}
+
+version() {
+    PATH="$PATH:/usr/sbin:/sbin" slurmctld -V
+}
+
+if all_there; then
+    echo "install-slurm: $(version) is installed"
+    exit 0
+fi
+
+command -v apt-get >/dev/null 2>&1 || die "no apt-get here: install $packages by your own means"
+if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || die "run it as root, or as a user whose sudo asks for no password"
+    exec sudo -n "$0" "$@"
+fi
+
+# The packages' scripts ask policy-rc.d whether they may start a service: while they run, the answer is no.
+restore() {
+    if [ -e "$policy.makeway-kept" ]; then
+        mv -f "$policy.makeway-kept" "$policy"
+    else
+        rm -f "$policy"
+    fi
+}
+[ ! -e "$policy" ] || [ -e "$policy.makeway-kept" ] || mv "$policy" "$policy.makeway-kept"
+trap restore EXIT
+trap 'exit 130' INT TERM HUP
+printf '#!/bin/sh\nexit 101\n' >"$policy"
+chmod 755 "$policy"
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q || die "apt-get update failed, see above"
+# shellcheck disable=SC2086  # the list is to be split
+apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
+all_there || die "installed, but not one of each of these is on the path: $programs"
+echo "install-slurm: installed $(version)"

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Make a virtual environment with makeway and everything that its tests, checks and reports need.
+# Usage: setup-venv.sh FOLDER. Debian keeps the venv module in a package of its own: it is installed where we may.
+set -eu
+
+venv=$1
+
+say() { printf 'makeway: %s\n' "$*" >&2; }
+
+python=
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+    if command -v "$candidate" >/dev/null 2>&1 &&
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    say "Python 3.11 or newer is needed, and no python3 on the PATH is"
+    exit 2
+fi
+
+if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    if [ "$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo='sudo -n'; else
+        say "the module venv is missing: run 'apt-get install python$version-venv' as root, then make again"
+        exit 2
+    fi
+    say "installing python$version-venv"
+    $sudo apt-get update -qq
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "python$version-venv" >/dev/null
+fi
+
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+say "installing makeway and its dependencies into $venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[report,dev]'

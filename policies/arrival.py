@@ -1,0 +1,177 @@
+"""Policy "eviction": an urgent job takes free nodes, else the least-loss set of jobs leaves in time for it.
+
+The nodes are held first. Who leaves, and how (killed, after an application or after a system checkpoint), is the
+exact answer of the eviction problem for the time that is left. If no choice makes the deadline nobody is asked to
+leave, and the job goes to the front of the queue.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    sections II and III.
+
+Differs from the paper:
+    The paper simulates the trade-off; here one point of it, the urgent job's own deadline, is acted upon. Jobs that
+    share nodes leave together. Malleable jobs leave whole.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from makeway.policies.candidates import Bundle, bundles
+from makeway.policies.contract import Policy
+from makeway.policies.eviction import EvictionJob, Plan, solve
+from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, no_room, rationale, stays
+from makeway.policies.model import Action, Candidate, Cluster, Decision, Method
+
+
+CELLS = 50_000_000
+"""How many (item, nodes, time) cells a decision may take: about a second, and 50 MB. Beyond, time gets coarser."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionConfig:
+    """Settings of policy "eviction"."""
+
+    start_within_s: float = 600.0
+    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+    margin_s: float = 30.0
+    """How long before the deadline the last victim must be gone. Kills are still allowed within the margin."""
+    step_s: float = 30.0
+    """The resolution of time: durations are rounded up to it."""
+    late: Literal["queue", "evict"] = "queue"
+    """Once the deadline has passed: evict nobody any more, or still the least-loss set as if the job came now."""
+    hold_slack_s: float = 600.0
+    """How much longer than the deadline and the walltime together a hold may last."""
+
+    def __post_init__(self) -> None:
+        if not self.step_s > 0.0:
+            raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
+        for name in ("start_within_s", "margin_s", "hold_slack_s"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, wants a number of seconds, not negative"
+                )
+
+
+def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
+    """Make way for every urgent job that needs it, in the order of submission."""
+    return decide_each(
+        cluster,
+        EVICTION.name,
+        lambda ask: _make_room(ask, config),
+        start_within_s=config.start_within_s,
+        hold_slack_s=config.hold_slack_s,
+    )
+
+
+def _make_room(ask: Ask, config: EvictionConfig) -> Answer:
+    """The least-loss set for one request that free nodes do not serve."""
+    if ask.late and config.late == "queue":
+        return no_room(
+            ask, f"{ask.shortage} more nodes are needed and the deadline has passed: nobody is evicted."
+        )
+    now_s = ask.cluster.now_s
+    latest_s = (now_s + config.start_within_s) if ask.late else max(now_s, ask.deadline_s - config.margin_s)
+    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
+    able = [bundle for bundle in considered if not bundle.barrier]
+    coarse_s = (latest_s - now_s) * len(able) * ask.shortage / CELLS
+    items = [_item(bundle) for bundle in able]
+    curve = solve(items, ask.shortage, latest_s - now_s, max(config.step_s, coarse_s))
+    plan = curve.plan(latest_s - now_s)
+    if plan is None:
+        text = (
+            f"{ask.shortage} more nodes are needed; no choice among {sum(len(bundle.nodes) for bundle in able)} "
+            f"nodes of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
+        )
+        return no_room(ask, text, _candidates(considered, None))
+    methods = {departure.item.job_ids: departure.method for departure in plan.departures}
+    leaving = [bundle for bundle in able if bundle.job_ids in methods]
+    freed = tuple(name for bundle in leaving for name in bundle.nodes)
+    actions: list[Action] = [hold(ask, freed)]
+    for bundle in leaving:
+        actions.extend(_leave(ask, bundle, methods[bundle.job_ids], plan, latest_s))
+    return Answer(
+        actions=tuple(actions),
+        rationale=rationale(
+            ask,
+            _summary(ask, plan),
+            candidates=_candidates(considered, plan),
+            loss_node_s=plan.loss_node_s,
+            ready_s=now_s + plan.checkpoint_s,
+        ),
+    )
+
+
+def _item(bundle: Bundle) -> EvictionJob:
+    return EvictionJob(
+        job_ids=bundle.job_ids,
+        node_count=len(bundle.nodes),
+        loss_node_s=bundle.loss_node_s,
+        system_s=bundle.system_s,
+        application_s=bundle.application_s,
+    )
+
+
+def _leave(ask: Ask, bundle: Bundle, method: Method, plan: Plan, latest_s: float) -> list[Action]:
+    """The actions by which a bundle leaves; a checkpoint has its grace, or the time of all of them together."""
+    actions: list[Action] = []
+    for job in bundle.jobs:
+        not_after_s = ask.cluster.now_s if method is Method.KILL else latest_s
+        if method is Method.SYSTEM and job.checkpoint is not None:
+            patience_s = max(job.checkpoint.grace_s, plan.checkpoint_s)
+            not_after_s = min(latest_s, ask.cluster.now_s + patience_s)
+        actions.extend(departure(ask, job, method, not_after_s))
+    return actions
+
+
+def _candidates(considered: tuple[Bundle, ...], plan: Plan | None) -> tuple[Candidate, ...]:
+    """Every bundle with the price of each way to leave; those that may not leave, with the reason."""
+    chosen = {} if plan is None else {leaver.item.job_ids: leaver.method for leaver in plan.departures}
+    found = []
+    for bundle in considered:
+        prices: tuple[tuple[Method, int, float | None], ...] = (
+            (Method.KILL, bundle.loss_node_s, 0.0),
+            (Method.APPLICATION, 0, bundle.application_s),
+            (Method.SYSTEM, 0, bundle.system_s),
+        )
+        if bundle.barrier:
+            prices = ()
+            found.append(stays(bundle))
+        for method, loss_node_s, delay_s in prices:
+            if delay_s is not None:
+                found.append(
+                    Candidate(
+                        job_ids=bundle.job_ids,
+                        method=method,
+                        node_count=len(bundle.nodes),
+                        loss_node_s=loss_node_s,
+                        delay_s=delay_s,
+                        chosen=chosen.get(bundle.job_ids) is method,
+                    )
+                )
+    return tuple(found)
+
+
+def _summary(ask: Ask, plan: Plan) -> str:
+    """One sentence in plain words."""
+    ways = {
+        Method.KILL: "killed",
+        Method.APPLICATION: "after its next checkpoint",
+        Method.SYSTEM: "after a signal",
+    }
+    who = ", ".join(
+        f"{'+'.join(leaver.item.job_ids)} ({leaver.item.node_count} nodes, {ways[leaver.method]})"
+        for leaver in plan.departures
+    )
+    return (
+        f"{ask.shortage} more nodes are needed: evict {who}; {plan.loss_node_s / 3600:.2f} node-hours are lost "
+        f"and the nodes are free in {plan.checkpoint_s:.0f} s."
+    )
+
+
+EVICTION = Policy(
+    name="eviction",
+    summary="Take free nodes, else evict the least-loss set that makes the deadline (exact, P2).",
+    config_type=EvictionConfig,
+    decide=decide,
+)

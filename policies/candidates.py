@@ -1,0 +1,266 @@
+"""Who asks for room, and who may be asked to make it: the part that all arrival policies share.
+
+An urgent job is served when it waits without an operation, or when its operation has lost nodes (`shortfall`).
+What may leave is a bundle: one running job, or several that share nodes, because a node counts as freed only when
+every job on it is gone.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    section III-B: the loss of a job that is killed, and the durations ts and ta of its checkpoints.
+
+Differs from the paper:
+    Jobs that share nodes are one item. A regular checkpoint that is overdue is expected at the next multiple of its
+    period. Losses are whole node-seconds, not node-hours.
+"""
+
+import math
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from makeway.policies.arbiter import protection
+from makeway.policies.model import (
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    NodeState,
+    Operation,
+    Phase,
+    Progress,
+    Requeue,
+    Shrink,
+    names,
+)
+
+LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
+"""How far the task of a victim is that still has to leave its nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An urgent job that needs nodes now. `operation` None: nothing is held for it yet."""
+
+    job: Job
+    operation: Operation | None = None
+    kept: tuple[str, ...] = ()
+    """Nodes that its operation holds and that are still good."""
+
+    @property
+    def missing(self) -> int:
+        """How many nodes are needed beyond those that are kept."""
+        return self.job.node_count - len(self.kept)
+
+    def deadline_s(self, start_within_s: float) -> float:
+        """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
+        if self.operation is not None:
+            return self.operation.deadline_s
+        within_s = self.job.start_within_s
+        return self.job.submit_s + (start_within_s if within_s is None else within_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Running jobs that can only leave together, sorted by id, and what their leaving would cost and bring."""
+
+    jobs: tuple[Job, ...]
+    nodes: tuple[str, ...]
+    """The nodes that would serve the urgent job, in the order in which the jobs hold them."""
+    loss_node_s: int
+    """Node-seconds of work that a kill loses."""
+    system_s: float | None
+    """How long checkpoints that a signal starts take, one after another. None: some job has none."""
+    application_s: float | None
+    """How long until the next regular checkpoint is complete. None: there is none, or there are several jobs."""
+    barrier: str = ""
+    """Why the bundle may not be asked to leave. Empty: it may."""
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The ids of the jobs, sorted."""
+        return tuple(job.job_id for job in self.jobs)
+
+
+def urgent(cluster: Cluster) -> tuple[Request, ...]:
+    """The urgent jobs that need nodes now, by (submission, job id)."""
+    operations = {
+        operation.for_job_id: operation
+        for operation in cluster.operations
+        if operation.phase is not Phase.CLOSED
+    }
+    requests = []
+    for job in cluster.jobs:
+        if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
+            continue
+        operation = operations.get(job.job_id)
+        if operation is None:
+            if job.eligible_s is None or job.eligible_s <= cluster.now_s:
+                requests.append(Request(job=job))
+        elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
+            lost = frozenset(shortfall(operation, cluster))
+            if lost:
+                kept = tuple(name for name in operation.nodes if name not in lost)
+                requests.append(Request(job=job, operation=operation, kept=kept))
+    return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
+
+
+def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes of an operation that makes room which will not come free by themselves, in its own order.
+
+    A node is lost if it is not up, or if a job is on it that is neither the urgent job nor a victim that still has to
+    leave. A job that is completing leaves by itself, whoever it is.
+    """
+    victims = {
+        task.action.job_id
+        for task in operation.tasks
+        if isinstance(task.action, Requeue | Cancel | Shrink) and task.progress in LEAVING
+    }
+    held = frozenset(operation.nodes)
+    up = {node.name for node in cluster.nodes if node.state is NodeState.UP and node.name in held}
+    occupied: set[str] = set()
+    for job in cluster.jobs:
+        leaves = job.state is JobState.COMPLETING or job.job_id in victims
+        if job.nodes and not leaves and job.job_id != operation.for_job_id:
+            occupied.update(held.intersection(job.nodes))
+    return tuple(name for name in operation.nodes if name not in up or name in occupied)
+
+
+def engaged(cluster: Cluster) -> frozenset[str]:
+    """The jobs that are, or were, asked to leave for an operation that is still open."""
+    return frozenset(
+        task.action.job_id
+        for operation in cluster.operations
+        if operation.phase is not Phase.CLOSED
+        for task in operation.tasks
+        if isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+    )
+
+
+def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozenset[str]:
+    """Nodes that are kept for somebody else now, or by the site's own reservations before `until_s`."""
+    taken: set[str] = set()
+    for reservation in cluster.reservations:
+        own = request.operation is not None and reservation.name == request.operation.reservation
+        begins_s = cluster.now_s if reservation.ours else until_s
+        if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
+            taken.update(reservation.nodes)
+    for operation in cluster.operations:
+        lent = operation.phase is Phase.LENT and not operation.observe
+        if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
+            taken.update(operation.nodes)
+    return frozenset(taken)
+
+
+def bundles(
+    cluster: Cluster, request: Request, *, unusable: AbstractSet[str], spared: AbstractSet[str]
+) -> tuple[Bundle, ...]:
+    """Every bundle that holds a node which could serve the request, sorted by job ids; see `Bundle.barrier`.
+
+    Args:
+        cluster: the snapshot.
+        request: who needs the nodes. Nodes that it keeps are no use twice.
+        unusable: nodes that may not be promised.
+        spared: jobs that may not be asked, because another decision concerns them already.
+    """
+    eligible = request.job.eligible_nodes
+    barred = unusable | frozenset(request.kept)
+    useful = {
+        node.name
+        for node in cluster.nodes
+        if node.state is NodeState.UP
+        and node.name not in barred
+        and (eligible is None or node.name in eligible)
+    }
+    found = []
+    for jobs in _sharing(cluster.holders()):
+        nodes = tuple(dict.fromkeys(name for name in names(job.nodes for job in jobs) if name in useful))
+        if nodes:
+            found.append(_bundle(jobs, nodes, cluster, spared))
+    return tuple(sorted(found, key=lambda bundle: bundle.job_ids))
+
+
+def _bundle(
+    jobs: tuple[Job, ...], nodes: tuple[str, ...], cluster: Cluster, spared: AbstractSet[str]
+) -> Bundle:
+    now_s = cluster.now_s
+    system = [system_s(job) for job in jobs]
+    return Bundle(
+        jobs=jobs,
+        nodes=nodes,
+        loss_node_s=sum(loss_node_s(job, now_s) for job in jobs),
+        system_s=None if None in system else sum(duration for duration in system if duration is not None),
+        application_s=application_s(jobs[0], now_s) if len(jobs) == 1 else None,
+        barrier=_barrier(jobs, cluster, spared),
+    )
+
+
+def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) -> str:
+    """The first reason why one of the jobs may not be asked to leave."""
+    for job in jobs:
+        refusal = protection(job, cluster)
+        reason = "engaged elsewhere" if job.job_id in spared else ("" if refusal is None else refusal.value)
+        if reason:
+            return reason if len(jobs) == 1 else f"job {job.job_id}: {reason}"
+    return ""
+
+
+def _sharing(holders: Iterable[Job]) -> list[tuple[Job, ...]]:
+    """The holders in groups that are connected by shared nodes, each sorted by job id."""
+    jobs = sorted(holders, key=lambda job: job.job_id)
+    group_of_node: dict[str, int] = {}
+    groups: list[list[Job] | None] = []
+    for job in jobs:
+        touched = sorted({group_of_node[name] for name in job.nodes if name in group_of_node})
+        if not touched:
+            group_of_node.update(dict.fromkeys(job.nodes, len(groups)))
+            groups.append([job])
+            continue
+        merged = [job]
+        for index in touched:
+            merged.extend(groups[index] or [])
+            groups[index] = None
+        groups[touched[0]] = merged
+        group_of_node.update((name, touched[0]) for member in merged for name in member.nodes)
+    return [tuple(sorted(group, key=lambda job: job.job_id)) for group in groups if group is not None]
+
+
+def loss_node_s(job: Job, now_s: float) -> int:
+    """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since its start.
+
+    P2, section III-B. A job that has not started loses nothing.
+    """
+    if job.start_s is None:
+        return 0
+    since_s = job.start_s if job.last_checkpoint_s is None else max(job.start_s, job.last_checkpoint_s)
+    return math.ceil(max(0.0, now_s - since_s) * job.node_count)
+
+
+def system_s(job: Job) -> float | None:
+    """P2's ts: the duration of a checkpoint that a signal starts. None: the job has no such checkpoint."""
+    duration_s = None if job.checkpoint is None else job.checkpoint.system_s
+    return duration_s if duration_s is not None and _sane(duration_s) else None
+
+
+def application_s(job: Job, now_s: float) -> float | None:
+    """P2's ta: how long until the next regular checkpoint is complete, its own duration included.
+
+    None: the job has no regular checkpoints, or it is not known how often or how long. One that is overdue is
+    expected at the next multiple of its period.
+    """
+    spec = job.checkpoint
+    if spec is None or spec.interval_s is None or spec.application_s is None or job.start_s is None:
+        return None
+    period_s = spec.interval_s + spec.application_s
+    if not (_sane(spec.interval_s) and _sane(spec.application_s) and period_s > 0.0):
+        return None
+    working_s = job.start_s + job.setup_s
+    base_s = working_s if job.last_checkpoint_s is None else max(working_s, job.last_checkpoint_s)
+    periods = max(1, math.ceil((now_s - base_s) / period_s))
+    return max(0.0, base_s + periods * period_s - now_s)
+
+
+def _sane(duration_s: float) -> bool:
+    """Whether it is a duration at all: what jobs declare of themselves may be anything."""
+    return math.isfinite(duration_s) and duration_s >= 0.0

@@ -1,0 +1,227 @@
+"""What is promised to an urgent job, and the actions that keep the promise: the hold first, then who leaves.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2: an urgent job that cannot
+    be given its nodes goes to the front of the queue.
+
+Differs from the paper:
+    The nodes are held by a reservation before anybody is asked to leave them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from makeway.policies.arbiter import reservation_name
+from makeway.policies.candidates import Bundle, Request, engaged, spoken_for, urgent
+from makeway.policies.model import (
+    Action,
+    Candidate,
+    Checkpoint,
+    Cluster,
+    Decision,
+    Job,
+    Method,
+    Prioritise,
+    Rationale,
+    Reason,
+    Requeue,
+    Reserve,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request, with everything that a policy needs to know to serve it."""
+
+    cluster: Cluster
+    request: Request
+    policy: str
+    deadline_s: float
+    """The start is on time until then."""
+    duration_s: float
+    """How long a hold for it lasts at the most."""
+    free: tuple[str, ...]
+    """Nodes that could serve the job and that nobody has, as many as are missing at the most."""
+    unusable: frozenset[str]
+    """Nodes that are promised, reserved or about to be."""
+    spared: frozenset[str]
+    """Jobs that another decision concerns already."""
+
+    @property
+    def shortage(self) -> int:
+        """How many nodes somebody has to leave."""
+        return self.request.missing - len(self.free)
+
+    @property
+    def late(self) -> bool:
+        """Whether the start can no longer be on time."""
+        return self.cluster.now_s > self.deadline_s
+
+    def reason(self, *, fits: bool) -> Reason:
+        """The reason of the actions that serve it."""
+        if self.request.operation is not None:
+            return Reason.SHORTFALL
+        return Reason.URGENT_FITS if fits else Reason.URGENT_ARRIVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a policy wants done for one request, and why."""
+
+    rationale: Rationale
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(slots=True)
+class _Promised:
+    """What earlier answers of the same decision have promised."""
+
+    nodes: set[str] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+
+    def add(self, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            if isinstance(action, Reserve):
+                self.nodes.update(action.nodes)
+            else:
+                self.jobs.add(action.job_id)
+
+
+def decide_each(
+    cluster: Cluster,
+    policy: str,
+    answer: Callable[[Ask], Answer],
+    *,
+    start_within_s: float,
+    hold_slack_s: float,
+) -> Decision:
+    """Serve every urgent request in its order: from free nodes where they suffice, else as `answer` says.
+
+    What one request is promised, the next cannot have.
+    """
+    promised = _Promised()
+    answers = []
+    spared = None
+    for request in urgent(cluster):
+        spared = engaged(cluster) if spared is None else spared
+        deadline_s = request.deadline_s(start_within_s)
+        duration_s = max(0.0, deadline_s - cluster.now_s) + request.job.walltime_s + hold_slack_s
+        unusable = spoken_for(cluster, request, until_s=cluster.now_s + duration_s) | promised.nodes
+        kept = set(request.kept)
+        free = [
+            name
+            for name in cluster.free_nodes(request.job.eligible_nodes)
+            if name not in unusable and name not in kept
+        ]
+        ask = Ask(
+            cluster=cluster,
+            request=request,
+            policy=policy,
+            deadline_s=deadline_s,
+            duration_s=duration_s,
+            free=tuple(free[: max(0, request.missing)]),
+            unusable=frozenset(unusable),
+            spared=spared | promised.jobs,
+        )
+        given = fits(ask) if ask.shortage <= 0 else answer(ask)
+        promised.add(given.actions)
+        answers.append(given)
+    return Decision(
+        policy=policy,
+        actions=tuple(action for given in answers for action in given.actions),
+        rationale=tuple(given.rationale for given in answers),
+    )
+
+
+def fits(ask: Ask) -> Answer:
+    """Enough nodes are free: hold exactly as many as are needed."""
+    text = f"{len(ask.free)} of the free nodes are enough: nobody has to leave."
+    return Answer(
+        actions=(hold(ask, (), fits=True),),
+        rationale=rationale(ask, text, ready_s=ask.cluster.now_s),
+    )
+
+
+def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answer:
+    """No way is made: the job goes to the front of the queue, once (P5, section III-B-2)."""
+    job = ask.request.job
+    actions = (
+        ()
+        if job.prioritised
+        else (Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM),)
+    )
+    return Answer(actions=actions, rationale=rationale(ask, why, candidates=candidates))
+
+
+def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
+    """Hold exactly the nodes that the job asks for: what it kept, then free ones, then as many of `freed` as needed."""
+    job = ask.request.job
+    nodes = (*ask.request.kept, *ask.free, *freed)[: job.node_count]
+    operation = ask.request.operation
+    return Reserve(
+        job_id=job.job_id,
+        for_job_id=job.job_id,
+        policy=ask.policy,
+        reason=ask.reason(fits=fits),
+        reservation=reservation_name(job.job_id) if operation is None else operation.reservation,
+        nodes=nodes,
+        duration_s=ask.duration_s,
+    )
+
+
+def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
+    """The actions by which one job leaves: a signal first if it is to checkpoint, and the requeue."""
+    for_job_id, reason = ask.request.job.job_id, ask.reason(fits=False)
+    requeue = Requeue(
+        job_id=victim.job_id,
+        for_job_id=for_job_id,
+        policy=ask.policy,
+        reason=reason,
+        method=method,
+        not_after_s=not_after_s,
+    )
+    if method is not Method.SYSTEM or victim.checkpoint is None:
+        return (requeue,)
+    signal = Checkpoint(
+        job_id=victim.job_id,
+        for_job_id=for_job_id,
+        policy=ask.policy,
+        reason=reason,
+        signal=victim.checkpoint.signal,
+        grace_s=not_after_s - ask.cluster.now_s,
+    )
+    return signal, requeue
+
+
+def rationale(
+    ask: Ask,
+    summary: str,
+    *,
+    candidates: tuple[Candidate, ...] = (),
+    loss_node_s: int = 0,
+    ready_s: float | None = None,
+) -> Rationale:
+    """Why, in the terms of the request. `ready_s` None: no nodes are made ready."""
+    job = ask.request.job
+    return Rationale(
+        for_job_id=job.job_id,
+        node_count=job.node_count,
+        free_node_count=len(ask.free),
+        deadline_s=ask.deadline_s,
+        summary=summary,
+        candidates=candidates,
+        loss_node_s=loss_node_s,
+        ready_s=ready_s,
+    )
+
+
+def stays(bundle: Bundle) -> Candidate:
+    """A bundle that may not be asked to leave, for the record."""
+    return Candidate(
+        job_ids=bundle.job_ids,
+        method=None,
+        node_count=len(bundle.nodes),
+        loss_node_s=0,
+        delay_s=0.0,
+        note=bundle.barrier,
+    )

@@ -1,0 +1,35 @@
+"""Every policy under its configured name."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from makeway.policies.arrival import EVICTION
+from makeway.policies.baseline import NONE
+from makeway.policies.contract import Policy
+from makeway.policies.hybrid import N_PAA, N_SPAA
+
+POLICIES: dict[str, Policy[Any]] = {
+    "none": NONE,
+    "eviction": EVICTION,
+    "n-paa": N_PAA,
+    "n-spaa": N_SPAA,
+}
+"""Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""
+
+
+class UnknownPolicy(ValueError):
+    """No policy is called so. The message names the closest match and all known names."""
+
+
+def find(name: str) -> Policy[Any]:
+    """The policy called `name`.
+
+    Raises:
+        UnknownPolicy: there is none.
+    """
+    policy = POLICIES.get(name)
+    if policy is not None:
+        return policy
+    close = get_close_matches(name.lower(), POLICIES, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise UnknownPolicy(f"unknown policy {name!r}{hint} (known: {', '.join(POLICIES)})")

@@ -1,0 +1,126 @@
+"""What makeway did and what it cost, in sentences: the top of the report, and the last lines of a replay."""
+
+from collections.abc import Sequence
+
+from makeway.policies.model import JobKind
+from makeway.simharness.measures import ALL, GroupMeasures, Measures
+from makeway.simharness.tables import (
+    NO_MAKEWAY,
+    Unit,
+    column_names,
+    format_duration,
+    format_number,
+    format_percent,
+)
+
+
+def baseline_of(measured: Sequence[Measures]) -> Measures | None:
+    """The replay without makeway, the first if there are several. None: there is none to compare with."""
+    return next((one for one in measured if one.policy == NO_MAKEWAY), None)
+
+
+def headlines(measured: Sequence[Measures]) -> tuple[str, ...]:
+    """One paragraph a replay: urgent jobs, what it cost, and what became of the other jobs.
+
+    Replays with makeway are told beside the one without, where there is one; that one gets a paragraph of its own only
+    when there is no other.
+    """
+    base = baseline_of(measured)
+    told = [
+        (name, one)
+        for name, one in zip(column_names(measured), measured, strict=True)
+        if one.policy != NO_MAKEWAY or len(measured) == 1
+    ]
+    return tuple(
+        " ".join(
+            sentence for sentence in _sentences(name, one, base if base is not one else None) if sentence
+        )
+        for name, one in told
+    )
+
+
+def _sentences(name: str, measures: Measures, base: Measures | None) -> list[str]:
+    label = "Without makeway" if measures.policy == NO_MAKEWAY else f"With {name}"
+    return [
+        f"{label}: {_urgent(measures, base)}",
+        "" if measures.policy == NO_MAKEWAY else _cost(measures),
+        _others(measures, base),
+        _use(measures, base),
+    ]
+
+
+def _urgent(measures: Measures, base: Measures | None) -> str:
+    urgent = measures.group(JobKind.ON_DEMAND)
+    if not urgent.jobs:
+        return f"{_count(measures.group(ALL).jobs, 'job')}, none of them urgent."
+    before = ""
+    if base is not None:
+        earlier = base.group(JobKind.ON_DEMAND)
+        before = f" ({earlier.on_time:,} without makeway)"
+    wait = ""
+    if urgent.wait_mean_s is not None:
+        wait = f", after {format_duration(urgent.wait_mean_s)} of waiting on average"
+        earlier_s = None if base is None else base.group(JobKind.ON_DEMAND).wait_mean_s
+        if earlier_s is not None:
+            wait += f" (without: {format_duration(earlier_s)})"
+    return f"{_count(urgent.jobs, 'urgent job')}, {urgent.on_time:,} started on time{before}{wait}."
+
+
+def _cost(measures: Measures) -> str:
+    total = measures.group(ALL)
+    if not total.evictions and not total.shrinks:
+        return "Nobody was evicted or shrunk."
+    parts = []
+    if total.evictions:
+        lost = "lost no work"
+        if total.lost_node_hours:
+            lost = (
+                f"lost {format_number(total.lost_node_hours, Unit.NODE_HOURS)}{_of_useful(measures, total)}"
+            )
+        of = "" if total.preempted == total.evictions else f" of {_count(total.preempted, 'job')}"
+        parts.append(f"{_count(total.evictions, 'eviction')}{of} {lost}")
+    if total.shrinks:
+        parts.append(
+            f"{_count(total.shrinks, 'shrink')} took nodes from {_count(total.shrunk, 'malleable job')}"
+        )
+    if total.overhead_node_hours:
+        spent = format_number(total.overhead_node_hours, Unit.NODE_HOURS)
+        parts.append(f"checkpoints and repeated setups took {spent}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _of_useful(measures: Measures, total: GroupMeasures) -> str:
+    useful = measures.held_node_hours - total.lost_node_hours - total.overhead_node_hours
+    return f" ({format_percent(total.lost_node_hours / useful)} of the useful work)" if useful > 0 else ""
+
+
+def _others(measures: Measures, base: Measures | None) -> str:
+    if base is None:
+        return ""
+    changes = []
+    for kind in (JobKind.RIGID, JobKind.MALLEABLE):
+        now_s, then_s = measures.group(kind).turnaround_mean_s, base.group(kind).turnaround_mean_s
+        if now_s is None or then_s is None:
+            continue
+        change_s = now_s - then_s
+        if abs(change_s) < 1.0:
+            changes.append(f"{kind.value} jobs were done just as soon")
+        else:
+            when = "later" if change_s > 0 else "sooner"
+            percent = f" ({format_percent(abs(change_s) / then_s)})" if then_s else ""
+            changes.append(f"{kind.value} jobs were done {format_duration(abs(change_s))} {when}{percent}")
+    text = ", ".join(changes)
+    return f"On average, {text}." if changes else ""
+
+
+def _use(measures: Measures, base: Measures | None) -> str:
+    now, then = measures.useful_utilisation, None if base is None else base.useful_utilisation
+    if now is None:
+        return ""
+    before = "" if then is None else f" (without: {format_number(then, Unit.SHARE)})"
+    return f"Useful utilisation {format_number(now, Unit.SHARE)}{before}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

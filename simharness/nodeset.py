@@ -1,0 +1,49 @@
+"""Sets of nodes as integers: bit i is node i, so that union, intersection and counting are one operation each."""
+
+from collections.abc import Iterable
+from itertools import compress
+
+_FLAGS = bytes.maketrans(b"01", b"\x00\x01")
+_CACHE_SIZE = 20_000
+
+
+def lowest(nodes: int, count: int) -> int:
+    """The `count` lowest-numbered nodes of `nodes`, which must have that many."""
+    if count == 1:
+        return nodes & -nodes
+    low, high = count, nodes.bit_length()
+    while low < high:
+        middle = (low + high) >> 1
+        if (nodes & ((1 << middle) - 1)).bit_count() >= count:
+            high = middle
+        else:
+            low = middle + 1
+    return nodes & ((1 << low) - 1)
+
+
+class NodeNames:
+    """Names of the nodes of one machine, `n001` and up, and the way from names to sets and back."""
+
+    def __init__(self, node_count: int) -> None:
+        width = len(str(node_count))
+        self.names: tuple[str, ...] = tuple(f"n{number:0{width}d}" for number in range(1, node_count + 1))
+        self._bits = {name: 1 << position for position, name in enumerate(self.names)}
+        self._of_set: dict[int, tuple[str, ...]] = {}
+
+    def of(self, nodes: int) -> tuple[str, ...]:
+        """The names of a set, lowest number first."""
+        found = self._of_set.get(nodes)
+        if found is None:
+            flags = bin(nodes)[:1:-1].encode().translate(_FLAGS)
+            found = tuple(compress(self.names, flags))
+            if len(self._of_set) >= _CACHE_SIZE:
+                self._of_set.clear()
+            self._of_set[nodes] = found
+        return found
+
+    def set_of(self, names: Iterable[str]) -> int:
+        """The set of these names. Raises `KeyError` with the first name that no node has."""
+        nodes = 0
+        for name in names:
+            nodes |= self._bits[name]
+        return nodes

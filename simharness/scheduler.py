@@ -1,0 +1,220 @@
+"""The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative backfill.
+
+It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a job takes.
+
+Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the textbook's.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+from typing import Protocol
+
+from makeway.simharness.live import LiveJob
+from makeway.simharness.profile import Profile
+
+
+class Order(StrEnum):
+    """Who is served first. Jobs that were moved to the front always are, in the order in which they were moved."""
+
+    FCFS = "fcfs"  # by submit time
+    WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed anew at each pass
+
+
+class Backfill(StrEnum):
+    """Who may pass a job that does not fit."""
+
+    NONE = "none"
+    EASY = "easy"  # whoever does not delay the first job of the queue
+    CONSERVATIVE = "conservative"  # whoever does not delay any job before it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Which base scheduler."""
+
+    order: Order = Order.FCFS
+    backfill: Backfill = Backfill.EASY
+
+
+Release = tuple[float, int, int]
+"""When so many nodes come free at the latest: (instant, job's index or -1, number of nodes)."""
+
+
+class Machine(Protocol):
+    """What a scheduler sees of the cluster."""
+
+    now_s: float
+
+    def available(self) -> int:
+        """How many nodes are free for jobs of the common queue."""
+
+    def releases(self) -> Sequence[Release]:
+        """When the other nodes come free, soonest first; those that are down are left out."""
+
+    def start(self, live: LiveJob) -> None:
+        """Start the job now, on available nodes; there are enough."""
+
+
+_Entry = tuple[int, float, int, int, float, LiveJob]
+"""A queued job: (rank, submit_s, index, size, walltime_s, job), so that entries sort in FCFS order."""
+
+
+class Scheduler:
+    """The common queue, and one pass over it whenever something has happened.
+
+    What a pass found is kept: until something gets easier (`disturb`) a job that could not start still cannot, so that
+    after mere arrivals only the new jobs are looked at.
+    """
+
+    def __init__(self, settings: SchedulerSettings) -> None:
+        self.settings = settings
+        self.queue: list[_Entry] = []
+        self._remember = settings.order is Order.FCFS
+        self._disturbed = True
+        self._tested = 0
+        self._shadow_s = inf
+        self._extra = 0
+
+    def add(self, live: LiveJob) -> None:
+        """Put an eligible job into the queue."""
+        job = live.job
+        entry = (live.rank, job.submit_s, live.index, live.size, live.walltime_s, live)
+        if not self.queue or self.queue[-1] < entry:
+            self.queue.append(entry)
+        else:
+            insort(self.queue, entry)
+            self._disturbed = True
+
+    def remove(self, live: LiveJob) -> None:
+        """Take a job out of the queue, if it is in there."""
+        for position, entry in enumerate(self.queue):
+            if entry[5] is live:
+                del self.queue[position]
+                self._disturbed = True
+                return
+
+    def disturb(self) -> None:
+        """Nodes have come free, or will at another time: every job is to be looked at again."""
+        self._disturbed = True
+
+    def run_pass(self, machine: Machine) -> None:
+        """Start every job that may start now."""
+        if not self.queue:
+            return
+        if self.settings.order is Order.WFP:
+            self._sort_wfp(machine.now_s)
+        match self.settings.backfill:
+            case Backfill.NONE:
+                self._start_in_order(machine)
+            case Backfill.EASY:
+                self._easy(machine)
+            case Backfill.CONSERVATIVE:
+                self._conservative(machine)
+
+    def _sort_wfp(self, now_s: float) -> None:
+        """P1, section 4: score = (wait / walltime)^3 x nodes; ties in FCFS order."""
+        self.queue.sort(
+            key=lambda entry: (
+                entry[0],
+                -(((now_s - entry[1]) / entry[4]) ** 3) * entry[3],
+                entry[1],
+                entry[2],
+            )
+        )
+
+    def _start_in_order(self, machine: Machine) -> int:
+        """Start jobs from the front while they fit. Returns how many nodes are left over."""
+        available = machine.available()
+        started = 0
+        for entry in self.queue:
+            if entry[3] > available:
+                break
+            available -= entry[3]
+            machine.start(entry[5])
+            started += 1
+        if started:
+            del self.queue[:started]
+        return available
+
+    def _easy(self, machine: Machine) -> None:
+        """Start in order; then whoever ends before the first job's reservation or leaves enough nodes for it."""
+        queue = self.queue
+        if self._disturbed or not self._remember:
+            available = self._start_in_order(machine)
+            self._disturbed = True
+            if not queue or not available:
+                return
+            self._shadow_s, self._extra = shadow(machine.releases(), queue[0][3], available)
+            self._disturbed = False
+            first = 1
+        else:
+            available = machine.available()
+            first = self._tested
+        now_s, shadow_s, extra = machine.now_s, self._shadow_s, self._extra
+        position, end = first, len(queue)
+        while position < end and available:
+            entry = queue[position]
+            size = entry[3]
+            if size <= available and (size <= extra or now_s + entry[4] <= shadow_s):
+                if now_s + entry[4] > shadow_s:
+                    extra -= size
+                available -= size
+                machine.start(entry[5])
+                del queue[position]
+                end -= 1
+            else:
+                position += 1
+        self._extra = extra
+        self._tested = end
+
+    def _conservative(self, machine: Machine) -> None:
+        """Give each job, in order, the earliest place that delays no job before it; start those whose place is now."""
+        available = machine.available()
+        if not available:
+            return
+        now_s = machine.now_s
+        profile = Profile(now_s, available, machine.releases())
+        waiting = []
+        for position, entry in enumerate(self.queue):
+            if not available:
+                waiting.extend(self.queue[position:])
+                break
+            start_s = profile.place(entry[3], entry[4])
+            if start_s <= now_s:
+                available -= entry[3]
+                machine.start(entry[5])
+            else:
+                waiting.append(entry)
+        self.queue = waiting
+
+
+def shadow(releases: Sequence[Release], size: int, available: int) -> tuple[float, int]:
+    """The reservation of the first job of the queue: when `size` nodes are free, and how many more are then.
+
+    Infinite if that many will never be; then nothing can delay it, and any number of nodes is to spare.
+    """
+    total = len(releases)
+    position = 0
+    while available < size:
+        if position == total:
+            return inf, available
+        available += releases[position][2]
+        position += 1
+    shadow_s = releases[position - 1][0]
+    while position < total and releases[position][0] == shadow_s:
+        available += releases[position][2]
+        position += 1
+    return shadow_s, available - size
+
+
+def insert_release(releases: list[Release], release: Release) -> None:
+    """Add to a sorted list of releases."""
+    insort(releases, release)
+
+
+def remove_release(releases: list[Release], release: Release) -> None:
+    """Take out of a sorted list of releases one that is in there."""
+    del releases[bisect_left(releases, release)]

@@ -1,0 +1,225 @@
+"""What the journal keeps, and whom it lets in."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.daemon.journal import SCHEMA_VERSION, Journal, JournalError, JournalInUse, JournalTooNew
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Decision,
+    Expand,
+    Method,
+    Notice,
+    Operation,
+    Phase,
+    Prioritise,
+    Rationale,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    Shrink,
+    Task,
+)
+from tests.builders import cluster, node_names, running, urgent
+
+NODES = node_names(2)
+BASE: dict[str, Any] = {"job_id": "7", "for_job_id": "u", "policy": "test", "reason": Reason.URGENT_ARRIVAL}
+ACTIONS: tuple[Action, ...] = (
+    Checkpoint(**BASE, signal="USR1", grace_s=60.0),
+    Requeue(**BASE, method=Method.KILL, not_after_s=5.0),
+    Cancel(**BASE, method=Method.KILL, not_after_s=5.0),
+    Shrink(**BASE, keep_nodes=NODES[:1], walltime_s=60.0),
+    Expand(**BASE, nodes=NODES, reservation=None),
+    Reserve(**BASE, reservation="mw_u", nodes=NODES, duration_s=60.0),
+    Release(**BASE, reservation="mw_u"),
+    Prioritise(**BASE),
+)
+
+
+def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
+    return Operation(
+        operation_id=operation_id,
+        for_job_id="u",
+        policy="test",
+        reservation="mw_u",
+        nodes=NODES,
+        opened_s=1.5,
+        deadline_s=2.0,
+        give_up_s=3.0,
+        tasks=tuple(Task(action=action) for action in actions or ACTIONS),
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.sqlite"
+
+
+def test_an_operation_with_every_action_survives(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation())
+    journal.close()
+
+    assert Journal(path).open_operations() == (operation(),)
+
+
+def test_a_closed_operation_is_not_open(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation("a@0"))
+    journal.save(operation("b@0"))
+    journal.save(replace(operation("a@0"), phase=Phase.CLOSED))
+
+    assert [found.operation_id for found in journal.open_operations()] == ["b@0"]
+    journal.close()
+    assert [found.operation_id for found in Journal(path).open_operations()] == ["b@0"]
+
+
+def test_a_command_is_there_before_its_answer(path: Path) -> None:
+    journal = Journal(path)
+    command_id = journal.begin_command(operation(), ACTIONS[1], 10.0)
+    journal.close()
+
+    (command,) = Journal(path, read_only=True).commands()
+    assert (command.command_id, command.action, command.outcome) == (command_id, ACTIONS[1], None)
+
+
+def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
+    journal = Journal(path)
+    for outcome, at_s in [
+        ("accepted", 10.0),
+        ("rejected", 11.0),
+        ("in_doubt", 12.0),
+        (None, 13.0),
+        ("gone", 14.0),
+    ]:
+        command_id = journal.begin_command(operation(), ACTIONS[1], at_s)
+        if outcome is not None:
+            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=at_s)
+    journal.begin_command(operation(), ACTIONS[0], 15.0)
+
+    assert [eviction.at_s for eviction in journal.evictions(0.0)] == [10.0, 12.0, 13.0]
+    assert [eviction.at_s for eviction in journal.evictions(12.0)] == [12.0, 13.0]
+    assert journal.failures_s(0.0) == (11.0, 12.0)
+
+
+def test_a_decision_comes_back_with_its_snapshot(path: Path) -> None:
+    view = cluster(4, urgent("u", 2), running("7", NODES))
+    why = Rationale(for_job_id="u", node_count=2, free_node_count=2, deadline_s=9.0, summary="free")
+    decision = Decision(policy="test", actions=ACTIONS, rationale=(why,))
+    journal = Journal(path)
+    with_view, without = journal.add_decision(5.0, decision, view), journal.add_decision(6.0, decision, None)
+
+    stored = journal.decision(with_view)
+    assert stored is not None
+    assert (stored.decision, stored.cluster, stored.at_s) == (decision, view, 5.0)
+    bare = journal.decision(without)
+    assert bare is not None
+    assert bare.cluster is None
+    assert [found.decision_id for found in journal.decisions(5)] == [without, with_view]
+    assert journal.decision(99) is None
+
+
+def test_notices_are_kept_replaced_and_forgotten(path: Path) -> None:
+    notice = Notice(notice_id="n", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
+    journal = Journal(path)
+    journal.add_notice(notice)
+    journal.add_notice(replace(notice, node_count=3))
+    assert [found.node_count for found in journal.notices()] == [3]
+
+    journal.remove_notice("n")
+    journal.remove_notice("n")
+    assert journal.notices() == ()
+
+
+def test_a_second_daemon_is_refused_by_name(path: Path) -> None:
+    first = Journal(path)
+    with pytest.raises(JournalInUse, match=r"in use by the daemon with pid \d+"):
+        Journal(path)
+    first.close()
+    Journal(path).close()
+
+
+def test_a_reader_may_look_while_a_daemon_writes(path: Path) -> None:
+    journal = Journal(path)
+    reader = Journal(path, read_only=True)
+    decision_id = journal.add_decision(1.0, Decision(policy="test"), None)
+
+    assert reader.decision(decision_id) is not None
+
+
+def test_a_newer_journal_is_left_alone(path: Path) -> None:
+    Journal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE meta SET value = ?", (str(SCHEMA_VERSION + 1),))
+    database.close()
+    before = path.read_bytes()
+
+    with pytest.raises(JournalTooNew, match=f"schema {SCHEMA_VERSION + 1}"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])
+def test_something_else_is_no_journal(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(JournalError, match=r"journal\.sqlite"):
+        Journal(path)
+    assert path.read_bytes() == content
+    path.unlink()
+    Journal(path).close()  # the failed attempt kept no lock
+
+
+def test_another_programs_database_is_no_journal(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE mine (x)")
+    database.close()
+
+    with pytest.raises(JournalError, match="no table 'meta'"):
+        Journal(path)
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal(tmp_path / "nowhere" / "journal.sqlite")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from typing import Any
+from makeway.daemon.journal import Journal
+from makeway.policies.model import Decision
+
+journal = Journal(Path(sys.argv[1]))
+while True:
+    print(journal.add_decision(0.0, Decision(policy="test"), None), flush=True)
+"""
+
+
+@settings(max_examples=5, deadline=None)
+@given(count=st.integers(1, 40))
+def test_what_was_acknowledged_survives_a_kill(tmp_path_factory: pytest.TempPathFactory, count: int) -> None:
+    path = tmp_path_factory.mktemp("kill") / "journal.sqlite"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(count)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in writer.stdout if line.endswith(b"\n")]
+
+    journal = Journal(path)
+    assert len(acknowledged) >= count
+    assert {found.decision_id for found in journal.decisions(10**6)} >= set(acknowledged)
+    journal.close()

@@ -1,0 +1,66 @@
+"""An adapter that shows what a test wrote down and remembers what it was asked."""
+
+from dataclasses import replace
+
+from makeway.adapters.protocol import AdapterError, Capabilities
+from makeway.policies.model import Cluster, Reservation
+
+
+class FakeAdapter:
+    """Shows `view`, fails with `errors[verb]` where there is one, and lists every verb in `calls`."""
+
+    def __init__(self, view: Cluster) -> None:
+        self.view = view
+        self.calls: list[tuple[str, str]] = []
+        self.errors: dict[str, AdapterError] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(name="fake", expand=True)
+
+    def snapshot(self) -> Cluster:
+        if "snapshot" in self.errors:
+            raise self.errors["snapshot"]
+        return self.view
+
+    def _call(self, verb: str, subject: str) -> None:
+        self.calls.append((verb, subject))
+        if verb in self.errors:
+            raise self.errors[verb]
+
+    def checkpoint(self, job_id: str, *, signal: str) -> None:
+        self._call("checkpoint", job_id)
+
+    def requeue(self, job_id: str) -> None:
+        self._call("requeue", job_id)
+
+    def cancel(self, job_id: str) -> None:
+        self._call("cancel", job_id)
+
+    def shrink(self, job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
+        self._call("shrink", job_id)
+
+    def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
+        self._call("expand", job_id)
+
+    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
+        self._call("reserve", name)
+        made = Reservation(
+            name=name, nodes=nodes, start_s=self.view.now_s, end_s=self.view.now_s + duration_s
+        )
+        others = tuple(found for found in self.view.reservations if found.name != name)
+        jobs = tuple(
+            replace(job, reservation=name) if job.job_id == job_id else job for job in self.view.jobs
+        )
+        self.view = replace(self.view, reservations=(*others, made), jobs=jobs)
+
+    def release(self, name: str) -> None:
+        self._call("release", name)
+        kept = tuple(found for found in self.view.reservations if found.name != name)
+        self.view = replace(self.view, reservations=kept)
+
+    def prioritise(self, job_id: str) -> None:
+        self._call("prioritise", job_id)
+
+    def close(self) -> None:
+        self.calls.append(("close", ""))
