@@ -1,11 +1,25 @@
 """The errors that are the user's to mend: one sentence on standard error and exit status 2, never a traceback."""
 
+USER_ERRORS = frozenset(
+    {
+        "makeway.daemon.errors.UserError",
+        "makeway.daemon.journal.JournalError",
+        "makeway.policies.registry.UnknownPolicy",
+    }
+)
+"""By name, so that the command line need not import what a command does not use."""
+
 
 class UserError(ValueError):
     """Something outside makeway is wrong, and the message says what, where, and what would be accepted.
 
     A message of several lines holds several problems, one a line.
     """
+
+
+def is_user_error(error: BaseException, names: frozenset[str]) -> bool:
+    """Whether `error` is of a class, or of a subclass of a class, that `names` names."""
+    return any(f"{kind.__module__}.{kind.__qualname__}" in names for kind in type(error).__mro__)
 
 
 def printable(text: str) -> str:

@@ -20,9 +20,18 @@ from typing import Literal
 from makeway.policies.candidates import Bundle, bundles
 from makeway.policies.contract import Policy
 from makeway.policies.eviction import EvictionJob, Plan, solve
-from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, no_room, rationale, stays
+from makeway.policies.holds import (
+    Answer,
+    Ask,
+    decide_each,
+    departure,
+    hold,
+    no_room,
+    rationale,
+    require_durations,
+    stays,
+)
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Method
-
 
 CELLS = 50_000_000
 """How many (item, nodes, time) cells a decision may take: about a second, and 50 MB. Beyond, time gets coarser."""
@@ -44,13 +53,11 @@ class EvictionConfig:
     """How much longer than the deadline and the walltime together a hold may last."""
 
     def __post_init__(self) -> None:
-        if not self.step_s > 0.0:
+        require_durations(
+            start_within_s=self.start_within_s, margin_s=self.margin_s, hold_slack_s=self.hold_slack_s
+        )
+        if not (math.isfinite(self.step_s) and self.step_s > 0.0):
             raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
-        for name in ("start_within_s", "margin_s", "hold_slack_s"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}, wants a number of seconds, not negative"
-                )
 
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:

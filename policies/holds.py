@@ -8,6 +8,7 @@ Differs from the paper:
     The nodes are held by a reservation before anybody is asked to leave them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -225,3 +226,14 @@ def stays(bundle: Bundle) -> Candidate:
         delay_s=0.0,
         note=bundle.barrier,
     )
+
+
+def require_durations(**settings: float) -> None:
+    """Refuse settings that are no durations in seconds.
+
+    Raises:
+        ValueError: names the first setting that is negative or not finite.
+    """
+    for name, value in settings.items():
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ValueError(f"{name} is {value!r}, wants a number of seconds, not negative")

@@ -18,7 +18,17 @@ from dataclasses import dataclass, replace
 
 from makeway.policies.candidates import Bundle, bundles, loss_node_s
 from makeway.policies.contract import Policy
-from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, no_room, rationale, stays
+from makeway.policies.holds import (
+    Answer,
+    Ask,
+    decide_each,
+    departure,
+    hold,
+    no_room,
+    rationale,
+    require_durations,
+    stays,
+)
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, JobKind, Method, Shrink
 
 
@@ -34,11 +44,9 @@ class HybridConfig:
     """How much longer than the deadline and the walltime together a hold may last."""
 
     def __post_init__(self) -> None:
-        for name in ("start_within_s", "warning_s", "hold_slack_s"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}, wants a number of seconds, not negative"
-                )
+        require_durations(
+            start_within_s=self.start_within_s, warning_s=self.warning_s, hold_slack_s=self.hold_slack_s
+        )
 
 
 Arrival = Callable[[Ask, HybridConfig], Answer]

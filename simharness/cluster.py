@@ -124,7 +124,7 @@ class SimCluster:
     ) -> ReplayRecord:
         """What has happened so far. Stretches of jobs that still run are cut at this instant."""
         machine = self.machine
-        running = sorted((live for live in machine.live.values() if live.nodes), key=lambda live: live.index)
+        running = sorted(machine.running.values(), key=lambda live: live.index)
         cut = [
             Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, Ending.CUT)
             for live in running

@@ -7,7 +7,6 @@ from math import isfinite
 
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.policies.model import JobKind
-from makeway.simharness.agenda import ChangeKind
 from makeway.simharness.live import LiveJob
 from makeway.simharness.machine import Machine
 from makeway.simharness.records import Ending, MarkKind
@@ -56,6 +55,8 @@ def shrink(machine: Machine, job_id: str, keep_nodes: tuple[str, ...], walltime_
     if keep.bit_count() < smallest:
         raise Rejected(f"job {job_id}: {keep.bit_count()} nodes are under its minimum of {smallest}")
     given_up = live.nodes & ~keep
+    if not given_up and walltime_s <= live.walltime_s:
+        return
     if given_up:
         live.record.shrinks += 1
         machine.mark(MarkKind.SHRUNK, live, given_up)
@@ -107,7 +108,7 @@ def release(machine: Machine, name: str) -> None:
     hold = machine.holds.get(name)
     if hold is None:
         raise Gone(f"reservation {name}: Requested reservation is invalid")
-    for live in machine.live.values():
+    for live in machine.bound.values():
         if live.nodes and live.reservation == name:
             raise Rejected(f"reservation {name}: Requested reservation is in use", retryable=True)
     machine.drop_hold(hold)

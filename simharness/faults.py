@@ -20,6 +20,8 @@ class FaultKind(StrEnum):
     DAMAGED = "damaged"  # a snapshot that cannot be understood: Unreadable
 
 
+VERBS = ("checkpoint", "requeue", "cancel", "shrink", "expand", "reserve", "release", "prioritise")
+
 _SNAPSHOT_KINDS = (FaultKind.NO_ANSWER, FaultKind.DAMAGED)
 
 
@@ -55,6 +57,8 @@ class FaultPlan:
         if min(self.rates.values(), default=0.0) < 0 or total > 1:
             raise ValueError(f"rates are {dict(self.rates)}: each must be 0 or more, their sum at most 1")
         for (verb, ordinal), fault in self.by_verb.items():
+            if verb not in (SNAPSHOT, *VERBS):
+                raise ValueError(f"{verb!r} is no verb: accepted are {', '.join((SNAPSHOT, *VERBS))}")
             if (verb == SNAPSHOT) != (
                 fault.kind in _SNAPSHOT_KINDS
             ) and fault.kind is not FaultKind.NO_ANSWER:

@@ -1,6 +1,7 @@
 """What makeway did and what it cost, in sentences: the top of the report, and the last lines of a replay."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
 from makeway.simharness.measures import ALL, GroupMeasures, Measures
@@ -19,34 +20,42 @@ def baseline_of(measured: Sequence[Measures]) -> Measures | None:
     return next((one for one in measured if one.policy == NO_MAKEWAY), None)
 
 
-def headlines(measured: Sequence[Measures]) -> tuple[str, ...]:
-    """One paragraph a replay: urgent jobs, what it cost, and what became of the other jobs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What one replay came to."""
 
-    Replays with makeway are told beside the one without, where there is one; that one gets a paragraph of its own only
-    when there is no other.
+    name: str
+    """What the replay is called: `With eviction`, `Without makeway`."""
+    lead: str
+    """What became of the urgent jobs, in one sentence."""
+    rest: tuple[str, ...]
+    """What it cost, what became of the other jobs, and of the machine: one sentence each."""
+
+    def __str__(self) -> str:
+        return " ".join((f"{self.name}: {self.lead}", *self.rest))
+
+
+def headlines(measured: Sequence[Measures]) -> tuple[Headline, ...]:
+    """One headline a replay. Replays with makeway are told beside the one without, where there is one.
+
+    That one gets a headline of its own only when it is alone.
     """
     base = baseline_of(measured)
-    told = [
-        (name, one)
+    return tuple(
+        _headline(name, one, base if base is not one else None)
         for name, one in zip(column_names(measured), measured, strict=True)
         if one.policy != NO_MAKEWAY or len(measured) == 1
-    ]
-    return tuple(
-        " ".join(
-            sentence for sentence in _sentences(name, one, base if base is not one else None) if sentence
-        )
-        for name, one in told
     )
 
 
-def _sentences(name: str, measures: Measures, base: Measures | None) -> list[str]:
-    label = "Without makeway" if measures.policy == NO_MAKEWAY else f"With {name}"
-    return [
-        f"{label}: {_urgent(measures, base)}",
-        "" if measures.policy == NO_MAKEWAY else _cost(measures),
-        _others(measures, base),
-        _use(measures, base),
-    ]
+def _headline(name: str, measures: Measures, base: Measures | None) -> Headline:
+    without = measures.policy == NO_MAKEWAY
+    rest = ("" if without else _cost(measures), _others(measures, base), _use(measures, base))
+    return Headline(
+        name=name.capitalize() if without else f"With {name}",
+        lead=_urgent(measures, base),
+        rest=tuple(sentence for sentence in rest if sentence),
+    )
 
 
 def _urgent(measures: Measures, base: Measures | None) -> str:

@@ -33,11 +33,11 @@ class Checker:
 
     def before_pass(self) -> None:
         """Note who runs already."""
-        self._running = frozenset(live.index for live in self._machine.live.values() if live.nodes)
+        self._running = frozenset(self._machine.running)
 
     def after_pass(self) -> None:
         """Verify everything."""
-        holders = [live for live in self._machine.live.values() if live.nodes]
+        holders = [live for live in self._machine.live.values() if live.nodes]  # not by its own list of them
         started = [live for live in holders if live.index not in self._running]
         self._nodes(holders)
         self._node_seconds(holders)

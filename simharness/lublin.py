@@ -1,6 +1,6 @@
 """A workload out of nothing: the Lublin-Feitelson model of rigid jobs, with users and their estimates.
 
-The model gives sizes, run times that grow with the size, and arrivals with a daily cycle, fitted to five machines of
+The model gives sizes, run times that grow with the size, and arrivals with a daily cycle, fitted to logs of machines of
 the nineties. It has no users and no requested times; both are added here.
 
 Reference:

@@ -59,6 +59,10 @@ class Machine:
         """Nodes of all reservations."""
         self.live: dict[str, LiveJob] = {}
         """Every job that is pending or holds nodes, by id, in order of arrival."""
+        self.running: dict[int, LiveJob] = {}
+        """The jobs that hold nodes, by index."""
+        self.bound: dict[int, LiveJob] = {}
+        """The jobs, pending or running, that are bound to a reservation, by index."""
         self.holds: dict[str, Hold] = {}
 
         self.pass_due = False
@@ -93,9 +97,7 @@ class Machine:
             idle = (hold.nodes & self.free).bit_count()
             if idle:
                 releases.append((hold.end_s, -1, idle))
-        for live in self.live.values():
-            if not live.nodes:
-                continue
+        for live in self.running.values():
             unreserved = (live.nodes & ~self.reserved).bit_count()
             if unreserved:
                 releases.append((live.limit_s, live.index, unreserved))
@@ -124,6 +126,7 @@ class Machine:
     def start_on(self, live: LiveJob, nodes: int) -> None:
         """Start a run on exactly these free nodes. The job is out of the queue already."""
         self.free &= ~nodes
+        self.running[live.index] = live
         live.begin(nodes, self.now_s)
         insert_release(self._releases, (live.limit_s, live.index, live.size))
         self.schedule_end(live)
@@ -136,7 +139,7 @@ class Machine:
 
     def start_bound(self) -> None:
         """Start the pending jobs that are bound to a reservation, wherever they fit in space and time."""
-        for live in [live for live in self.live.values() if live.reservation is not None]:
+        for live in self.bound.values():
             hold = self.holds.get(live.reservation or "")
             if hold is None or live.nodes or live.eligible_s is not None:
                 continue
@@ -166,6 +169,7 @@ class Machine:
         else:
             live.eligible_s = None
             self.scheduler.remove(live)
+        self.bound.pop(live.index, None)
         del self.live[live.job.job_id]
         self.note(ChangeKind.ENDED, live)
 
@@ -226,6 +230,7 @@ class Machine:
             self._watch_storage()
         self.close_segment(live, ending)
         remove_release(self._releases, (live.limit_s, live.index, live.size))
+        del self.running[live.index]
         self.free |= live.nodes & ~self.down
         self.scheduler.disturb()
 
@@ -258,9 +263,8 @@ class Machine:
             self.agenda.add(next_s, Turn.CHECKPOINT, self._stored, lambda: self._storage_version == version)
 
     def _stored(self) -> None:
-        indexes = set(self.storage.finish(self.now_s))
-        for live in [live for live in self.live.values() if live.index in indexes]:
-            self._checkpoint_done(live)
+        for index in self.storage.finish(self.now_s):
+            self._checkpoint_done(self.running[index])
         self._watch_storage()
 
     def _checkpoint_done(self, live: LiveJob) -> None:
@@ -289,18 +293,19 @@ class Machine:
         self.interfere()
         del self.holds[hold.name]
         self.reserved &= ~hold.nodes
-        for live in self.live.values():
-            if live.reservation == hold.name:
-                live.reservation = None
-                if not live.nodes and live.eligible_s is None:
-                    self.scheduler.add(live)
-                self.touch(live)
+        for live in [live for live in self.bound.values() if live.reservation == hold.name]:
+            live.reservation = None
+            del self.bound[live.index]
+            if not live.nodes and live.eligible_s is None:
+                self.scheduler.add(live)
+            self.touch(live)
         self.note(ChangeKind.RESERVATION_ENDED, None)
 
     def bind(self, live: LiveJob, name: str) -> None:
         """Let the pending job start in that reservation only."""
         self.scheduler.remove(live)
         live.reservation = name
+        self.bound[live.index] = live
         self.note(ChangeKind.RESERVED, live)
 
     def node_down(self, node: int) -> None:
@@ -311,7 +316,7 @@ class Machine:
         self.down |= bit
         self.free &= ~bit
         self.marks.append(Mark(self.now_s, MarkKind.NODE_DOWN, None, bit))
-        for live in [live for live in self.live.values() if live.nodes & bit]:
+        for live in [live for live in self.running.values() if live.nodes & bit]:
             self.requeue(live, Ending.NODE_FAILED)
         self.note(ChangeKind.NODE_DOWN, None)
 

@@ -73,7 +73,7 @@ class Replay:
         self._policy_config = policy_config
         self._settings = settings
         self._on_cycle = on_cycle
-        self._kinds = {live.job.job_id: live.job.kind for live in cluster.machine.jobs}
+        self._kinds = {job.job_id: job.kind for job in cluster.machine.jobs}
         self._noticed: set[str] = set()
         self._decision_s: list[float] = []
         self._waiting = 0
@@ -84,7 +84,7 @@ class Replay:
         """Go on with a new daemon that knows what `journal` knows, as after a crash."""
         self.journal = journal
         self._daemon = self._new_daemon()
-        self._due_s = self._quantised(self.cluster.now_s)
+        self._due_s = self.cluster.now_s
 
     def run(self, progress: Callable[[float], None] | None = None) -> ReplayRecord:
         """Replay to the end. `progress` is called with the clock from time to time."""
@@ -96,7 +96,7 @@ class Replay:
                 if progress is not None and steps % 256 == 0:
                     progress(self.cluster.now_s)
         else:
-            self.cluster.run(progress)
+            self.cluster.run()
         return self.record(wall_s=time.perf_counter() - began)
 
     def step(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from makeway.policies.model import JobKind
 from makeway.simharness.nodeset import NodeNames
 from makeway.simharness.records import Ending, MarkKind, ReplayRecord, Segment
+from makeway.simharness.report_axes import INK, TimeScale, add_tools, base_figure, style_time
 from makeway.simharness.report_gantt import (
     Rectangles,
     Windows,
@@ -23,12 +24,12 @@ from makeway.simharness.report_gantt import (
     segments_in,
     urgent_waits,
 )
-from makeway.simharness.report_time import TimeScale
 from makeway.simharness.tables import format_duration
 
 if TYPE_CHECKING:
     from bokeh.models import ColumnDataSource, Range1d
-    from bokeh.plotting import figure as Figure
+    from bokeh.models.renderers import DataRenderer
+    from bokeh.plotting import figure
 
 # Chosen to stay apart for colour-blind readers and in grey: light, middle, dark. Neighbouring jobs get different tints.
 KIND_COLOURS = {
@@ -37,7 +38,6 @@ KIND_COLOURS = {
     JobKind.ON_DEMAND: ("#C8401A", "#D4512B", "#B53310"),
 }
 EDGE = "#6B1D05"
-INK = "#1B1F24"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,6 @@ _ENDINGS = {
     Ending.CUT: "the replay stopped",
 }
 _KIND_WORDS = {JobKind.RIGID: "rigid", JobKind.MALLEABLE: "malleable", JobKind.ON_DEMAND: "urgent"}
-_LEFT_PX = 74
-_RIGHT_PX = 16
 _NAMED_RUNS = 3
 
 
@@ -84,59 +82,9 @@ def toggle_names(what: str, replays: int) -> str:
     return " ".join(f"{what}-{index}" for index in range(replays))
 
 
-def base_figure(**options: object) -> "Figure":
-    """An empty picture in the page's style; `options` go to bokeh's `figure`."""
-    from bokeh.plotting import figure
-
-    drawn = figure(
-        sizing_mode="stretch_width",
-        min_border_left=_LEFT_PX,
-        min_border_right=_RIGHT_PX,
-        min_border_top=6,
-        outline_line_color="#C9CED6",
-        background_fill_color="#FFFFFF",
-        border_fill_color=None,
-        toolbar_location=None,
-        **options,
-    )
-    for axis in (*drawn.xaxis, *drawn.yaxis):
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_text_font_size = "12px"
-        axis.major_label_text_font_size = "12px"
-        axis.axis_label_text_color = axis.major_label_text_color = "#3A424D"
-        axis.minor_tick_line_color = None
-        axis.axis_line_color = axis.major_tick_line_color = "#8B93A0"
-    for grid in drawn.grid:
-        grid.grid_line_color = "#E6E9EE"
-    return drawn
-
-
-def add_tools(drawn: "Figure", *, dimensions: str = "width") -> None:
-    """Pan by dragging, zoom by Ctrl and the wheel or by a box, reset by a double tap of the reset symbol."""
-    from bokeh.models import BoxZoomTool, PanTool, ResetTool, WheelZoomTool
-
-    pan = PanTool(dimensions=dimensions)
-    wheel = WheelZoomTool(dimensions=dimensions, modifiers={"ctrl": True})
-    drawn.add_tools(pan, wheel, BoxZoomTool(dimensions=dimensions), ResetTool())
-    drawn.toolbar.active_drag = pan
-    drawn.toolbar.active_scroll = wheel
-    drawn.toolbar.logo = None
-    drawn.toolbar.autohide = True
-    drawn.toolbar_location = "above"
-
-
-def style_time(drawn: "Figure", scale: TimeScale, *, label: bool = True) -> None:
-    """Make the horizontal axis a time axis."""
-    drawn.xaxis.ticker = scale.ticker()
-    drawn.xgrid.ticker = drawn.xaxis[0].ticker
-    drawn.xaxis.formatter = scale.formatter()
-    if label:
-        drawn.xaxis.axis_label = scale.label
-
-
 def gantt_figure(
     record: ReplayRecord, index: int, windows: Windows, scale: TimeScale, x_range: "Range1d"
-) -> "Figure":
+) -> "figure":
     """Nodes by time, one rectangle for each run of neighbouring nodes that a job held.
 
     Args:
@@ -152,8 +100,7 @@ def gantt_figure(
     drawn = base_figure(
         height=int(np.clip(120 + 5 * nodes, 220, 440)),
         x_range=x_range,
-        y_range=Range1d(0.5, nodes + 0.5, bounds=(0.5, nodes + 0.5)),
-        lod_threshold=None,
+        y_range=Range1d(start=0.5, end=nodes + 0.5, bounds=(0.5, nodes + 0.5)),
     )
     add_tools(drawn, dimensions="both")
     style_time(drawn, scale)
@@ -214,7 +161,7 @@ def _places(nodes: int, names: Sequence[str]) -> str:
 
 
 def _add_rectangles(
-    drawn: "Figure",
+    drawn: "figure",
     record: ReplayRecord,
     index: int,
     segments: Sequence[Segment],
@@ -228,7 +175,7 @@ def _add_rectangles(
     right = np.array([segment.end_s - scale.zero_s for segment in segments], dtype=np.float64)
     tints = np.array([segment.job % 3 for segment in segments], dtype=np.int8)
     kinds = [record.jobs[segment.job].job.kind for segment in segments]
-    renderers = []
+    renderers: list[DataRenderer] = []
     for kind, colours in KIND_COLOURS.items():
         of_kind = np.array([one is kind for one in kinds], dtype=np.bool_)
         chosen = np.flatnonzero(of_kind[shown.segment]) if segments else np.zeros(0, dtype=np.int64)
@@ -272,7 +219,7 @@ def _add_rectangles(
 
 
 def _add_evicted_edges(
-    drawn: "Figure", index: int, segments: Sequence[Segment], shown: Rectangles, scale: TimeScale
+    drawn: "figure", index: int, segments: Sequence[Segment], shown: Rectangles, scale: TimeScale
 ) -> None:
     from bokeh.models import ColumnDataSource
 
@@ -297,11 +244,11 @@ def _add_evicted_edges(
     )
 
 
-def _add_marks(drawn: "Figure", record: ReplayRecord, index: int, windows: Windows, scale: TimeScale) -> None:
+def _add_marks(drawn: "figure", record: ReplayRecord, index: int, windows: Windows, scale: TimeScale) -> None:
     from bokeh.models import ColumnDataSource, HoverTool
 
     names = NodeNames(record.node_count).names
-    renderers = []
+    renderers: list[DataRenderer] = []
     for kind, style in MARK_STYLES.items():
         columns: dict[str, list[object]] = {"x": [], "y": [], "what": [], "who": [], "where": [], "at": []}
         for mark in marks_in(record, windows.loaded):
@@ -340,7 +287,7 @@ def waits_figure(
     x_range: "Range1d",
     *,
     start_within_s: float,
-) -> "Figure":
+) -> "figure":
     """One bar for each urgent job from its submission to its start; the symbol at its left end says if it was on time."""
     from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
@@ -349,9 +296,7 @@ def waits_figure(
     drawn = base_figure(
         height=int(np.clip(26 + 12 * lanes, 44, 150)),
         x_range=x_range,
-        y_range=Range1d(lanes - 0.3, -0.7),
-        tools="",
-        lod_threshold=None,
+        y_range=Range1d(start=lanes - 0.3, end=-0.7),
     )
     style_time(drawn, scale, label=False)
     drawn.xaxis.visible = drawn.yaxis.visible = False

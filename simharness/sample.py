@@ -1,7 +1,5 @@
 """The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, out of nothing but a seed."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from makeway.policies.model import JobKind

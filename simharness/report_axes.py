@@ -1,10 +1,17 @@
-"""How a report writes instants: time since the first submission, as hours or as days."""
+"""The look of a report's pictures, and how their axes write time: since the first submission, as hours or as days."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from bokeh.models import CompositeTicker, CustomJSTickFormatter
+    from bokeh.models import CompositeTicker, CustomJSTickFormatter, Range
+    from bokeh.plotting import figure
+
+INK = "#1B1F24"
+"""Text and marks."""
+
+_LEFT_PX = 74
+_RIGHT_PX = 16
 
 _IN_HOURS_BELOW_S = 72 * 3600.0
 _DAY_S = 86400
@@ -74,3 +81,60 @@ class TimeScale:
         from bokeh.models import CustomJSTickFormatter
 
         return CustomJSTickFormatter(args={"in_hours": self.in_hours}, code=_TICK_CODE)
+
+
+def base_figure(
+    *, height: int, x_range: "Range", y_range: "Range", x_type: Literal["linear", "log"] = "linear"
+) -> "figure":
+    """An empty picture in the page's style, `height` pixels high and as wide as its place. It has no tools."""
+    from bokeh.plotting import figure
+
+    drawn = figure(
+        height=height,
+        x_range=x_range,
+        y_range=y_range,
+        x_axis_type=x_type,
+        sizing_mode="stretch_width",
+        tools="",
+        toolbar_location=None,
+        min_border_left=_LEFT_PX,
+        min_border_right=_RIGHT_PX,
+        min_border_top=6,
+        outline_line_color="#C9CED6",
+        background_fill_color="#FFFFFF",
+        border_fill_color=None,
+        lod_threshold=None,
+    )
+    for axis in (*drawn.xaxis, *drawn.yaxis):
+        axis.axis_label_text_font_style = "normal"
+        axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px"
+        axis.axis_label_text_color = axis.major_label_text_color = "#3A424D"
+        axis.minor_tick_line_color = None
+        axis.axis_line_color = axis.major_tick_line_color = "#8B93A0"
+    for grid in (*drawn.xgrid, *drawn.ygrid):
+        grid.grid_line_color = "#E6E9EE"
+    return drawn
+
+
+def add_tools(drawn: "figure", *, dimensions: Literal["width", "both"] = "width") -> None:
+    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar."""
+    from bokeh.models import BoxZoomTool, PanTool, ResetTool, WheelZoomTool
+
+    pan = PanTool(dimensions=dimensions)
+    wheel = WheelZoomTool(dimensions=dimensions, modifiers={"ctrl": True})
+    drawn.add_tools(pan, wheel, BoxZoomTool(dimensions=dimensions), ResetTool())
+    drawn.toolbar.active_drag = pan
+    drawn.toolbar.active_scroll = wheel
+    drawn.toolbar.logo = None
+    drawn.toolbar.autohide = True
+    drawn.toolbar_location = "above"
+
+
+def style_time(drawn: "figure", scale: TimeScale, *, label: bool = True) -> None:
+    """Make the horizontal axis a time axis."""
+    ticker = scale.ticker()
+    drawn.xaxis.ticker = ticker
+    drawn.xgrid.ticker = ticker
+    drawn.xaxis.formatter = scale.formatter()
+    if label:
+        drawn.xaxis.axis_label = scale.label

@@ -1,0 +1,242 @@
+"""The command `explain`: one decision as it is stored, what the arbiter says to it, and what became of it."""
+
+import json
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from makeway.daemon.cli_whatif import span
+from makeway.daemon.errors import UserError, printable
+from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
+from makeway.policies.arbiter import arbitrate
+from makeway.policies.model import Action, Candidate, Rationale
+
+LISTED = 20
+CANDIDATES_SHOWN = 60
+POSIX_FROM_S = 1e9
+"""Instants from here on are dates; smaller ones are seconds of a trace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of one action of a decision."""
+
+    action: Action
+    verdict: str
+    """What the arbiter says to it on the stored snapshot."""
+    outcome: str
+    """The answer to the last command for it, or that none was sent."""
+
+
+def show(path: Path, decision: str | None, *, as_json: bool) -> None:
+    """Explain a decision on standard output, or list the latest ones.
+
+    Args:
+        path: the journal.
+        decision: a number, or `last`. None: list.
+        as_json: JSON instead of text.
+
+    Raises:
+        UserError: there is no such decision.
+        JournalError: the journal cannot be read.
+    """
+    with closing(Journal(path, read_only=True)) as journal:
+        if decision is None:
+            listed = journal.decisions(LISTED)
+        else:
+            stored = _find(journal, path, decision)
+            fates = tuple(_fates(stored, journal.commands()))
+    console = Console(highlight=False)
+    if decision is None:
+        if as_json:
+            click.echo(json.dumps([_listed_values(entry) for entry in listed], indent=2))
+        else:
+            _render_list(listed, console)
+    elif as_json:
+        click.echo(json.dumps(_values(stored, fates), indent=2))
+    else:
+        render(stored, fates, console)
+
+
+def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
+    where = printable(str(path))
+    if text == "last":
+        latest = journal.decisions(1)
+        number = latest[0].decision_id if latest else 0
+    elif text.isascii() and text.isdigit() and len(text) < 19:
+        number = int(text)
+    else:
+        raise UserError(f"{printable(text)!r} is no decision: a number of the log is expected, or `last`")
+    stored = journal.decision(number)
+    if stored is None:
+        raise UserError(
+            f"{where}: {'no decision is stored' if text == 'last' else f'there is no decision {number}'}"
+        )
+    return stored
+
+
+def _fates(stored: StoredDecision, commands: tuple[StoredCommand, ...]) -> list[Fate]:
+    actions = stored.decision.actions
+    if stored.cluster is None:
+        verdicts = ["unknown: the snapshot was not kept"] * len(actions)
+    else:
+        verdicts = [
+            "allowed" if verdict.refusal is None else f"refused: {verdict.refusal} ({verdict.detail})"
+            for verdict in arbitrate(actions, stored.cluster)
+        ]
+    return [
+        Fate(action=action, verdict=verdict, outcome=_outcome(action, stored.at_s, commands))
+        for action, verdict in zip(actions, verdicts, strict=True)
+    ]
+
+
+def _outcome(action: Action, at_s: float, commands: tuple[StoredCommand, ...]) -> str:
+    sent = [command for command in commands if command.action == action and command.issued_s >= at_s]
+    if not sent:
+        return "not sent"
+    last = sent[-1]
+    words = last.outcome or "no answer was written down"
+    return f"{words} ({last.detail})" if last.detail else words
+
+
+def _listed_values(entry: StoredDecision) -> dict[str, Any]:
+    return {
+        "decision": entry.decision_id,
+        "at_s": entry.at_s,
+        "policy": entry.decision.policy,
+        "actions": len(entry.decision.actions),
+        "summaries": [why.summary for why in entry.decision.rationale],
+    }
+
+
+def _values(stored: StoredDecision, fates: tuple[Fate, ...]) -> dict[str, Any]:
+    return {
+        "decision": stored.decision_id,
+        "at_s": stored.at_s,
+        "policy": stored.decision.policy,
+        "rationale": [asdict(why) for why in stored.decision.rationale],
+        "actions": [
+            {"action": asdict(fate.action), "verdict": fate.verdict, "outcome": fate.outcome}
+            for fate in fates
+        ],
+    }
+
+
+def _render_list(listed: tuple[StoredDecision, ...], console: Console) -> None:
+    if not listed:
+        console.print("No decision is stored.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("decision", "at", "policy", "actions", "why"):
+        table.add_column(heading, justify="right" if heading in {"decision", "actions"} else "left")
+    for entry in listed:
+        decision = entry.decision
+        why = "\n".join(f"job {reason.for_job_id}: {reason.summary}" for reason in decision.rationale)
+        table.add_row(
+            str(entry.decision_id),
+            instant(entry.at_s),
+            Text(decision.policy),
+            str(len(decision.actions)),
+            Text("\n".join(printable(line) for line in why.splitlines())),
+        )
+    console.print(table)
+
+
+def render(stored: StoredDecision, fates: tuple[Fate, ...], console: Console) -> None:
+    """The decision for a reader: why, the candidates with their costs, the actions with what became of them."""
+    decision = stored.decision
+    console.print(
+        Text(
+            f"Decision {stored.decision_id} of policy {decision.policy} at {instant(stored.at_s)}",
+            style="bold",
+        )
+    )
+    for why in decision.rationale:
+        _render_rationale(why, stored.at_s, console)
+    if not fates:
+        console.print("\nNo actions.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("action", "job", "for", "reason", "how", "arbiter", "outcome"):
+        table.add_column(heading)
+    for fate in fates:
+        action = fate.action
+        cells = (
+            action.verb,
+            action.job_id,
+            action.for_job_id,
+            action.reason,
+            _how(action),
+            fate.verdict,
+            fate.outcome,
+        )
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    console.print()
+    console.print(table)
+
+
+def _render_rationale(why: Rationale, at_s: float, console: Console) -> None:
+    console.print()
+    console.print(
+        Text(
+            f"Urgent job {printable(why.for_job_id)}: {why.node_count} nodes, {why.free_node_count} free, "
+            f"on time for another {span(max(0.0, why.deadline_s - at_s))}"
+        )
+    )
+    console.print(Text(printable(why.summary)))
+    if not why.candidates:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("", "jobs", "how", "nodes", "node-hours lost", "free in", "note"):
+        table.add_column(
+            heading, justify="right" if heading in {"nodes", "node-hours lost", "free in"} else "left"
+        )
+    shown = sorted(
+        why.candidates, key=lambda candidate: (not candidate.chosen, candidate.loss_node_s, candidate.job_ids)
+    )
+    for candidate in shown[:CANDIDATES_SHOWN]:
+        table.add_row(*_cells(candidate), style="bold" if candidate.chosen else None)
+    console.print(table)
+    if len(shown) > CANDIDATES_SHOWN:
+        console.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
+
+
+def _cells(candidate: Candidate) -> tuple[Text, ...]:
+    stays = candidate.method is None
+    cells = (
+        "→" if candidate.chosen else "",
+        "+".join(candidate.job_ids),
+        candidate.method or "stays",
+        str(candidate.node_count),
+        "" if stays else f"{candidate.loss_node_s / 3600:.2f}",
+        "" if stays else span(candidate.delay_s),
+        candidate.note,
+    )
+    return tuple(Text(printable(cell)) for cell in cells)
+
+
+def _how(action: Action) -> str:
+    """What of an action is its own: the method, the nodes, the signal."""
+    common = {"job_id", "for_job_id", "policy", "reason", "verb", "not_after_s"}
+    own = {name: value for name, value in asdict(action).items() if name not in common}
+    return ", ".join(f"{name} {_brief(value)}" for name, value in own.items())
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, tuple) and len(value) > 4:
+        return f"{value[0]}..{value[-1]} ({len(value)})"
+    return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
+
+
+def instant(at_s: float) -> str:
+    """A POSIX instant as a date in UTC, an instant of a trace in seconds."""
+    if at_s >= POSIX_FROM_S:
+        return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")
+    return f"{at_s:.0f} s"

@@ -1,0 +1,220 @@
+"""The command `whatif`: where its snapshot comes from, and how its answer looks."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from makeway.adapters.protocol import AdapterError
+from makeway.daemon.cli import CONFIG_PATH
+from makeway.daemon.config import AdapterFactory, load, open_adapter
+from makeway.daemon.errors import UserError, printable
+from makeway.daemon.journal import Journal
+from makeway.daemon.whatif import Answer, Level, Question, departures, what_if
+from makeway.policies.model import Cluster, Method
+
+BAR_WIDTH = 24
+NAMES_SHOWN = 12
+_WAYS = {
+    Method.KILL: "killed",
+    Method.APPLICATION: "after its next checkpoint",
+    Method.SYSTEM: "after a signal",
+    Method.SHRINK: "shrunk",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of the command, as click gives them."""
+
+    nodes: int
+    deadline: float
+    walltime: float
+    step: float | None
+    config: Path | None
+    journal: Path | None
+    decision: int | None
+    as_json: bool
+
+
+def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
+    """Answer the question on standard output.
+
+    Raises:
+        UserError: there is no such snapshot, the cluster does not answer, or the question has no answer.
+        JournalError: the journal cannot be read.
+    """
+    if options.step is not None and options.step <= 0:
+        raise UserError("--step: a duration above 0 is expected")
+    question = Question(
+        node_count=options.nodes,
+        deadline_s=options.deadline,
+        walltime_s=options.walltime,
+        step_s=options.step,
+    )
+    if options.journal is not None:
+        cluster = _stored(options.journal, options.decision)
+    elif options.decision is not None:
+        raise UserError("--decision: needs --journal, the journal that holds it")
+    else:
+        cluster = _present(factories, options.config or CONFIG_PATH)
+    answer = what_if(cluster, question)
+    if options.as_json:
+        click.echo(json.dumps(as_values(answer), indent=2))
+    else:
+        render(answer, Console(highlight=False))
+
+
+def _stored(path: Path, decision_id: int | None) -> Cluster:
+    """The snapshot of a decision; the latest decision's if none is named."""
+    with closing(Journal(path, read_only=True)) as journal:
+        if decision_id is None:
+            latest = journal.decisions(1)
+            if not latest:
+                raise UserError(f"{printable(str(path))}: no decision is stored")
+            decision_id = latest[0].decision_id
+        stored = journal.decision(decision_id)
+    if stored is None:
+        raise UserError(f"{printable(str(path))}: there is no decision {decision_id}")
+    if stored.cluster is None:
+        raise UserError(
+            f"{printable(str(path))}: decision {decision_id} was stored without its snapshot (keep_snapshots: false)"
+        )
+    return stored.cluster
+
+
+def _present(factories: Mapping[str, AdapterFactory], path: Path) -> Cluster:
+    """The cluster as it is, with the limits of the configuration and what the daemon has under way."""
+    config = load(path)
+    connection = open_adapter(config.settings.adapter, factories)
+    with closing(connection.adapter):
+        try:
+            cluster = connection.adapter.snapshot()
+        except AdapterError as error:
+            raise UserError(f"the cluster gives no snapshot: {error}") from error
+    operations = cluster.operations
+    if config.settings.journal.exists():
+        with closing(Journal(config.settings.journal, read_only=True)) as journal:
+            operations = journal.open_operations()
+    return replace(cluster, limits=config.settings.limits.to_limits(), operations=operations)
+
+
+def as_values(answer: Answer) -> dict[str, Any]:
+    """The answer as plain values for JSON."""
+    return {
+        "now_s": answer.now_s,
+        "nodes": answer.question.node_count,
+        "nodes_up": answer.node_count_up,
+        "nodes_free": answer.node_count_free,
+        "shortage": answer.shortage,
+        "deadline_s": answer.question.deadline_s,
+        "step_s": answer.step_s,
+        "curve": [
+            {"deadline_s": index * answer.step_s, "loss_node_hours": None if loss is None else loss / 3600}
+            for index, loss in enumerate(answer.losses_node_s)
+        ],
+        "levels": [_level_values(level) for level in answer.levels],
+        "barred": [
+            {"job_ids": barred.job_ids, "nodes": barred.node_count, "reason": barred.reason}
+            for barred in answer.barred
+        ],
+    }
+
+
+def _level_values(level: Level) -> dict[str, Any]:
+    return {
+        "from_s": level.from_s,
+        "until_s": level.until_s,
+        "loss_node_hours": level.plan.loss_node_s / 3600,
+        "checkpoint_s": level.plan.checkpoint_s,
+        "nodes_freed": level.plan.node_count,
+        "departures": [
+            {
+                "job_ids": leaver.item.job_ids,
+                "method": leaver.method,
+                "nodes": leaver.item.node_count,
+                "loss_node_hours": leaver.loss_node_s / 3600,
+            }
+            for leaver in departures(level.plan)
+        ],
+    }
+
+
+def render(answer: Answer, console: Console) -> None:
+    """The answer for a reader: a sentence, the curve as bars, and who leaves at each level."""
+    question = answer.question
+    console.print(
+        f"{question.node_count} nodes within {span(question.deadline_s)}: {answer.node_count_free} are free"
+        f" ({answer.node_count_up} nodes are up)."
+    )
+    if answer.shortage <= 0:
+        console.print("Nobody has to leave.")
+        return
+    if not answer.levels:
+        console.print(f"{answer.shortage} more are needed, and no choice frees them in time.")
+    else:
+        console.print(
+            f"{answer.shortage} more are needed. The least loss of work, by the time that is given:\n"
+        )
+        console.print(_table(answer.levels))
+    if answer.barred:
+        console.print(
+            f"\nNot asked: {sum(barred.node_count for barred in answer.barred)} nodes of {len(answer.barred)} jobs"
+        )
+        for barred in answer.barred[:NAMES_SHOWN]:
+            console.print(
+                Text(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {printable(barred.reason)}")
+            )
+        if len(answer.barred) > NAMES_SHOWN:
+            console.print(f"  and {len(answer.barred) - NAMES_SHOWN} more")
+
+
+def _table(levels: tuple[Level, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("given", justify="right", no_wrap=True)
+    table.add_column("node-hours lost", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("who leaves, and how")
+    most = max(level.plan.loss_node_s for level in levels)
+    for level in levels:
+        loss = level.plan.loss_node_s
+        filled = round(BAR_WIDTH * loss / most) if most else 0
+        table.add_row(
+            span(level.from_s),
+            f"{loss / 3600:.2f}",
+            Text("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
+            Text(_leavers(level)),
+        )
+    return table
+
+
+def _leavers(level: Level) -> str:
+    found = departures(level.plan)
+    shown = [
+        f"{_jobs(leaver.item.job_ids)} ({leaver.item.node_count} nodes) {_WAYS[leaver.method]}"
+        for leaver in found[:NAMES_SHOWN]
+    ]
+    if len(found) > NAMES_SHOWN:
+        shown.append(f"and {len(found) - NAMES_SHOWN} more")
+    return "\n".join(shown)
+
+
+def _jobs(job_ids: tuple[str, ...]) -> str:
+    return "+".join(printable(job_id) for job_id in job_ids)
+
+
+def span(seconds: float) -> str:
+    """A duration as `45 s`, `12:30` (minutes) or `1:05:00` (hours)."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

@@ -1,0 +1,207 @@
+"""A daemon that is killed at any moment, and started again, finishes what it began.
+
+A journal write is the only thing that a death can come between: every command stands between two of them. The test
+replays one small story for every write, kills the daemon before or after that write reaches the disk, starts a new one
+on the same file, and looks at what the cluster was asked to do in all.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.daemon.journal import Journal
+from makeway.policies.model import JobKind
+from makeway.policies.registry import find
+from makeway.simharness.adapter import SimAdapter
+from makeway.simharness.cluster import SimCluster
+from makeway.simharness.faults import NO_FAULTS, Fault, FaultKind, FaultPlan
+from makeway.simharness.jobs import SimJob
+from makeway.simharness.replay import Replay, ReplaySettings
+from makeway.simharness.scheduler import Backfill, SchedulerSettings
+from makeway.simharness.storage import StorageSettings
+
+
+LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, FaultKind.REFUSED]
+"""Faults of the way to the cluster; no job ends by them."""
+
+
+class Killed(BaseException):
+    """The daemon's death: nothing that handles errors may see it."""
+
+
+class MortalJournal(Journal):
+    """A journal that dies at its write number `cut`, just before or just after it is on the disk."""
+
+    def __init__(self, path: Path, cut: int | None, *, after: bool) -> None:
+        self.writes = 0
+        self._cut = cut
+        self._after = after
+        super().__init__(path)
+
+    def _write(self, *statements: tuple[str, tuple[object, ...]]) -> int:
+        self.writes += 1
+        if self.writes == self._cut and not self._after:
+            raise Killed
+        row_id = super()._write(*statements)
+        if self.writes == self._cut:
+            raise Killed
+        return row_id
+
+
+def rigid(job_id: str, submit_s: float, node_count: int, runtime_s: float, **more: float) -> SimJob:
+    return SimJob(job_id, submit_s, runtime_s, 2 * runtime_s, node_count, user="batch", **more)  # type: ignore[arg-type]
+
+
+def urgent(job_id: str, submit_s: float, node_count: int) -> SimJob:
+    return SimJob(
+        job_id, submit_s, 900.0, 1200.0, node_count, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0
+    )
+
+
+def story() -> list[SimJob]:
+    """Two urgent jobs on a full machine of eight nodes: one waits for a checkpoint, one shrinks or kills."""
+    return [
+        rigid("1", 0.0, 3, 9000.0, save_s=60.0),
+        rigid("2", 0.0, 2, 9000.0, checkpoint_interval_s=600.0, checkpoint_cost_s=30.0, setup_s=20.0),
+        SimJob(
+            "3", 0.0, 9000.0, 18000.0, 3, user="m", kind=JobKind.MALLEABLE, node_count_min=1, save_s=120.0
+        ),
+        rigid("4", 100.0, 4, 3000.0),
+        urgent("u1", 1800.0, 4),
+        urgent("u2", 1815.0, 2),
+        urgent("u3", 5000.0, 6),
+    ]
+
+
+@dataclass(frozen=True)
+class End:
+    """What a replay came to."""
+
+    starts: dict[str, float | None]
+    completed: frozenset[str]
+    operations: frozenset[str]
+    twice: list[tuple[object, ...]]
+    holds: int
+    open_operations: int
+
+
+def replay(
+    folder: Path,
+    policy: str,
+    cut: int | None = None,
+    *,
+    after: bool = False,
+    faults: FaultPlan = NO_FAULTS,
+    jobs: list[SimJob] | None = None,
+) -> tuple[End, int]:
+    """Replay the story, with a death if `cut` says so. Returns how it ended and the writes of the first life."""
+    cluster = SimCluster(
+        8,
+        jobs if jobs is not None else story(),
+        scheduler=SchedulerSettings(backfill=Backfill.EASY),
+        storage=StorageSettings(aggregate_gb_s=10.0, node_gb_s=5.0),
+        check=True,
+    )
+    adapter = SimAdapter(cluster, faults=faults)
+    first = MortalJournal(folder / "journal.sqlite", cut, after=after)
+    chosen = find(policy)
+    told = Replay(
+        cluster,
+        chosen,
+        chosen.config_type(),
+        ReplaySettings(poll_interval_s=10.0),
+        adapter=adapter,
+        journal=first,
+    )
+    alive = True
+    while alive:
+        try:
+            alive = told.step()
+        except Killed:
+            first.close()
+            told.restart(Journal(folder / "journal.sqlite"))
+    record = told.record()
+    end = End(
+        starts={done.job.job_id: done.start_s for done in record.jobs if done.job.kind is JobKind.ON_DEMAND},
+        completed=frozenset(done.job.job_id for done in record.jobs if done.end_s is not None),
+        operations=frozenset(
+            str(command.action.for_job_id)
+            for command in told.journal.commands()
+            if command.action.verb == "reserve"
+        ),
+        twice=_twice(adapter),
+        holds=len(cluster.machine.holds),
+        open_operations=len(told.journal.open_operations()),
+    )
+    told.journal.close()
+    return end, first.writes
+
+
+def _twice(adapter: SimAdapter) -> list[tuple[object, ...]]:
+    """Evictions and signals that reached the same run of a job more than once."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    runs: Counter[object] = Counter()
+    for call in adapter.calls:
+        if not call.applied or call.verb not in {"checkpoint", "requeue", "cancel", "shrink"}:
+            continue
+        job_id = call.arguments[0]
+        seen[(call.verb, job_id, runs[job_id])] += 1
+        if call.verb == "requeue":
+            runs[job_id] += 1
+    return [key for key, count in seen.items() if count > 1]
+
+
+@pytest.mark.parametrize("policy", ["eviction", "n-paa", "n-spaa"])
+def test_every_death_has_the_same_end(policy: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    undisturbed, writes = replay(tmp_path_factory.mktemp("whole"), policy)
+    assert undisturbed.operations == {"u1", "u2", "u3"}
+    assert undisturbed.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}
+    assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
+    assert writes > 20
+
+    folder = tmp_path_factory.mktemp("cuts")
+    for cut in range(1, writes + 1):
+        for after in (False, True):
+            place = folder / f"{cut}{after}"
+            place.mkdir()
+            end, _ = replay(place, policy, cut, after=after)
+            assert end.operations == undisturbed.operations, (cut, after)
+            assert end.completed == undisturbed.completed, (cut, after)
+            assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
+            for job_id, start_s in end.starts.items():
+                before_s = undisturbed.starts[job_id]
+                assert start_s is not None
+                assert before_s is not None
+                assert start_s <= before_s + 90.0, (cut, after, job_id)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    policy=st.sampled_from(["eviction", "n-paa", "n-spaa"]),
+    cut=st.integers(1, 60),
+    after=st.booleans(),
+)
+def test_faults_and_a_death_leave_nothing_behind(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, policy: str, cut: int, after: bool
+) -> None:
+    faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
+    end, _ = replay(tmp_path_factory.mktemp("faults"), policy, cut, after=after, faults=faults)
+
+    assert (end.holds, end.open_operations) == (0, 0)
+    assert {"u1", "u2", "u3"} <= end.starts.keys()
+    assert None not in end.starts.values()
+
+
+@pytest.mark.parametrize("verb", ["reserve", "checkpoint", "requeue", "prioritise", "release"])
+@pytest.mark.parametrize("kind", LOUD)
+def test_one_fault_of_each_kind_at_each_verb_is_survived(tmp_path: Path, verb: str, kind: FaultKind) -> None:
+    faults = FaultPlan(by_verb={(verb, 1): Fault(kind=kind, delay_s=15.0, retryable=True)})
+    end, _ = replay(tmp_path, "eviction", faults=faults)
+
+    assert (end.holds, end.open_operations, end.twice) == (0, 0, [])
+    assert end.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}
