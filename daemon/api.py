@@ -43,7 +43,7 @@ NOTICE_LIMIT_S = 7 * 86_400.0
 """How far ahead a job may be announced."""
 NODE_LIMIT = 1_000_000
 _JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.+-]{0,63}")
-_USER = re.compile(r"[a-z_][a-z0-9_.-]{0,63}")
+_USER = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@$-]{0,63}")
 
 
 class BadRequest(ValueError):

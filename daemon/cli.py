@@ -6,14 +6,14 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
+from makeway.daemon.errors import USER_ERRORS, is_user_error, printable
 
 if TYPE_CHECKING:
     from makeway.daemon.config import AdapterFactory
@@ -22,7 +22,7 @@ CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
 SOCKET_PATH = Path("/run/makeway/makeway.sock")
 JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-Command = TypeVar("Command", bound=Callable[..., Any])
+YEAR_S = 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,19 +33,16 @@ class Shell:
     """How to open a cluster, by the adapter's type."""
 
 
-class Duration(click.ParamType):
-    """Seconds as `90`, `15m`, `1h30m`, `2d` or `1:30:00`."""
+def duration(text: str) -> float:
+    """An option's value in seconds, written `90`, `15m`, `1h30m`, `2d` or `1:30:00`.
 
-    name = "duration"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds; fails on anything else, and on more than a year."""
-        if not isinstance(value, str):
-            return float(value)
-        seconds = duration_s(value)
-        if seconds is None or seconds > 365 * _UNITS_S["d"]:
-            self.fail(f"{printable(value)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00", param, ctx)
-        return seconds
+    Raises:
+        BadParameter: it is nothing of that, or more than a year.
+    """
+    seconds = duration_s(text)
+    if seconds is None or seconds > YEAR_S:
+        raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
+    return seconds
 
 
 def duration_s(text: str) -> float | None:
@@ -103,9 +100,9 @@ def check_config(file: Path) -> None:
 
 @cli.command()
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes are wanted.")
-@click.option("--deadline", type=Duration(), default="15m", show_default=True, help="By when, from now.")
-@click.option("--walltime", type=Duration(), default="1h", show_default=True, help="For how long.")
-@click.option("--step", type=Duration(), help="Resolution of the deadlines [default: a fine one].")
+@click.option("--deadline", type=duration, default="15m", show_default=True, help="By when, from now.")
+@click.option("--walltime", type=duration, default="1h", show_default=True, help="For how long.")
+@click.option("--step", type=duration, help="Resolution of the deadlines [default: a fine one].")
 @_config_option
 @click.option("--journal", type=_FILE, help="Ask about a stored snapshot instead of the cluster as it is.")
 @click.option(
@@ -113,7 +110,7 @@ def check_config(file: Path) -> None:
 )
 @_json_option
 @click.pass_obj
-def whatif(shell: Shell, **options: Any) -> None:
+def whatif(shell: Shell, /, **options: Any) -> None:
     """What making room now would cost.
 
     Prints the least loss of work for every deadline up to --deadline, and for each level of loss who would have to
@@ -163,8 +160,8 @@ def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
 
 @cli.command()
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes it will want.")
-@click.option("--walltime", type=Duration(), required=True, help="For how long.")
-@click.option("--in", "in_s", type=Duration(), required=True, help="When it is expected, from now.")
+@click.option("--walltime", type=duration, required=True, help="For how long.")
+@click.option("--in", "in_s", type=duration, required=True, help="When it is expected, from now.")
 @click.option("--user", help="Whose job it is [default: yours; others' only for root and the daemon's user].")
 @_socket_option
 @_config_option

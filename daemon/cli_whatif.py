@@ -165,9 +165,7 @@ def render(answer: Answer, console: Console) -> None:
         )
         console.print(_table(answer.levels))
     if answer.barred:
-        console.print(
-            f"\nNot asked: {sum(barred.node_count for barred in answer.barred)} nodes of {len(answer.barred)} jobs"
-        )
+        console.print(f"\nNot asked, with {sum(barred.node_count for barred in answer.barred)} nodes:")
         for barred in answer.barred[:NAMES_SHOWN]:
             console.print(
                 Text(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {printable(barred.reason)}")
@@ -181,7 +179,7 @@ def _table(levels: tuple[Level, ...]) -> Table:
     table.add_column("given", justify="right", no_wrap=True)
     table.add_column("node-hours lost", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("who leaves, and how")
+    table.add_column("who leaves (nodes), and how")
     most = max(level.plan.loss_node_s for level in levels)
     for level in levels:
         loss = level.plan.loss_node_s
@@ -196,14 +194,16 @@ def _table(levels: tuple[Level, ...]) -> Table:
 
 
 def _leavers(level: Level) -> str:
-    found = departures(level.plan)
-    shown = [
-        f"{_jobs(leaver.item.job_ids)} ({leaver.item.node_count} nodes) {_WAYS[leaver.method]}"
-        for leaver in found[:NAMES_SHOWN]
-    ]
-    if len(found) > NAMES_SHOWN:
-        shown.append(f"and {len(found) - NAMES_SHOWN} more")
-    return "\n".join(shown)
+    """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
+    lines = []
+    for method, way in _WAYS.items():
+        found = [leaver.item for leaver in departures(level.plan) if leaver.method is method]
+        if not found:
+            continue
+        shown = ", ".join(f"{_jobs(item.job_ids)} ({item.node_count})" for item in found[:NAMES_SHOWN])
+        more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
+        lines.append(f"{way}: {shown}{more}")
+    return "\n".join(lines)
 
 
 def _jobs(job_ids: tuple[str, ...]) -> str:

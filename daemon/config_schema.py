@@ -62,6 +62,12 @@ class SimulatedSettings(_Section):
         le=1e6,
         description="simulated seconds in one real second, above 0 and at most 1000000",
     )
+    start_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=1e9,
+        description="seconds of the trace from 0 to 1000000000, up to which it is replayed before the start",
+    )
     seed: int = Field(default=0, ge=0, lt=2**32, description="a whole number from 0 to 4294967295")
     workload: Literal["W1", "W2", "W3", "W4", "W5"] | None = Field(
         default="W5",

@@ -3,7 +3,7 @@
 What every other policy is compared with.
 
 Reference:
-    The "FCFS/EASY" baseline of Fan et al., "Hybrid Workload Scheduling on HPC Systems" (section IV-D).
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV-D: the baseline FCFS/EASY.
 
 Differs from the paper:
     The order and the backfilling belong to the scheduler below, not to this policy.

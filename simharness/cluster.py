@@ -4,6 +4,7 @@ Everything that happens at one instant is handled together, then the base schedu
 two instants (`control`); whatever they make possible is seen by a pass of its own before time goes on.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -108,6 +109,20 @@ class SimCluster:
             if progress is not None and instants % PROGRESS_INSTANTS == 0:
                 progress(next_s)
         self.machine.changes = []
+
+    def submit(self, job: SimJob) -> None:
+        """Add a job that arrives now or later, as a user would. Raises `ValueError` if it cannot be."""
+        machine = self.machine
+        _validate_job(job, machine.node_count)
+        if any(job.job_id == known.job_id for known in machine.jobs):
+            raise ValueError(f"job {job.job_id!r} is in the workload already: every job id must be its own")
+        if job.submit_s < self.now_s:
+            raise ValueError(
+                f"job {job.job_id!r}: submit_s is {job.submit_s}: it must be at least {self.now_s}"
+            )
+        position = bisect_right(self._submits_s, job.submit_s, self._arrived)
+        self._submits_s.insert(position, job.submit_s)
+        self._arrivals.insert(position, machine.add(job))
 
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:
         """Call `call` at that instant, before the scheduler's pass."""

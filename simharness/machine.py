@@ -14,6 +14,9 @@ from makeway.simharness.records import Ending, JobRecord, Mark, MarkKind, Segmen
 from makeway.simharness.scheduler import Release, Scheduler, SchedulerSettings, insert_release, remove_release
 from makeway.simharness.storage import Storage, StorageSettings
 
+FIRST_RANK = -(1 << 40)
+"""Jobs that are moved to the front get ranks from here up; all others have rank 0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -42,7 +45,7 @@ class Machine:
     ) -> None:
         self.now_s = 0.0
         self.node_count = node_count
-        self.jobs = jobs
+        self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
         self.scheduler = Scheduler(scheduler)
         self.storage = Storage(storage)
@@ -77,7 +80,7 @@ class Machine:
         """What has happened since it was last asked. None: nobody asks."""
 
         self._releases: list[Release] = []
-        self._front = -len(jobs) - 1
+        self._front = FIRST_RANK
         self._storage_version = 0
 
     # What the scheduler sees
@@ -114,6 +117,12 @@ class Machine:
         self.start_on(live, lowest(self.free & ~self.reserved, live.size))
 
     # Jobs
+
+    def add(self, job: SimJob) -> int:
+        """Add a job to the workload; it has not arrived. Returns its index."""
+        self.jobs.append(job)
+        self.records.append(JobRecord(job))
+        return len(self.jobs) - 1
 
     def submit(self, index: int) -> None:
         """The job of that index arrives."""

@@ -96,7 +96,7 @@ class Replay:
                 if progress is not None and steps % 256 == 0:
                     progress(self.cluster.now_s)
         else:
-            self.cluster.run()
+            self.cluster.run(progress)
         return self.record(wall_s=time.perf_counter() - began)
 
     def step(self) -> bool:
@@ -118,9 +118,7 @@ class Replay:
 
     def record(self, *, wall_s: float = 0.0) -> ReplayRecord:
         """What the replay has left behind so far."""
-        record = self.cluster.record(
-            policy=self._policy.name, commands=self.adapter.accepted, wall_s=wall_s
-        )
+        record = self.cluster.record(policy=self._policy.name, commands=self.adapter.accepted, wall_s=wall_s)
         record.decision_s = self._decision_s
         return record
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 INK = "#1B1F24"
 """Text and marks."""
 
-_LEFT_PX = 74
+_LEFT_PX = 62
+_FONT = "system-ui, sans-serif"
 _RIGHT_PX = 16
 
 _IN_HOURS_BELOW_S = 72 * 3600.0
@@ -106,6 +107,7 @@ def base_figure(
         lod_threshold=None,
     )
     for axis in (*drawn.xaxis, *drawn.yaxis):
+        axis.axis_label_text_font = axis.major_label_text_font = _FONT
         axis.axis_label_text_font_style = "normal"
         axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px"
         axis.axis_label_text_color = axis.major_label_text_color = "#3A424D"
@@ -117,7 +119,7 @@ def base_figure(
 
 
 def add_tools(drawn: "figure", *, dimensions: Literal["width", "both"] = "width") -> None:
-    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar."""
+    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar, seen when pointed at."""
     from bokeh.models import BoxZoomTool, PanTool, ResetTool, WheelZoomTool
 
     pan = PanTool(dimensions=dimensions)
@@ -127,7 +129,8 @@ def add_tools(drawn: "figure", *, dimensions: Literal["width", "both"] = "width"
     drawn.toolbar.active_scroll = wheel
     drawn.toolbar.logo = None
     drawn.toolbar.autohide = True
-    drawn.toolbar_location = "above"
+    drawn.toolbar_location = "right"
+    drawn.toolbar_inner = True
 
 
 def style_time(drawn: "figure", scale: TimeScale, *, label: bool = True) -> None:

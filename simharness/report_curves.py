@@ -47,11 +47,11 @@ class LineStyle:
 
 
 _WITHOUT_STYLES = (
-    LineStyle(colour="#6B7280", dash="6 3", width=2.0),
-    LineStyle(colour="#6B7280", dash="2 3", width=2.0),
+    LineStyle(colour="#6B7280", dash="6 3", width=1.6),
+    LineStyle(colour="#6B7280", dash="2 3", width=1.6),
 )
 _STYLES = tuple(
-    LineStyle(colour=colour, dash=dash, width=2.0)
+    LineStyle(colour=colour, dash=dash, width=1.6)
     for dash in ("", "9 3 2 3")
     for colour in ("#5B2A86", "#E09F00", "#0F6FC6", "#D6336C", "#3F2A14", "#4D8B31")
 )
@@ -219,7 +219,7 @@ def _distribution(curves: Sequence[Curve], ticks: dict[int, str], *, label: str)
         y_range=Range1d(start=0, end=101),
         x_type="log",
     )
-    drawn.min_border_left = 52
+    drawn.min_border_left = 50
     drawn.xaxis.ticker = drawn.xgrid.ticker = _ticker(ticks)
     drawn.xaxis.major_label_overrides = {float(tick): text for tick, text in ticks.items()}
     drawn.xaxis.axis_label = label

@@ -15,6 +15,7 @@ from makeway.simharness.nodeset import NodeNames
 from makeway.simharness.records import Ending, MarkKind, ReplayRecord, Segment
 from makeway.simharness.report_axes import INK, TimeScale, add_tools, base_figure, style_time
 from makeway.simharness.report_gantt import (
+    VIEW_COST,
     Rectangles,
     Windows,
     evicted_edges,
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
 
 # Chosen to stay apart for colour-blind readers and in grey: light, middle, dark. Neighbouring jobs get different tints.
 KIND_COLOURS = {
+    JobKind.ON_DEMAND: ("#C8401A", "#D4512B", "#B53310"),
     JobKind.RIGID: ("#9DBFE3", "#B4CFEB", "#86AEDA"),
     JobKind.MALLEABLE: ("#2E9C8A", "#43AE9C", "#1F8877"),
-    JobKind.ON_DEMAND: ("#C8401A", "#D4512B", "#B53310"),
 }
 EDGE = "#6B1D05"
+"""Around urgent jobs, so that even the thinnest is seen."""
+
+KIND_WORDS = {JobKind.ON_DEMAND: "urgent", JobKind.RIGID: "rigid", JobKind.MALLEABLE: "malleable"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,6 @@ _ENDINGS = {
     Ending.NODE_FAILED: "a node failed",
     Ending.CUT: "the replay stopped",
 }
-_KIND_WORDS = {JobKind.RIGID: "rigid", JobKind.MALLEABLE: "malleable", JobKind.ON_DEMAND: "urgent"}
 _NAMED_RUNS = 3
 
 
@@ -129,7 +132,7 @@ def _segment_details(
         asked = "" if size == job.node_count else f" of {job.node_count} asked for"
         columns["job"].append(job.job_id)
         columns["user"].append(job.user or "-")
-        columns["kind"].append(_KIND_WORDS[job.kind])
+        columns["kind"].append(KIND_WORDS[job.kind])
         columns["nodes"].append(f"{size}{asked} ({_places(segment.nodes, names)})")
         columns["submitted"].append(scale.text(job.submit_s))
         columns["ran"].append(f"{scale.text(segment.start_s)} to {scale.text(segment.end_s)}")
@@ -175,6 +178,8 @@ def _add_rectangles(
     right = np.array([segment.end_s - scale.zero_s for segment in segments], dtype=np.float64)
     tints = np.array([segment.job % 3 for segment in segments], dtype=np.int8)
     kinds = [record.jobs[segment.job].job.kind for segment in segments]
+    # Between many thin rectangles the lines would be all that is seen.
+    separator = "#FFFFFF" if shown.first.size <= VIEW_COST else None
     renderers: list[DataRenderer] = []
     for kind, colours in KIND_COLOURS.items():
         of_kind = np.array([one is kind for one in kinds], dtype=np.bool_)
@@ -200,8 +205,8 @@ def _add_rectangles(
                 source=source,
                 name=f"{kind.value}-{index}",
                 fill_color="colour",
-                line_color=EDGE if urgent else None,
-                line_width=1.0,
+                line_color=EDGE if urgent else separator,
+                line_width=1.0 if urgent else 0.5,
                 hover_line_color=INK,
                 hover_fill_color="colour",
             )

@@ -52,11 +52,14 @@ class Page:
     """What the node-by-time pictures leave out. Empty: nothing."""
     kinds: tuple[Switch, ...]
     replays: tuple[ReplayPictures, ...]
-    lines: tuple[Switch, ...]
+    load_switches: tuple[Switch, ...]
     load: tuple[Picture, ...]
     load_note: str
+    """What is simplified in the curves over time. Empty: nothing."""
+    distribution_switches: tuple[Switch, ...]
     distributions: tuple[Picture, ...]
-    on_time_note: str
+    limit_note: str
+    """Where on time ends. Empty: it differs from job to job."""
     settings: tuple[str, ...]
     script: str
     """The pictures as JavaScript, made by bokeh."""
@@ -68,7 +71,9 @@ def render(page: Page) -> str:
     """The page as HTML. Only bokeh's scripts and places, and our symbols, go in unescaped."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.from_string(_TEMPLATE).render(page=page, style=_STYLE, behaviour=_BEHAVIOUR)
 
 
@@ -92,14 +97,18 @@ p { margin: 6px 0; max-width: 90ch; }
 .headline .lead { font-size: 17px; font-weight: 600; margin-bottom: 2px; }
 .headline .rest { color: #333b45; margin-top: 0; }
 .notes { margin: 12px 0; padding-left: 20px; color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { padding: 3px 14px; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 4px; }
-thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
-tbody th { padding-top: 12px; color: var(--ink); border-bottom: 1px solid var(--line); font-weight: 600; }
+.tables { columns: 2 540px; column-gap: 36px; }
+.tables.wide { columns: 1; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; width: 100%;
+  margin: 0 0 20px; break-inside: avoid; display: table; }
+th, td { padding: 2px 0 2px 10px; text-align: right; vertical-align: top; }
+th:first-child, td:first-child { text-align: left; padding-left: 2px; width: 15em; }
+thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; overflow-wrap: anywhere; font-weight: 500; }
+thead th:first-child { font-weight: 700; }
 tbody td { border-bottom: 1px solid #eef0f3; }
-.delta { display: inline-block; min-width: 9ch; margin-left: 6px; color: var(--soft); font-size: 12.5px; }
+.number { white-space: nowrap; }
+.delta { display: inline-block; width: 5.6em; margin-left: 6px; color: var(--soft); font-size: 12px;
+  white-space: nowrap; text-align: left; }
 .better { color: var(--better); }
 .worse { color: var(--worse); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
@@ -192,12 +201,12 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <p class="hint">Changes are against {{ page.summary.columns[0] }};
 <span class="better">green</span> is better, <span class="worse">red</span> is worse.</p>
 {% endif %}
-<div class="scroll">
-<table id="summary">
-<thead><tr><th></th>{% for column in page.summary.columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
+<div class="tables{{ " wide" if page.summary.columns|length > 3 }}" id="summary">
 {% for section in page.summary.sections %}
+<table>
+<thead><tr><th>{{ section.title }}</th>{% for column in page.summary.columns %}<th>{{ column }}</th>{% endfor %}</tr>
+</thead>
 <tbody>
-<tr><th colspan="{{ page.summary.columns|length + 1 }}">{{ section.title }}</th></tr>
 {% for line in section.lines %}
 <tr data-key="{{ line.key }}"><td>{{ line.label }}</td>
 {% for cell in line.cells %}
@@ -207,8 +216,8 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 </tr>
 {% endfor %}
 </tbody>
-{% endfor %}
 </table>
+{% endfor %}
 </div>
 
 {% if page.replays %}
@@ -236,7 +245,7 @@ replays move together; the legend shows and hides.</p>
 {% if page.load_note %}
 <p id="load-note">{{ page.load_note }}</p>
 {% endif %}
-{{ legend(page.lines) }}
+{{ legend(page.load_switches) }}
 {% for picture in page.load %}
 <figure><figcaption>{{ picture.caption }}</figcaption>{{ picture.div|safe }}</figure>
 {% endfor %}
@@ -245,9 +254,9 @@ replays move together; the legend shows and hides.</p>
 {% if page.distributions %}
 <h2>Waits and slowdowns</h2>
 <p class="hint">Each curve gives the share of the jobs that waited, or were slowed down, at most so much: higher and
-further left is better. Jobs that never started are missing at the top.{% if page.on_time_note %} \
-{{ page.on_time_note }}{% endif %}</p>
-{{ legend(page.lines) }}
+further left is better. Jobs that never started are missing at the top.{% if page.limit_note %} \
+{{ page.limit_note }}{% endif %}</p>
+{{ legend(page.distribution_switches) }}
 <div class="panels">
 {% for picture in page.distributions %}
 <figure><figcaption>{{ picture.caption }}</figcaption>{{ picture.div|safe }}</figure>

@@ -171,24 +171,32 @@ class Scheduler:
         self._tested = end
 
     def _conservative(self, machine: Machine) -> None:
-        """Give each job, in order, the earliest place that delays no job before it; start those whose place is now."""
+        """Give each job, in order, the earliest place that delays no job before it; start those whose place is now.
+
+        Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could start now.
+        """
+        queue = self.queue
+        first = self._tested if self._remember and not self._disturbed else 0
         available = machine.available()
-        if not available:
+        self._disturbed = False
+        self._tested = len(queue)
+        if min((entry[3] for entry in queue[first:]), default=available + 1) > available:
             return
         now_s = machine.now_s
         profile = Profile(now_s, available, machine.releases())
+        smallest = min(entry[3] for entry in queue)
         waiting = []
-        for position, entry in enumerate(self.queue):
-            if not available:
-                waiting.extend(self.queue[position:])
+        for position, entry in enumerate(queue):
+            if available < smallest:
+                waiting.extend(queue[position:])
                 break
-            start_s = profile.place(entry[3], entry[4])
-            if start_s <= now_s:
+            if profile.place(entry[3], entry[4]) <= now_s:
                 available -= entry[3]
                 machine.start(entry[5])
             else:
                 waiting.append(entry)
         self.queue = waiting
+        self._tested = len(waiting)
 
 
 def shadow(releases: Sequence[Release], size: int, available: int) -> tuple[float, int]:

@@ -11,7 +11,7 @@ Reference:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from types import MappingProxyType
 from typing import Literal, NamedTuple, assert_never
 
@@ -342,7 +342,7 @@ def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
     return replace(
         job,
         kind=JobKind.RIGID,
-        setup_s=_whole(job.runtime_s * _between(settings.rigid_setup_share, draw.setup)),
+        setup_s=float(floor(job.runtime_s * _between(settings.rigid_setup_share, draw.setup))),
         checkpoint_interval_s=_whole(max(interval_s, cost_s, _SHORTEST_INTERVAL_S)),
         checkpoint_cost_s=_whole(cost_s),
         system_gb_per_node=round(system_gb, 3),
@@ -356,7 +356,7 @@ def _malleable(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
         job,
         kind=JobKind.MALLEABLE,
         node_count_min=max(smallest, 1),
-        setup_s=_whole(job.runtime_s * _between(settings.malleable_setup_share, draw.setup)),
+        setup_s=float(floor(job.runtime_s * _between(settings.malleable_setup_share, draw.setup))),
         save_s=settings.malleable_save_s,
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -167,12 +168,12 @@ def operation(
 def test_protection(
     running: Build,
     cluster_of: BuildCluster,
-    changes: dict[str, object],
-    limits: dict[str, object],
+    changes: dict[str, Any],
+    limits: dict[str, Any],
     expected: Refusal | None,
 ) -> None:
     job = running("a", "n0 n1", **changes)
-    cluster = cluster_of(4, job, limits=replace(Limits(), **limits))  # type: ignore[arg-type]  # one table for all fields
+    cluster = cluster_of(4, job, limits=replace(Limits(), **limits))
     assert protection(job, cluster) is expected
     wanted = [Refusal.GROUP if expected else None, expected]
     assert refusals((hold("u", "n0"), requeue("a")), cluster) == wanted

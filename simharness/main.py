@@ -1,0 +1,37 @@
+"""The program: the daemon's commands, those of the simulated cluster, and how to open that."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from makeway.daemon.cli import run_cli
+from makeway.simharness import commands
+
+if TYPE_CHECKING:
+    from makeway.daemon.config import Connection
+    from makeway.daemon.config_schema import AdapterSettings
+
+__all__ = ["commands", "main"]
+
+USER_ERRORS = frozenset(
+    {
+        "makeway.simharness.swf.TraceError",
+        "makeway.simharness.workload.WorkloadError",
+        "makeway.simharness.experiment.ExperimentError",
+        "makeway.simharness.report.ReportUnavailable",
+    }
+)
+
+
+def main() -> int:
+    """Run `makeway` with the arguments of the process. Returns the exit status."""
+    return run_cli(sys.argv[1:], factories={"simulated": _open_simulated}, user_errors=USER_ERRORS)
+
+
+def _open_simulated(settings: "AdapterSettings") -> "Connection":
+    from makeway.simharness.embedded import open_simulated
+
+    return open_simulated(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

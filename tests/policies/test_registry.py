@@ -1,0 +1,46 @@
+"""Finding a policy by its name, and what every policy must be."""
+
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from makeway.policies.registry import POLICIES, UnknownPolicy, find
+
+
+def test_the_policies_of_this_version() -> None:
+    assert [(name, policy.active) for name, policy in POLICIES.items()] == [
+        ("none", False),
+        ("eviction", True),
+        ("n-paa", True),
+        ("n-spaa", True),
+    ]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_is_found_under_its_own_name_with_settings_that_all_have_defaults(name: str) -> None:
+    policy = find(name)
+    assert policy.name == name
+    assert policy.summary.endswith(".")
+    assert "\n" not in policy.summary
+    config = policy.config_type()
+    assert is_dataclass(config)
+    assert all(field.name.endswith("_s") or field.name == "late" for field in fields(config))
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [("evction", "eviction"), ("Eviction", "eviction"), ("n_paa", "n-paa"), ("nspaa", "n-spaa")],
+)
+def test_an_unknown_name_is_answered_with_the_closest(name: str, closest: str) -> None:
+    with pytest.raises(UnknownPolicy) as caught:
+        find(name)
+    assert str(caught.value) == (
+        f"unknown policy {name!r}; did you mean {closest!r}? (known: none, eviction, n-paa, n-spaa)"
+    )
+
+
+def test_a_name_like_no_other_is_answered_with_all() -> None:
+    with pytest.raises(
+        UnknownPolicy, match=r"^unknown policy 'zzz' \(known: none, eviction, n-paa, n-spaa\)$"
+    ):
+        find("zzz")
