@@ -257,7 +257,7 @@ class _Client(socketserver.BaseRequestHandler):
         pid, uid, _ = struct.unpack("3i", credentials)
         peer = Peer(pid=pid, uid=uid)
         try:
-            line = _read_line(self.request, LINE_LIMIT)
+            line = read_line(self.request, LINE_LIMIT, WAIT_S)
             reply = {"ok": True, **answer(line, peer, self.server.control)}
         except BadRequest as error:
             self.server.log.warning("socket: refused", error=str(error), pid=pid, uid=uid)
@@ -275,7 +275,7 @@ def _line(reply: Mapping[str, object]) -> bytes:
     return json.dumps(reply).encode("ascii") + b"\n"
 
 
-def _read_line(connection: socket.socket, limit: int, wait_s: float = WAIT_S) -> bytes:
+def read_line(connection: socket.socket, limit: int, wait_s: float) -> bytes:
     """One line, at most `limit` bytes, all of it within `wait_s`. A peer that stops sending ends its line.
 
     Raises:
@@ -311,7 +311,7 @@ def request(path: Path, message: Mapping[str, object], *, wait_s: float = 10.0) 
             connection.settimeout(wait_s)
             connection.connect(str(path))
             connection.sendall(_line(message))
-            reply = json.loads(_read_line(connection, 1 << 20, wait_s))
+            reply = json.loads(read_line(connection, 1 << 20, wait_s))
     except (FileNotFoundError, ConnectionRefusedError):
         raise UserError(f"{where}: no daemon answers; is it running, and is this its socket?") from None
     except (OSError, ValueError) as error:

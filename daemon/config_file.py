@@ -149,7 +149,7 @@ class _Reader:
                 self._refuse(place, f"given again at line {line}; a key is accepted once")
                 continue
             self.lines[place] = line
-            if name_node.tag not in {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}:
+            if not _encodable(name) or name_node.tag not in {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}:
                 self._refuse(place, "this key is not accepted: keys are plain words")
                 continue
             values[name] = self.value(value_node, place)
@@ -162,6 +162,8 @@ class _Reader:
             return self._refuse(
                 key, f"{printable(node.value[:60])!r} with the tag {printable(node.tag)} is not accepted"
             )
+        if isinstance(value, str) and not _encodable(value):
+            return self._refuse(key, "half of a surrogate pair is no text")
         if isinstance(value, float) and not math.isfinite(value):
             return self._refuse(key, f"{value} is not accepted: a finite number is expected")
         if value is not None and not isinstance(value, str | int | float):
@@ -170,3 +172,8 @@ class _Reader:
 
     def _refuse(self, key: Key, text: str) -> None:
         self.problems.append(Problem(key=key, text=text))
+
+
+def _encodable(text: str) -> bool:
+    """Whether a text can be written as UTF-8 at all."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -134,6 +134,7 @@ class PatienceSettings(_Section):
     give_up_after_s: float = Field(default=600.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
     settle_s: float = Field(default=30.0, ge=1, le=3600, description="seconds from 1 to 3600")
     retry_s: float = Field(default=5.0, ge=0, le=3600, description="seconds from 0 to 3600")
+    refused_s: float = Field(default=60.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
 
     def to_patience(self) -> Patience:
         """The same as the loop has it."""

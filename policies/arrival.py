@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from makeway.policies.candidates import Bundle, bundles
+from makeway.policies.candidates import Bundle, bundles, loss_node_s
 from makeway.policies.contract import Policy
 from makeway.policies.eviction import EvictionJob, Plan, solve
 from makeway.policies.holds import (
@@ -26,12 +26,13 @@ from makeway.policies.holds import (
     decide_each,
     departure,
     hold,
+    leavers,
     no_room,
     rationale,
     require_durations,
     stays,
 )
-from makeway.policies.model import Action, Candidate, Cluster, Decision, Method
+from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
 """How many (item, nodes, time) cells a decision may take: about a second, and 50 MB. Beyond, time gets coarser."""
@@ -91,19 +92,41 @@ def _make_room(ask: Ask, config: EvictionConfig) -> Answer:
             f"nodes of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
         )
         return no_room(ask, text, _candidates(considered, None))
+    return _evict(ask, considered, plan, latest_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leave:
+    """Jobs that leave in one way: those of a chosen bundle that are on nodes which are held."""
+
+    jobs: tuple[Job, ...]
+    node_count: int
+    """Nodes that the bundle could free."""
+    method: Method
+
+
+def _evict(ask: Ask, considered: tuple[Bundle, ...], plan: Plan, latest_s: float) -> Answer:
+    """The hold, and the departures of the plan."""
     methods = {departure.item.job_ids: departure.method for departure in plan.departures}
-    leaving = [bundle for bundle in able if bundle.job_ids in methods]
-    freed = tuple(name for bundle in leaving for name in bundle.nodes)
-    actions: list[Action] = [hold(ask, freed)]
-    for bundle in leaving:
-        actions.extend(_leave(ask, bundle, methods[bundle.job_ids], plan, latest_s))
+    chosen = [bundle for bundle in considered if bundle.job_ids in methods]
+    held = hold(ask, tuple(name for bundle in chosen for name in bundle.nodes))
+    leaves = [
+        _Leave(jobs=leavers(bundle, held), node_count=len(bundle.nodes), method=methods[bundle.job_ids])
+        for bundle in chosen
+    ]
+    now_s = ask.cluster.now_s
+    lost_node_s = sum(
+        loss_node_s(job, now_s) for leave in leaves if leave.method is Method.KILL for job in leave.jobs
+    )
+    departures = [action for leave in leaves for action in _departures(ask, leave, plan, latest_s)]
     return Answer(
-        actions=tuple(actions),
+        actions=(held, *departures),
         rationale=rationale(
             ask,
-            _summary(ask, plan),
+            f"{ask.shortage} more nodes are needed: evict {', '.join(_told(leave) for leave in leaves)}; "
+            f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {plan.checkpoint_s:.0f} s.",
             candidates=_candidates(considered, plan),
-            loss_node_s=plan.loss_node_s,
+            loss_node_s=lost_node_s,
             ready_s=now_s + plan.checkpoint_s,
         ),
     )
@@ -119,15 +142,15 @@ def _item(bundle: Bundle) -> EvictionJob:
     )
 
 
-def _leave(ask: Ask, bundle: Bundle, method: Method, plan: Plan, latest_s: float) -> list[Action]:
-    """The actions by which a bundle leaves; a checkpoint has its grace, or the time of all of them together."""
+def _departures(ask: Ask, leave: _Leave, plan: Plan, latest_s: float) -> list[Action]:
+    """The actions by which jobs leave; a checkpoint has its grace, or the time of all of them together."""
     actions: list[Action] = []
-    for job in bundle.jobs:
-        not_after_s = ask.cluster.now_s if method is Method.KILL else latest_s
-        if method is Method.SYSTEM and job.checkpoint is not None:
+    for job in leave.jobs:
+        not_after_s = ask.cluster.now_s if leave.method is Method.KILL else latest_s
+        if leave.method is Method.SYSTEM and job.checkpoint is not None:
             patience_s = max(job.checkpoint.grace_s, plan.checkpoint_s)
             not_after_s = min(latest_s, ask.cluster.now_s + patience_s)
-        actions.extend(departure(ask, job, method, not_after_s))
+        actions.extend(departure(ask, job, leave.method, not_after_s))
     return actions
 
 
@@ -144,14 +167,14 @@ def _candidates(considered: tuple[Bundle, ...], plan: Plan | None) -> tuple[Cand
         if bundle.barrier:
             prices = ()
             found.append(stays(bundle))
-        for method, loss_node_s, delay_s in prices:
+        for method, lost_node_s, delay_s in prices:
             if delay_s is not None:
                 found.append(
                     Candidate(
                         job_ids=bundle.job_ids,
                         method=method,
                         node_count=len(bundle.nodes),
-                        loss_node_s=loss_node_s,
+                        loss_node_s=lost_node_s,
                         delay_s=delay_s,
                         chosen=chosen.get(bundle.job_ids) is method,
                     )
@@ -159,21 +182,14 @@ def _candidates(considered: tuple[Bundle, ...], plan: Plan | None) -> tuple[Cand
     return tuple(found)
 
 
-def _summary(ask: Ask, plan: Plan) -> str:
-    """One sentence in plain words."""
+def _told(leave: _Leave) -> str:
+    """Who leaves and how, in plain words."""
     ways = {
         Method.KILL: "killed",
         Method.APPLICATION: "after its next checkpoint",
         Method.SYSTEM: "after a signal",
     }
-    who = ", ".join(
-        f"{'+'.join(leaver.item.job_ids)} ({leaver.item.node_count} nodes, {ways[leaver.method]})"
-        for leaver in plan.departures
-    )
-    return (
-        f"{ask.shortage} more nodes are needed: evict {who}; {plan.loss_node_s / 3600:.2f} node-hours are lost "
-        f"and the nodes are free in {plan.checkpoint_s:.0f} s."
-    )
+    return f"{'+'.join(job.job_id for job in leave.jobs)} ({leave.node_count} nodes, {ways[leave.method]})"
 
 
 EVICTION = Policy(

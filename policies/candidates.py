@@ -1,8 +1,8 @@
 """Who asks for room, and who may be asked to make it: the part that all arrival policies share.
 
 An urgent job is served when it waits without an operation, or when its operation has lost nodes (`shortfall`).
-What may leave is a bundle: one running job, or several that share nodes, because a node counts as freed only when
-every job on it is gone.
+What may leave is a bundle: one running job, or several that share nodes which would serve, because a node counts as
+freed only when every job on it is gone.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
@@ -14,7 +14,6 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -173,25 +172,26 @@ def bundles(
         and node.name not in barred
         and (eligible is None or node.name in eligible)
     }
-    found = []
-    for jobs in _sharing(cluster.holders()):
-        nodes = tuple(dict.fromkeys(name for name in names(job.nodes for job in jobs) if name in useful))
-        if nodes:
-            found.append(_bundle(jobs, nodes, cluster, spared))
-    return tuple(sorted(found, key=lambda bundle: bundle.job_ids))
+    lodgers = [(job, tuple(name for name in job.nodes if name in useful)) for job in cluster.holders()]
+    groups = _sharing([(job, nodes) for job, nodes in lodgers if nodes])
+    return tuple(
+        sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
+    )
 
 
-def _bundle(
-    jobs: tuple[Job, ...], nodes: tuple[str, ...], cluster: Cluster, spared: AbstractSet[str]
-) -> Bundle:
-    now_s = cluster.now_s
+Lodger = tuple[Job, tuple[str, ...]]
+"""A job and those of its nodes that would serve the urgent job."""
+
+
+def _bundle(group: list[Lodger], cluster: Cluster, spared: AbstractSet[str]) -> Bundle:
+    jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
     return Bundle(
         jobs=jobs,
-        nodes=nodes,
-        loss_node_s=sum(loss_node_s(job, now_s) for job in jobs),
+        nodes=tuple(dict.fromkeys(names(nodes for _, nodes in group))),
+        loss_node_s=sum(loss_node_s(job, cluster.now_s) for job in jobs),
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
-        application_s=application_s(jobs[0], now_s) if len(jobs) == 1 else None,
+        application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
         barrier=_barrier(jobs, cluster, spared),
     )
 
@@ -206,24 +206,20 @@ def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) 
     return ""
 
 
-def _sharing(holders: Iterable[Job]) -> list[tuple[Job, ...]]:
-    """The holders in groups that are connected by shared nodes, each sorted by job id."""
-    jobs = sorted(holders, key=lambda job: job.job_id)
+def _sharing(lodgers: list[Lodger]) -> list[list[Lodger]]:
+    """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
     group_of_node: dict[str, int] = {}
-    groups: list[list[Job] | None] = []
-    for job in jobs:
-        touched = sorted({group_of_node[name] for name in job.nodes if name in group_of_node})
-        if not touched:
-            group_of_node.update(dict.fromkeys(job.nodes, len(groups)))
-            groups.append([job])
-            continue
-        merged = [job]
+    groups: list[list[Lodger]] = []
+    for lodger in sorted(lodgers, key=lambda lodger: lodger[0].job_id):
+        touched = sorted({group_of_node[name] for name in lodger[1] if name in group_of_node})
+        merged = [member for index in touched for member in groups[index]]
         for index in touched:
-            merged.extend(groups[index] or [])
-            groups[index] = None
-        groups[touched[0]] = merged
-        group_of_node.update((name, touched[0]) for member in merged for name in member.nodes)
-    return [tuple(sorted(group, key=lambda job: job.job_id)) for group in groups if group is not None]
+            groups[index] = []
+        merged.append(lodger)
+        for _, nodes in merged if touched else [lodger]:
+            group_of_node.update(dict.fromkeys(nodes, len(groups)))
+        groups.append(merged)
+    return [sorted(group, key=lambda lodger: lodger[0].job_id) for group in groups if group]
 
 
 def loss_node_s(job: Job, now_s: float) -> int:

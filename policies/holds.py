@@ -170,6 +170,12 @@ def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
     )
 
 
+def leavers(bundle: Bundle, held: Reserve) -> tuple[Job, ...]:
+    """The jobs of a bundle that are on a node which is held: the others need not leave."""
+    nodes = frozenset(held.nodes)
+    return tuple(job for job in bundle.jobs if not nodes.isdisjoint(job.nodes))
+
+
 def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
     """The actions by which one job leaves: a signal first if it is to checkpoint, and the requeue."""
     for_job_id, reason = ask.request.job.job_id, ask.reason(fits=False)

@@ -24,6 +24,7 @@ from makeway.policies.holds import (
     decide_each,
     departure,
     hold,
+    leavers,
     no_room,
     rationale,
     require_durations,
@@ -94,7 +95,8 @@ def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
         (_preemptee(bundle, ask.cluster.now_s, grace_s) for bundle in considered if not bundle.barrier),
         key=lambda preemptee: (preemptee.overhead_node_s, preemptee.bundle.job_ids),
     )
-    chosen, freed = [], 0
+    chosen: list[_Preemptee] = []
+    freed = 0
     for preemptee in ranked:
         if freed >= ask.shortage:
             break
@@ -104,23 +106,26 @@ def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
         text = (
             f"{ask.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {freed} of them."
         )
-        return no_room(ask, text, _preemption_candidates(considered, ranked, (), grace_s))
-    nodes = tuple(name for preemptee in chosen for name in preemptee.bundle.nodes)
-    actions: list[Action] = [hold(ask, nodes)]
-    for preemptee in chosen:
-        for job, method in zip(preemptee.bundle.jobs, preemptee.methods, strict=True):
-            wait_s = grace_s if method is Method.SYSTEM else 0.0
-            actions.extend(departure(ask, job, method, ask.cluster.now_s + wait_s))
-    warned = any(Method.SYSTEM in preemptee.methods for preemptee in chosen)
-    who = ", ".join("+".join(preemptee.bundle.job_ids) for preemptee in chosen)
+        return no_room(ask, text, _preemption_candidates(considered, ranked, [], grace_s))
+    held = hold(ask, tuple(name for preemptee in chosen for name in preemptee.bundle.nodes))
+    now_s = ask.cluster.now_s
+    leaving = [
+        (job, _way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.bundle, held)
+    ]
+    actions: list[Action] = [held]
+    for job, method in leaving:
+        wait_s = grace_s if method is Method.SYSTEM else 0.0
+        actions.extend(departure(ask, job, method, now_s + wait_s))
+    warned = any(method is Method.SYSTEM for _, method in leaving)
     return Answer(
         actions=tuple(actions),
         rationale=rationale(
             ask,
-            f"{ask.shortage} more nodes are needed: preempt {who}, the least overhead first.",
+            f"{ask.shortage} more nodes are needed: preempt {', '.join(job.job_id for job, _ in leaving)}, "
+            "the least overhead first.",
             candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
-            loss_node_s=sum(_lost_node_s(preemptee, ask.cluster.now_s) for preemptee in chosen),
-            ready_s=ask.cluster.now_s + (grace_s if warned else 0.0),
+            loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
+            ready_s=now_s + (grace_s if warned else 0.0),
         ),
     )
 
@@ -144,15 +149,10 @@ def _way_out(job: Job, grace_s: float) -> Method:
     return Method.KILL
 
 
-def _lost_node_s(preemptee: _Preemptee, now_s: float) -> int:
-    pairs = zip(preemptee.bundle.jobs, preemptee.methods, strict=True)
-    return sum(loss_node_s(job, now_s) for job, method in pairs if method is Method.KILL)
-
-
 def _preemption_candidates(
     considered: tuple[Bundle, ...],
     ranked: list[_Preemptee],
-    chosen: tuple[_Preemptee, ...] | list[_Preemptee],
+    chosen: list[_Preemptee],
     grace_s: float,
 ) -> tuple[Candidate, ...]:
     """The list in the paper's order, then those that may not be preempted, with the reason."""

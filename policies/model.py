@@ -417,7 +417,9 @@ class Cluster:
 
         `eligible` restricts the answer; None: every node.
         """
-        taken = set(names(job.nodes for job in self.jobs))
+        taken: set[str] = set()
+        for job in self.jobs:
+            taken.update(job.nodes)
         for reservation in self.reservations:
             if reservation.start_s <= self.now_s < reservation.end_s:
                 taken.update(reservation.nodes)

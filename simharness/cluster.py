@@ -123,6 +123,7 @@ class SimCluster:
         position = bisect_right(self._submits_s, job.submit_s, self._arrived)
         self._submits_s.insert(position, job.submit_s)
         self._arrivals.insert(position, machine.add(job))
+        self._plan_notice(job)
 
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:
         """Call `call` at that instant, before the scheduler's pass."""
@@ -191,12 +192,14 @@ class SimCluster:
         return changes or []
 
     def _plan(self, failures: Sequence[NodeFailure]) -> None:
-        agenda = self.machine.agenda
         for job in self.machine.jobs:
-            if job.announced_s is not None and job.announced_s < job.submit_s:
-                agenda.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
+            self._plan_notice(job)
         for failure in failures:
-            agenda.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
+            self.machine.agenda.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
+
+    def _plan_notice(self, job: SimJob) -> None:
+        if job.announced_s is not None and job.announced_s < job.submit_s:
+            self.machine.agenda.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
 
     def _announce(self, job: SimJob) -> None:
         self.announced[job.job_id] = job

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
-from makeway.simharness.measures import ALL, GroupMeasures, Measures
+from makeway.simharness.measures import ALL, Measures
 from makeway.simharness.tables import (
     NO_MAKEWAY,
     Unit,
@@ -29,7 +29,7 @@ class Headline:
     lead: str
     """What became of the urgent jobs, in one sentence."""
     rest: tuple[str, ...]
-    """What it cost, what became of the other jobs, and of the machine: one sentence each."""
+    """How long the urgent jobs waited, what it cost, what became of the other jobs and of the machine: a sentence each."""
 
     def __str__(self) -> str:
         return " ".join((f"{self.name}: {self.lead}", *self.rest))
@@ -50,7 +50,12 @@ def headlines(measured: Sequence[Measures]) -> tuple[Headline, ...]:
 
 def _headline(name: str, measures: Measures, base: Measures | None) -> Headline:
     without = measures.policy == NO_MAKEWAY
-    rest = ("" if without else _cost(measures), _others(measures, base), _use(measures, base))
+    rest = (
+        _waits(measures, base),
+        "" if without else _cost(measures),
+        _others(measures, base),
+        _use(measures, base),
+    )
     return Headline(
         name=name.capitalize() if without else f"With {name}",
         lead=_urgent(measures, base),
@@ -62,17 +67,20 @@ def _urgent(measures: Measures, base: Measures | None) -> str:
     urgent = measures.group(JobKind.ON_DEMAND)
     if not urgent.jobs:
         return f"{_count(measures.group(ALL).jobs, 'job')}, none of them urgent."
-    before = ""
-    if base is not None:
-        earlier = base.group(JobKind.ON_DEMAND)
-        before = f" ({earlier.on_time:,} without makeway)"
-    wait = ""
-    if urgent.wait_mean_s is not None:
-        wait = f", after {format_duration(urgent.wait_mean_s)} of waiting on average"
-        earlier_s = None if base is None else base.group(JobKind.ON_DEMAND).wait_mean_s
-        if earlier_s is not None:
-            wait += f" (without: {format_duration(earlier_s)})"
-    return f"{_count(urgent.jobs, 'urgent job')}, {urgent.on_time:,} started on time{before}{wait}."
+    before = "" if base is None else f" ({base.group(JobKind.ON_DEMAND).on_time:,} without makeway)"
+    return f"{urgent.on_time:,} of {_count(urgent.jobs, 'urgent job')} started on time{before}."
+
+
+def _waits(measures: Measures, base: Measures | None) -> str:
+    """How long the urgent jobs waited; all jobs, where none is urgent."""
+    urgent = measures.group(JobKind.ON_DEMAND).jobs > 0
+    name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "They")
+    now_s = measures.group(name).wait_mean_s
+    if now_s is None:
+        return ""
+    then_s = None if base is None else base.group(name).wait_mean_s
+    before = "" if then_s is None else f" (without: {format_duration(then_s)})"
+    return f"{who} waited {format_duration(now_s)} on average{before}."
 
 
 def _cost(measures: Measures) -> str:
@@ -83,9 +91,7 @@ def _cost(measures: Measures) -> str:
     if total.evictions:
         lost = "lost no work"
         if total.lost_node_hours:
-            lost = (
-                f"lost {format_number(total.lost_node_hours, Unit.NODE_HOURS)}{_of_useful(measures, total)}"
-            )
+            lost = f"lost {_node_hours(total.lost_node_hours, measures)}"
         of = "" if total.preempted == total.evictions else f" of {_count(total.preempted, 'job')}"
         parts.append(f"{_count(total.evictions, 'eviction')}{of} {lost}")
     if total.shrinks:
@@ -93,15 +99,18 @@ def _cost(measures: Measures) -> str:
             f"{_count(total.shrinks, 'shrink')} took nodes from {_count(total.shrunk, 'malleable job')}"
         )
     if total.overhead_node_hours:
-        spent = format_number(total.overhead_node_hours, Unit.NODE_HOURS)
+        spent = _node_hours(total.overhead_node_hours, measures)
         parts.append(f"checkpoints and repeated setups took {spent}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _of_useful(measures: Measures, total: GroupMeasures) -> str:
+def _node_hours(node_hours: float, measures: Measures) -> str:
+    """So many node-hours, and what share of the useful work that is."""
+    total = measures.group(ALL)
     useful = measures.held_node_hours - total.lost_node_hours - total.overhead_node_hours
-    return f" ({format_percent(total.lost_node_hours / useful)} of the useful work)" if useful > 0 else ""
+    share = f" ({format_percent(node_hours / useful)} of the useful work)" if useful > 0 else ""
+    return f"{format_number(node_hours, Unit.NODE_HOURS)} node-hours{share}"
 
 
 def _others(measures: Measures, base: Measures | None) -> str:

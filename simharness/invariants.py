@@ -70,6 +70,8 @@ class Checker:
 
     def _node_seconds(self, holders: list[LiveJob]) -> None:
         machine = self._machine
+        if machine.now_s < self._since_s:
+            raise self._fail(f"the clock has gone back from {self._since_s} s")
         self._held_node_s += self._held * (machine.now_s - self._since_s)
         self._since_s = machine.now_s
         self._held = sum(live.size for live in holders)

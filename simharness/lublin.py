@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.simharness.jobs import SimJob
+from makeway.simharness.workload import WorkloadError
 
 _Floats = NDArray[np.float64]
 
@@ -65,13 +66,13 @@ def generate(count: int, node_count: int, seed: int, load: float | None = None) 
         load: the load asked for, above 0. None: what the model gives.
 
     Raises:
-        ValueError: an argument out of its range.
+        WorkloadError: an argument out of its range.
     """
     for key, value, low in (("count", count, 1), ("node_count", node_count, 1), ("seed", seed, 0)):
         if value < low:
-            raise ValueError(f"{key}: {value}; accepted: a whole number from {low}")
+            raise WorkloadError(f"{key}: {value}; accepted: a whole number from {low}")
     if load is not None and not 1e-3 <= load <= 100:
-        raise ValueError(f"load: {load}; accepted: a number from 0.001 to 100")
+        raise WorkloadError(f"load: {load}; accepted: a number from 0.001 to 100")
     rng = np.random.default_rng(seed)
     sizes = _sizes(count, node_count, rng)
     runtimes_s = _runtimes_s(sizes, rng)

@@ -33,8 +33,9 @@ class MeasureSettings:
     """Runtimes below this count as this in the slowdowns, so that the shortest jobs do not rule the mean."""
     instant_s: float = 180.0
     """A start at most this long after submission is instant: it covers the two minutes' warning of P5's malleable jobs."""
-    start_within_s: float = 180.0
-    """The start is on time until so long after submission, for jobs that name no time of their own."""
+    start_within_s: float = 600.0
+    """The start is on time until so long after submission, for jobs that name no time of their own: the policies' own
+    default."""
     from_s: float | None = None
     """Only jobs submitted at or after this count (warm-up left out). None: from the first job on."""
     to_s: float | None = None

@@ -47,8 +47,8 @@ class LineStyle:
 
 
 _WITHOUT_STYLES = (
-    LineStyle(colour="#6B7280", dash="6 3", width=1.6),
-    LineStyle(colour="#6B7280", dash="2 3", width=1.6),
+    LineStyle(colour="#9AA1AB", dash="", width=2.2),
+    LineStyle(colour="#9AA1AB", dash="2 3", width=2.2),
 )
 _STYLES = tuple(
     LineStyle(colour=colour, dash=dash, width=1.6)
@@ -69,7 +69,7 @@ class Curve:
 
 
 def line_styles(records: Sequence[ReplayRecord]) -> list[LineStyle]:
-    """A style for each replay; those without makeway are grey and broken."""
+    """A style for each replay; those without makeway are grey."""
     without = with_makeway = 0
     styles = []
     for record in records:

@@ -149,7 +149,7 @@ _SEGMENT_TIPS = (
     ("submitted", "submitted"),
     ("ran", "ran"),
     ("length", "for"),
-    ("ended", "ended because"),
+    ("ended", "ended"),
 )
 
 

@@ -13,7 +13,7 @@ from makeway.policies.model import JobKind
 from makeway.simharness.records import Ending, Mark, MarkKind, ReplayRecord, Segment
 from makeway.simharness.series import Floats, floats
 
-LOADED_COST = 40_000
+LOADED_COST = 60_000
 """Rectangles (and, three for one, job segments) that all pictures of a page may hold together."""
 VIEW_COST = 3_000
 """As many one picture shows at first: more cannot be told apart."""
@@ -168,8 +168,8 @@ def choose_windows(
 ) -> Windows | None:
     """What to put into the page and what to show first: all of it, or the longest stretch that is not too much.
 
-    Among stretches of one length the one with the most evictions and shrinks is taken, then the most urgent arrivals,
-    then the most starts, then the earliest. None: nothing was submitted.
+    Of the stretches of one length only the one with the most evictions and shrinks is looked at; on a tie the one with
+    the most urgent arrivals, then the most starts, then the earliest. None: nothing was submitted.
     """
     whole = whole_window(records)
     if whole is None:
@@ -207,12 +207,10 @@ class _Cost:
             ended=np.concatenate(([0.0], np.cumsum(runs[by_end] + _SEGMENT_COST))),
         )
 
-    def between(self, from_s: Floats, to_s: Floats) -> Floats:
-        """The cost of the segments that overlap each [from, to)."""
-        started = self.started[np.searchsorted(self.starts_s, to_s, side="left")]
-        return np.asarray(
-            started - self.ended[np.searchsorted(self.ends_s, from_s, side="right")], dtype=np.float64
-        )
+    def of_window(self, window: Window) -> float:
+        """The cost of the segments that overlap the window."""
+        started = self.started[np.searchsorted(self.starts_s, window.to_s, side="left")]
+        return float(started - self.ended[np.searchsorted(self.ends_s, window.from_s, side="right")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,39 +229,36 @@ class _Interest:
         starts = floats(segment.start_s for record in records for segment in record.segments)
         return _Interest(instants_s=(np.sort(taken), np.sort(urgent), np.sort(starts)))
 
-    def best(self, from_s: Floats, to_s: Floats) -> int:
-        """Index of the most interesting stretch, the earliest on a tie."""
+    def best(self, from_s: Floats, length_s: float) -> Window:
+        """The most interesting of the stretches of this length that begin at `from_s`, the earliest on a tie."""
         counts = [
-            np.searchsorted(instants_s, to_s) - np.searchsorted(instants_s, from_s)
+            np.searchsorted(instants_s, from_s + length_s) - np.searchsorted(instants_s, from_s)
             for instants_s in self.instants_s
         ]
-        return int(np.lexsort((from_s, *(-count for count in reversed(counts))))[0])
+        chosen = float(from_s[np.lexsort((from_s, *(-count for count in reversed(counts))))[0]])
+        return Window(from_s=chosen, to_s=chosen + length_s)
 
 
 def _longest(outer: Window, costs: Sequence[_Cost], interest: _Interest, *, limit: int) -> Window:
-    """The longest stretch within `outer` that costs at most `limit` for everybody; if none does, the shortest."""
-    from_s: Floats = np.array([outer.from_s])
-    to_s: Floats = np.array([outer.to_s])
-    if _affordable(costs, from_s, to_s, limit).all():
+    """The longest stretch within `outer` that is the most interesting of its length and costs at most `limit`.
+
+    If there is none, the most interesting hour.
+    """
+    if _affordable(costs, outer, limit):
         return outer
     span_s = outer.to_s - outer.from_s
+    chosen = outer
     for length_s in (length_s for length_s in _LENGTHS_S if length_s < span_s):
         steps = int((span_s - length_s) // (length_s / 4)) + 1
-        from_s = np.asarray(outer.from_s + np.arange(steps) * (length_s / 4), dtype=np.float64)
-        to_s = from_s + length_s
-        fits = _affordable(costs, from_s, to_s, limit)
-        if fits.any():
-            from_s, to_s = from_s[fits], to_s[fits]
+        chosen = interest.best(outer.from_s + np.arange(steps) * (length_s / 4), length_s)
+        if _affordable(costs, chosen, limit):
             break
-    chosen = interest.best(from_s, to_s)
-    return Window(from_s=float(from_s[chosen]), to_s=float(to_s[chosen]))
+    return chosen
 
 
-def _affordable(costs: Sequence[_Cost], from_s: Floats, to_s: Floats, limit: int) -> npt.NDArray[np.bool_]:
-    fits = np.ones(from_s.size, dtype=np.bool_)
-    for cost in costs:
-        fits &= cost.between(from_s, to_s) <= limit
-    return fits
+def _affordable(costs: Sequence[_Cost], window: Window, limit: int) -> bool:
+    """Whether no replay costs more than `limit` within the window."""
+    return all(cost.of_window(window) <= limit for cost in costs)
 
 
 def evicted_edges(segments: Sequence[Segment], shown: Rectangles) -> npt.NDArray[np.bool_]:

@@ -87,7 +87,7 @@ main { max-width: 1240px; margin: 0 auto; padding: 28px 24px 48px; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 19px; margin: 40px 0 8px; padding-top: 14px; border-top: 1px solid var(--line); }
 h3 { font-size: 15px; margin: 22px 0 2px; overflow-wrap: anywhere; }
-p { margin: 6px 0; max-width: 90ch; }
+p { margin: 6px 0; max-width: 125ch; }
 .facts, .hint, figcaption, .caption { color: var(--soft); }
 .facts { margin: 0 0 18px; max-width: none; overflow-wrap: anywhere; }
 .hint, figcaption, .caption { font-size: 13px; }
@@ -97,20 +97,22 @@ p { margin: 6px 0; max-width: 90ch; }
 .headline .lead { font-size: 17px; font-weight: 600; margin-bottom: 2px; }
 .headline .rest { color: #333b45; margin-top: 0; }
 .notes { margin: 12px 0; padding-left: 20px; color: var(--soft); }
-.tables { columns: 2 540px; column-gap: 36px; }
+.tables { columns: 2 540px; column-gap: 36px; overflow-x: auto; }
 .tables.wide { columns: 1; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; width: 100%;
   margin: 0 0 20px; break-inside: avoid; display: table; }
-th, td { padding: 2px 0 2px 10px; text-align: right; vertical-align: top; }
-th:first-child, td:first-child { text-align: left; padding-left: 2px; width: 15em; }
+th, td { padding: 2px 0 2px 12px; text-align: right; vertical-align: baseline; }
+th:first-child, td:first-child { text-align: left; padding-left: 2px; white-space: normal; }
+.tables:not(.wide) table { table-layout: fixed; }
+col.n { width: 5.8em; }
+col.d { width: 4.7em; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; overflow-wrap: anywhere; font-weight: 500; }
 thead th:first-child { font-weight: 700; }
-tbody td { border-bottom: 1px solid #eef0f3; }
-.number { white-space: nowrap; }
-.delta { display: inline-block; width: 5.6em; margin-left: 6px; color: var(--soft); font-size: 12px;
-  white-space: nowrap; text-align: left; }
-.better { color: var(--better); }
-.worse { color: var(--worse); }
+td { border-bottom: 1px solid #eef0f3; }
+td.number, td.delta { white-space: nowrap; }
+tbody td.delta { padding-left: 6px; text-align: left; font-size: 12px; color: var(--soft); }
+tbody td.better, .better { color: var(--better); }
+tbody td.worse, .worse { color: var(--worse); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
   background: rgba(255, 255, 255, 0.94); padding: 4px 0; }
 .legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit; font-size: 13px; color: var(--ink);
@@ -131,7 +133,7 @@ dd { margin: 0; max-width: 80ch; }
   .legend button { border: none; padding-left: 0; }
   .hint.interactive { display: none; }
   figure, .replay, .headline, tbody { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, .hint, .legend { break-after: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
@@ -204,14 +206,18 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <div class="tables{{ " wide" if page.summary.columns|length > 3 }}" id="summary">
 {% for section in page.summary.sections %}
 <table>
-<thead><tr><th>{{ section.title }}</th>{% for column in page.summary.columns %}<th>{{ column }}</th>{% endfor %}</tr>
+<colgroup><col>{% for column in page.summary.columns %}{% if not loop.first %}<col class="n"><col class="d">\
+{% else %}<col class="n">{% endif %}{% endfor %}</colgroup>
+<thead><tr><th>{{ section.title }}</th>\
+{% for column in page.summary.columns %}<th>{{ column }}</th>{% if not loop.first %}<th></th>{% endif %}{% endfor %}</tr>
 </thead>
 <tbody>
 {% for line in section.lines %}
 <tr data-key="{{ line.key }}"><td>{{ line.label }}</td>
 {% for cell in line.cells %}
-<td><span class="number">{{ cell.text }}</span>\
-{% if not loop.first %}<span class="delta {{ cell.verdict.value }}">{{ cell.delta }}</span>{% endif %}</td>
+<td class="number">{{ cell.text }}</td>\
+{% if not loop.first %}<td class="delta {{ cell.verdict.value }}">{{ cell.delta }}</td>{% endif %}
+
 {% endfor %}
 </tr>
 {% endfor %}
@@ -271,13 +277,14 @@ further left is better. Jobs that never started are missing at the top.{% if pag
 <dt>wait</dt><dd>First start − submission.</dd>
 <dt>on time</dt><dd>An urgent job that started within the time that it named, or the default below.</dd>
 <dt>instant start rate</dt><dd>Share of the jobs that started within the limit below.</dd>
+<dt>p95, p99</dt><dd>The value that 95%, or 99%, do not exceed.</dd>
 <dt>turnaround</dt><dd>Completion − submission.</dd>
 <dt>bounded slowdown</dt><dd>(wait + max(run, B)) / max(run, B), where run is the length of one undisturbed run.</dd>
 <dt>slowdown to the end</dt><dd>The same with everything that came after the first start too: evictions, work done
 again, time on fewer nodes.</dd>
 <dt>jobs evicted, shrunk</dt><dd>Share of the jobs to which it happened at least once.</dd>
 <dt>work lost</dt><dd>Node-hours of work that were done, lost by an eviction and done again.</dd>
-<dt>checkpoints, repeated setups</dt><dd>Node-hours of checkpoints that makeway asked for, and of setups after the
+<dt>checkpoints, setups</dt><dd>Node-hours of checkpoints that makeway asked for, and of setups after the
 first.</dd>
 <dt>utilisation</dt><dd>Node-hours held by jobs / (nodes × time from the first submission to the last end).</dd>
 <dt>useful utilisation</dt><dd>The same without work lost, checkpoints on demand and repeated setups.</dd>

@@ -1,4 +1,4 @@
-"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, out of nothing but a seed."""
+"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, made from a seed."""
 
 import numpy as np
 
@@ -32,14 +32,14 @@ the whole machine, and comes every half hour to every three hours."""
 
 
 def sample_workload(seed: int) -> tuple[int, list[SimJob]]:
-    """The number of nodes (64) and the jobs of about two and a half days, sorted by submit time.
+    """The number of nodes (64) and the jobs of two to three and a half days, sorted by submit time.
 
-    360 jobs of the Lublin-Feitelson model load the machine to 83%: two thirds of the users are rigid and checkpoint, one
-    third is malleable. Twenty urgent jobs of 4 to 24 nodes bring it to about 88%, the first when the machine has
+    360 jobs of the Lublin-Feitelson model load the machine to 83%: two thirds of the users are rigid and checkpoint,
+    one third is malleable. Twenty urgent jobs of 4 to 24 nodes bring it to about 88%, the first when the machine has
     filled, the others spread over the rest; their start is on time within ten minutes.
 
     Raises:
-        ValueError: a seed below 0.
+        WorkloadError: a seed below 0.
     """
     jobs = synthesise(generate(_JOBS, SAMPLE_NODES, seed, load=_LOAD), SAMPLE_NODES, _MIX, seed)
     rng = np.random.default_rng([seed, 1])

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, JobState, Node
-from makeway.simharness.swf import SwfReader
-from makeway.simharness.workload import checkpoint_duration_s
+from makeway.simharness.swf import SwfReader, TraceError
+from makeway.simharness.workload import WorkloadError, checkpoint_duration_s
 
 TRACE = "ANL-Theta-2023.swf.gz"
 SCENARIO_JOBS = (12, 16, 24)
@@ -73,11 +73,13 @@ def scenario(
         aggregate_gb_per_s: what the file system takes.
 
     Raises:
-        ValueError: another number, or a seed below 0.
-        TraceError: the trace cannot be read.
+        WorkloadError: another number, or a seed below 0.
+        TraceError: the trace cannot be read, or has no such instant.
     """
     if number not in (1, 2, 3) or seed < 0:
-        raise ValueError(f"scenario {number}, seed {seed}; accepted: scenario 1, 2 or 3, and a seed from 0")
+        raise WorkloadError(
+            f"scenario {number}, seed {seed}; accepted: scenario 1, 2 or 3, and a seed from 0"
+        )
     recorded = _read(traces_dir / TRACE)
     rng = np.random.default_rng([seed, number])
     now_s = _instant(recorded, SCENARIO_JOBS[number - 1], rng)
@@ -128,6 +130,8 @@ def _job(
 
 def _read(path: Path) -> _Recorded:
     blocks = list(SwfReader(path=path).blocks())
+    if not blocks:
+        raise TraceError(f"{path}: has no jobs; accepted: Theta's trace of 2023")
     submit_s = _joined(block.submit_s for block in blocks)
     run_s = _joined(block.run_s for block in blocks)
     start_s = submit_s + _joined(block.wait_s for block in blocks)
@@ -160,6 +164,10 @@ def _instant(recorded: _Recorded, job_count: int, rng: np.random.Generator) -> f
 
     used, count, nodes = level(recorded.nodes), level(long.astype(float)), level(recorded.nodes * long)
     fits = np.flatnonzero((count == job_count) & (used <= _MACHINE_NODES))
+    if not fits.size:
+        raise TraceError(
+            f"{TRACE}: never were {job_count} long jobs running; accepted: Theta's trace of 2023"
+        )
     distance = np.abs(nodes[fits] - _BUSY_NODES)
     best = fits[distance == distance.min()]
     place = int(best[rng.integers(len(best))])

@@ -113,22 +113,22 @@ _URGENT_ROWS = (
     Row(name="on_time", label="started on time", unit=Unit.COUNT, lower_is_better=False),
     Row(name="on_time_rate", label="on-time rate", unit=Unit.SHARE, lower_is_better=False),
     Row(name="instant_start_rate", label="instant start rate", unit=Unit.SHARE, lower_is_better=False),
-    Row(name="wait_mean_s", label="mean wait", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_p95_s", label="95th percentile of wait", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="turnaround_mean_s", label="mean turnaround", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="bounded_slowdown_mean", label="mean bounded slowdown", unit=Unit.FACTOR, lower_is_better=True),
+    Row(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True),
 )
 _BATCH_ROWS = (
     Row(name="jobs", label="jobs", unit=Unit.COUNT),
     Row(name="completed", label="completed", unit=Unit.COUNT, lower_is_better=False, hide_equal="jobs"),
-    Row(name="wait_mean_s", label="mean wait", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_median_s", label="median wait", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_p95_s", label="95th percentile of wait", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="turnaround_mean_s", label="mean turnaround", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="bounded_slowdown_mean", label="mean bounded slowdown", unit=Unit.FACTOR, lower_is_better=True),
+    Row(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="wait_median_s", label="wait, median", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
+    Row(name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True),
     Row(
         name="completion_slowdown_mean",
-        label="mean slowdown to the end",
+        label="slowdown to the end, mean",
         unit=Unit.FACTOR,
         lower_is_better=True,
     ),
@@ -139,21 +139,21 @@ _MACHINE_ROWS = (
     Row(name="utilisation", label="utilisation", unit=Unit.SHARE, lower_is_better=False),
     Row(name="useful_utilisation", label="useful utilisation", unit=Unit.SHARE, lower_is_better=False),
     Row(name="makespan_s", label="makespan", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="queue_length_mean", label="mean queue length", unit=Unit.FACTOR, lower_is_better=True),
+    Row(name="queue_length_mean", label="queue length, mean", unit=Unit.FACTOR, lower_is_better=True),
 )
 _COST_ROWS = (
     Row(name="evictions", label="evictions", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
     Row(name="shrinks", label="shrinks", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
     Row(
         name="lost_node_hours",
-        label="work lost",
+        label="work lost (node-h)",
         unit=Unit.NODE_HOURS,
         lower_is_better=True,
         hide_zero=True,
     ),
     Row(
         name="overhead_node_hours",
-        label="checkpoints, repeated setups",
+        label="checkpoints, setups (node-h)",
         unit=Unit.NODE_HOURS,
         lower_is_better=True,
         hide_zero=True,
@@ -161,8 +161,8 @@ _COST_ROWS = (
 )
 _DECISION_ROWS = (
     Row(name="commands", label="commands to the cluster", unit=Unit.COUNT, hide_zero=True),
-    Row(name="decision_p50_ms", label="median decision time", unit=Unit.MILLISECONDS),
-    Row(name="decision_p99_ms", label="99th percentile of decision time", unit=Unit.MILLISECONDS),
+    Row(name="decision_p50_ms", label="decision time, median", unit=Unit.MILLISECONDS),
+    Row(name="decision_p99_ms", label="decision time, p99", unit=Unit.MILLISECONDS),
 )
 
 
@@ -233,7 +233,7 @@ def _cell(row: Row, value: Number, base: Number, *, first: bool) -> Cell:
 
 
 def format_number(value: Number, unit: Unit) -> str:
-    """The number in words that people use: `-` for None, 66.7%, 2.31 h, 1,204 node-hours."""
+    """The number in words that people use: `-` for None, 66.7%, 2.31 h; node-hours go without their unit."""
     if value is None:
         return "-"
     match unit:
@@ -246,7 +246,7 @@ def format_number(value: Number, unit: Unit) -> str:
         case Unit.MILLISECONDS:
             return f"{_significant(value)} ms"
         case Unit.NODE_HOURS:
-            return f"{_significant(value)} node-h"
+            return _significant(value)
         case Unit.FACTOR:
             return f"{value:,.2f}"
         case _:
@@ -274,14 +274,14 @@ def format_duration(duration_s: float) -> str:
 
 
 def format_change(value: float, base: float, unit: Unit) -> str:
-    """The change from `base` to `value`, signed: +12 for counts, +3.2 points for shares, else +5.1% of `base`, not 0."""
+    """The change from `base` to `value`, signed: +12 for counts, +3.2 pts (percentage points) for shares, else +5.1% of `base`, not 0."""
     change = value - base
     sign = "+" if change > 0 else "−"
     match unit:
         case Unit.COUNT:
             return f"{sign}{abs(change):,.0f}"
         case Unit.SHARE:
-            return f"{sign}{abs(100 * change):.1f} points"
+            return f"{sign}{abs(100 * change):.1f} pts"
         case Unit.SECONDS | Unit.MILLISECONDS | Unit.NODE_HOURS | Unit.FACTOR:
             return f"{sign}{format_percent(abs(change / base))}"
         case _:

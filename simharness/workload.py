@@ -89,7 +89,7 @@ class HybridSettings:
     """
 
     on_demand_share: float = 0.10
-    """Shares of the groups (see `group_by`), not of the jobs: jobs of one group have one kind, so they come in bursts."""
+    """A share of the groups (see `group_by`), not of the jobs: a group has one kind, so urgent jobs come in bursts."""
     rigid_share: float = 0.60
     malleable_share: float = 0.30
     group_by: Literal["user", "account"] = "user"

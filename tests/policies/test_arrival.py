@@ -264,6 +264,26 @@ def test_jobs_that_share_a_node_leave_together_after_their_checkpoints(
     assert decision.rationale[0].ready_s == NOW_S + 210.0
 
 
+def test_a_neighbour_on_a_node_that_is_not_held_stays(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """a and b share n1, b and c share n2: n0 and n1 are enough, so c stays, and its loss is not counted."""
+    jobs = (running("a", "n0 n1"), running("b", "n1 n2"), running("c", "n2 n3"))
+    decision = decide(cluster_of(4, *jobs, waiting("u", 2)))
+    assert decision.actions[0] == hold("u", "n0 n1", 3000.0)
+    assert victims(decision) == [("a", Method.KILL), ("b", Method.KILL)]
+    assert decision.rationale[0].loss_node_s == 4000
+
+
+def test_jobs_that_share_only_a_node_that_cannot_serve_are_asked_apart(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0 n1"), running("b", "n1 n2", start_s=NOW_S - 10.0))
+    u = waiting("u", 1, eligible_nodes=frozenset({"n0", "n2"}))
+    decision = decide(cluster_of(3, *jobs, u))
+    assert decision.actions == (hold("u", "n2", 3000.0), requeue("b", "u", Method.KILL, NOW_S))
+
+
 def operation(actions: tuple[Action, ...], nodes: str) -> Operation:
     tasks = tuple(
         Task(action=action, progress=Progress.REFUSED if isinstance(action, Requeue) else Progress.DONE)

@@ -266,7 +266,8 @@ def test_jobs_that_share_a_node_are_not_shrunk(
 ) -> None:
     jobs = (malleable("a", "n0 n1"), malleable("b", "n1 n2"))
     decision = spaa(cluster_of(3, *jobs, waiting("u", 1)))
-    assert [job_id for job_id, _, _ in leaving(decision)] == ["a", "b"]
+    assert leaving(decision) == [("a", Method.SYSTEM, 120.0)], "n0 is held, where b is not"
+    assert [action.verb for action in decision.actions] == ["reserve", "checkpoint", "requeue"]
 
 
 @settings(deadline=None)

@@ -71,9 +71,7 @@ def _pass(
     order: OrderName,
     backfill: BackfillName,
 ) -> None:
-    queue = [
-        number for number, ask in enumerate(asks) if ask.submit_s <= now_s and number not in starts
-    ]
+    queue = [number for number, ask in enumerate(asks) if ask.submit_s <= now_s and number not in starts]
     queue.sort(key=lambda number: _turn(asks[number], number, now_s, order))
     planned: list[Span] = []
     first_blocked: Ask | None = None

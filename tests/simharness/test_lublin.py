@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.lublin import ESTIMATES_S, generate
 from makeway.simharness.trace import read_trace
+from makeway.simharness.workload import WorkloadError
 
 HOUR_S = 3600.0
 
@@ -97,11 +98,11 @@ def test_the_load_is_the_one_asked_for_and_the_day_stays_a_day(load: float) -> N
 
 
 def test_arguments_out_of_range_are_named() -> None:
-    with pytest.raises(ValueError, match="count: 0; accepted: a whole number from 1"):
+    with pytest.raises(WorkloadError, match="count: 0; accepted: a whole number from 1"):
         generate(0, 64, 1)
-    with pytest.raises(ValueError, match="seed: -1; accepted"):
+    with pytest.raises(WorkloadError, match="seed: -1; accepted"):
         generate(1, 64, -1)
-    with pytest.raises(ValueError, match=r"load: nan; accepted: a number from 0.001 to 100"):
+    with pytest.raises(WorkloadError, match=r"load: nan; accepted: a number from 0.001 to 100"):
         generate(1, 64, 1, float("nan"))
 
 

@@ -9,6 +9,7 @@ from makeway.policies.model import JobKind
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.sample import sample_workload
 from makeway.simharness.trace import read_trace, write_swf
+from makeway.simharness.workload import WorkloadError
 
 
 def easy_starts(jobs: list[SimJob], node_count: int) -> dict[str, float]:
@@ -95,5 +96,5 @@ def test_it_is_the_same_for_the_same_seed_and_can_be_saved(tmp_path: Path) -> No
 
 
 def test_a_seed_below_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="seed: -1"):
+    with pytest.raises(WorkloadError, match="seed: -1"):
         sample_workload(-1)

@@ -1,13 +1,16 @@
 """P2's scenarios: as many jobs as the paper has, none expendable, on nearly the whole machine."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from makeway.policies.model import Cluster, JobState
+from makeway.simharness.sample import sample_workload
 from makeway.simharness.scenarios import SCENARIO_JOBS, TRACE, scenario
 from makeway.simharness.swf import SwfReader
-from makeway.simharness.trace import TraceError
+from makeway.simharness.trace import TraceError, write_swf
+from makeway.simharness.workload import WorkloadError
 
 
 @pytest.mark.shared
@@ -79,10 +82,16 @@ def test_a_seed_decides_everything(shared_traces: Path) -> None:
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match="scenario 4, seed 0; accepted: scenario 1, 2 or 3, and a seed from 0"
+        WorkloadError, match="scenario 4, seed 0; accepted: scenario 1, 2 or 3, and a seed from 0"
     ):
         scenario(4, tmp_path, 0)
-    with pytest.raises(ValueError, match="seed -1"):
+    with pytest.raises(WorkloadError, match="seed -1"):
         scenario(1, tmp_path, -1)
     with pytest.raises(TraceError, match=r"ANL-Theta-2023.swf.gz: cannot be read"):
+        scenario(1, tmp_path, 0)
+    (tmp_path / TRACE).write_bytes(gzip.compress(b"; MaxProcs: 4360\n"))
+    with pytest.raises(TraceError, match="has no jobs; accepted: Theta's trace of 2023"):
+        scenario(1, tmp_path, 0)
+    write_swf(tmp_path / TRACE, 64, sample_workload(1)[1][:5])
+    with pytest.raises(TraceError, match="never were 12 long jobs running"):
         scenario(1, tmp_path, 0)

@@ -1,0 +1,388 @@
+"""What every adapter must do, whatever stands behind it: one suite, written against a small `World`.
+
+A test module makes a class of its own out of `AdapterConformance` and gives it a fixture `world`: an empty cluster of six
+or more nodes that are up, on which a requeued job is held back for a while.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+
+from makeway.adapters.protocol import Adapter, AdapterError, Gone, Rejected, Unsupported
+from makeway.policies.model import RESERVATION_PREFIX, Cluster, Job, JobKind, JobState, NodeState
+
+LONG_S = 3600.0
+HOLD = f"{RESERVATION_PREFIX}conformance"
+
+
+class World(Protocol):
+    """A cluster that a test can fill with jobs and whose time it can let pass."""
+
+    @property
+    def adapter(self) -> Adapter:
+        """What is tested."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+
+    def submit(
+        self,
+        node_count: int,
+        *,
+        kind: JobKind = JobKind.RIGID,
+        runtime_s: float = LONG_S,
+        walltime_s: float = LONG_S,
+        node_count_min: int | None = None,
+        saves: bool = False,
+    ) -> str:
+        """Submit a job that lasts `runtime_s`, or until its time limit. Returns its id.
+
+        `saves`: at a signal it checkpoints and acknowledges.
+        """
+
+    def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
+        """Let time pass until a snapshot fulfils the condition; return that one. Fails, naming `what`, if none does."""
+
+
+def job_of(cluster: Cluster, job_id: str) -> Job:
+    """The job of that id, which must be there."""
+    return cluster.jobs_by_id()[job_id]
+
+
+def runs(job_id: str) -> Callable[[Cluster], bool]:
+    """Condition: the job runs."""
+    return lambda cluster: (
+        job_id in cluster.jobs_by_id() and job_of(cluster, job_id).state is JobState.RUNNING
+    )
+
+
+def waits(job_id: str) -> Callable[[Cluster], bool]:
+    """Condition: the job is pending."""
+    return lambda cluster: (
+        job_id in cluster.jobs_by_id() and job_of(cluster, job_id).state is JobState.PENDING
+    )
+
+
+def over(job_id: str) -> Callable[[Cluster], bool]:
+    """Condition: the job is gone."""
+    return lambda cluster: job_id not in cluster.jobs_by_id()
+
+
+def running(world: World, job_id: str) -> Job:
+    """The job, once it runs."""
+    return job_of(world.wait(runs(job_id), f"job {job_id} runs"), job_id)
+
+
+def waiting(world: World, job_id: str) -> Job:
+    """The job, seen in the queue."""
+    return job_of(world.wait(waits(job_id), f"job {job_id} waits"), job_id)
+
+
+def way_made(world: World, *, runtime_s: float = LONG_S, walltime_s: float = LONG_S / 2) -> Job:
+    """An urgent job of two nodes that runs in its reservation on a machine that was full."""
+    victim = running(world, world.submit(2))
+    running(world, world.submit(len(world.nodes) - 2))
+    urgent = world.submit(2, kind=JobKind.ON_DEMAND, runtime_s=runtime_s, walltime_s=walltime_s)
+    waiting(world, urgent)
+    world.adapter.reserve(HOLD, nodes=victim.nodes, duration_s=LONG_S, job_id=urgent)
+    world.adapter.cancel(victim.job_id)
+    return running(world, urgent)
+
+
+class AdapterConformance:
+    """The suite. Subclasses say what `world` is."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        """An empty cluster of six or more nodes."""
+        raise NotImplementedError
+
+    # The snapshot
+
+    def test_snapshot_is_whole(self, world: World) -> None:
+        rigid = running(world, world.submit(2))
+        malleable = running(world, world.submit(3, kind=JobKind.MALLEABLE, node_count_min=1))
+        third = world.submit(len(world.nodes))
+        cluster = world.wait(waits(third), "the third job waits")
+        assert tuple(node.name for node in cluster.nodes) == world.nodes
+        assert {node.state for node in cluster.nodes} == {NodeState.UP}
+        assert set(cluster.jobs_by_id()) == {rigid.job_id, malleable.job_id, third}
+        assert len(cluster.free_nodes()) == len(world.nodes) - 5
+        pending = job_of(cluster, third)
+        assert (pending.node_count, pending.nodes, pending.start_s) == (len(world.nodes), (), None)
+        assert (malleable.node_count_min, malleable.node_count_max) == (1, 3)
+        for job, size in ((rigid, 2), (malleable, 3)):
+            assert len(set(job.nodes)) == job.node_count == size
+            assert job.start_s is not None
+            assert job.submit_s <= job.start_s <= cluster.now_s
+            assert job.walltime_s == LONG_S
+            assert job.requeue_count == 0
+            assert job.preemptible
+
+    def test_urgent_jobs_are_told_from_others(self, world: World) -> None:
+        urgent = running(world, world.submit(1, kind=JobKind.ON_DEMAND))
+        assert urgent.kind is JobKind.ON_DEMAND
+        assert not urgent.preemptible
+
+    def test_capabilities_agree_with_the_snapshot(self, world: World) -> None:
+        assert world.adapter.capabilities.name
+        assert world.adapter.snapshot().can_expand == world.adapter.capabilities.expand
+
+    # Making way
+
+    def test_the_bound_job_starts_on_exactly_the_nodes_that_were_held(self, world: World) -> None:
+        """The rival asks for as many nodes, came first, and must not slip in."""
+        victim = running(world, world.submit(2))
+        running(world, world.submit(len(world.nodes) - 2))
+        rival = world.submit(2)
+        urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=victim.nodes, duration_s=LONG_S, job_id=urgent)
+        held = world.wait(
+            lambda cluster: job_of(cluster, urgent).reservation == HOLD, "the urgent job is bound"
+        )
+        (reservation,) = held.reservations
+        assert reservation.ours
+        assert reservation.name == HOLD
+        assert sorted(reservation.nodes) == sorted(victim.nodes)
+        assert held.now_s < reservation.end_s <= held.now_s + LONG_S + 60
+        assert job_of(held, victim.job_id).nodes == victim.nodes
+        world.adapter.requeue(victim.job_id)
+        cluster = world.wait(runs(urgent), "the urgent job runs")
+        assert sorted(job_of(cluster, urgent).nodes) == sorted(victim.nodes)
+        assert job_of(cluster, rival).state is JobState.PENDING
+
+    def test_a_held_node_is_free_for_nobody_else(self, world: World) -> None:
+        running(world, world.submit(len(world.nodes) - 2))
+        urgent = world.submit(len(world.nodes) - 1, kind=JobKind.ON_DEMAND)
+        free = world.wait(waits(urgent), "the urgent job waits").free_nodes()
+        world.adapter.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=urgent)
+        world.wait(lambda cluster: bool(cluster.reservations), "the reservation is there")
+        rival = world.submit(1)
+        cluster = world.wait(waits(rival), "the rival waits")
+        assert cluster.free_nodes() == ()
+
+    def test_reserving_again_changes_the_nodes(self, world: World) -> None:
+        first = running(world, world.submit(2))
+        second = running(world, world.submit(len(world.nodes) - 2))
+        urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=first.nodes, duration_s=LONG_S, job_id=urgent)
+        nodes = second.nodes[-2:]
+        world.adapter.reserve(HOLD, nodes=nodes, duration_s=2 * LONG_S, job_id=urgent)
+        cluster = world.wait(
+            lambda cluster: (
+                [sorted(reservation.nodes) for reservation in cluster.reservations] == [sorted(nodes)]
+            ),
+            "the reservation has the new nodes",
+        )
+        assert cluster.reservations[0].end_s > cluster.now_s + LONG_S
+        assert job_of(cluster, urgent).reservation == HOLD
+
+    def test_requeue_frees_the_nodes_and_holds_the_job_back(self, world: World) -> None:
+        job = running(world, world.submit(len(world.nodes)))
+        world.adapter.requeue(job.job_id)
+        cluster = world.wait(waits(job.job_id), "the job waits again")
+        again = job_of(cluster, job.job_id)
+        assert again.requeue_count == job.requeue_count + 1
+        assert (again.nodes, again.start_s) == ((), None)
+        assert again.eligible_s is not None
+        assert again.eligible_s > cluster.now_s
+        assert again.node_count == len(world.nodes)
+        other = running(world, world.submit(1))
+        assert other.nodes[0] in world.nodes
+
+    def test_a_signal_starts_a_checkpoint(self, world: World) -> None:
+        job = running(world, world.submit(2, saves=True))
+        assert job.checkpoint is not None
+        assert job.last_checkpoint_s is None
+        before_s = world.adapter.snapshot().now_s
+        world.adapter.checkpoint(job.job_id, signal=job.checkpoint.signal)
+        cluster = world.wait(
+            lambda cluster: job_of(cluster, job.job_id).last_checkpoint_s is not None, "it acknowledges"
+        )
+        after = job_of(cluster, job.job_id)
+        assert after.last_checkpoint_s is not None
+        assert before_s - 1 <= after.last_checkpoint_s <= cluster.now_s + 1
+        assert (after.nodes, after.state) == (job.nodes, JobState.RUNNING)
+
+    # Shrinking and growing
+
+    def test_shrink_keeps_the_batch_host_and_the_named_nodes(self, world: World) -> None:
+        job = running(world, world.submit(5, kind=JobKind.MALLEABLE, node_count_min=2))
+        keep = (job.nodes[0], job.nodes[2], job.nodes[4])
+        world.adapter.shrink(job.job_id, keep_nodes=keep, walltime_s=2 * LONG_S)
+        cluster = world.wait(
+            lambda cluster: job_of(cluster, job.job_id).node_count == 3, "the job has three nodes"
+        )
+        after = job_of(cluster, job.job_id)
+        assert after.nodes[0] == job.nodes[0]
+        assert sorted(after.nodes) == sorted(keep)
+        assert (after.state, after.requeue_count) == (JobState.RUNNING, 0)
+        assert after.walltime_s == 2 * LONG_S
+        assert {job.nodes[1], job.nodes[3]} <= set(cluster.free_nodes())
+        assert after.node_count_max == 5
+
+    def test_a_time_limit_never_falls(self, world: World) -> None:
+        job = running(world, world.submit(3, kind=JobKind.MALLEABLE, node_count_min=1))
+        world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S / 2)
+        cluster = world.wait(
+            lambda cluster: job_of(cluster, job.job_id).node_count == 1, "the job has one node"
+        )
+        assert job_of(cluster, job.job_id).walltime_s == LONG_S
+
+    def test_a_wrong_shrink_is_rejected(self, world: World) -> None:
+        job = running(world, world.submit(3, kind=JobKind.MALLEABLE, node_count_min=1))
+        foreign = next(name for name in world.nodes if name not in job.nodes)
+        for keep in (job.nodes[1:], (job.nodes[0], foreign)):
+            with pytest.raises(Rejected):
+                world.adapter.shrink(job.job_id, keep_nodes=keep, walltime_s=LONG_S)
+        assert job_of(world.adapter.snapshot(), job.job_id).nodes == job.nodes
+
+    def test_growing_back(self, world: World) -> None:
+        job = running(world, world.submit(4, kind=JobKind.MALLEABLE, node_count_min=2))
+        world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:2], walltime_s=2 * LONG_S)
+        world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 2, "the job has two nodes")
+        if not world.adapter.capabilities.expand:
+            with pytest.raises(Unsupported):
+                world.adapter.expand(job.job_id, nodes=job.nodes[2:], reservation=None)
+            return
+        world.adapter.expand(job.job_id, nodes=job.nodes[2:], reservation=None)
+        cluster = world.wait(
+            lambda cluster: job_of(cluster, job.job_id).node_count == 4, "the job has its nodes again"
+        )
+        after = job_of(cluster, job.job_id)
+        assert after.nodes[0] == job.nodes[0]
+        assert sorted(after.nodes) == sorted(job.nodes)
+        assert after.requeue_count == 0
+
+    def test_growing_into_the_nodes_of_a_reservation(self, world: World) -> None:
+        """The lender gets its nodes back before anybody else can start on them."""
+        if not world.adapter.capabilities.expand:
+            pytest.skip("jobs cannot grow here")
+        lender = running(world, world.submit(len(world.nodes), kind=JobKind.MALLEABLE, node_count_min=2))
+        lent = lender.nodes[2:]
+        urgent = world.submit(len(lent), kind=JobKind.ON_DEMAND, runtime_s=30.0, walltime_s=600.0)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=lent, duration_s=LONG_S, job_id=urgent)
+        world.adapter.shrink(lender.job_id, keep_nodes=lender.nodes[:2], walltime_s=2 * LONG_S)
+        world.wait(runs(urgent), "the urgent job runs")
+        rival = world.submit(1)
+        world.wait(over(urgent), "the urgent job is over")
+        world.adapter.expand(lender.job_id, nodes=lent, reservation=HOLD)
+        cluster = world.wait(
+            lambda cluster: job_of(cluster, lender.job_id).node_count == len(world.nodes),
+            "the lender has its nodes again",
+        )
+        assert job_of(cluster, rival).state is JobState.PENDING
+
+    # Giving back
+
+    def test_release_sends_the_waiting_job_back_to_the_common_queue(self, world: World) -> None:
+        victim = running(world, world.submit(2))
+        running(world, world.submit(len(world.nodes) - 2))
+        urgent = world.submit(1, kind=JobKind.ON_DEMAND, walltime_s=600.0)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=victim.nodes[:1], duration_s=LONG_S, job_id=urgent)
+        world.adapter.release(HOLD)
+        cluster = world.wait(lambda cluster: not cluster.reservations, "the reservation is gone")
+        assert job_of(cluster, urgent).reservation is None
+        world.adapter.cancel(victim.job_id)
+        assert running(world, urgent).nodes[0] in victim.nodes
+
+    def test_release_is_refused_while_the_job_runs(self, world: World) -> None:
+        way_made(world)
+        with pytest.raises(Rejected) as refusal:
+            world.adapter.release(HOLD)
+        assert refusal.value.retryable
+        assert [reservation.name for reservation in world.adapter.snapshot().reservations] == [HOLD]
+
+    def test_release_after_the_end_of_the_job(self, world: World) -> None:
+        urgent = way_made(world, runtime_s=20.0)
+        rival = world.submit(1)
+        cluster = world.wait(over(urgent.job_id), "the urgent job is over")
+        assert job_of(cluster, rival).state is JobState.PENDING
+        world.adapter.release(HOLD)
+        assert running(world, rival).nodes[0] in urgent.nodes
+        with pytest.raises(Gone):
+            world.adapter.release(HOLD)
+
+    def test_prioritise_moves_a_job_to_the_front(self, world: World) -> None:
+        blocker = running(world, world.submit(len(world.nodes)))
+        first, second = world.submit(len(world.nodes)), world.submit(len(world.nodes))
+        waiting(world, second)
+        world.adapter.prioritise(second)
+        world.adapter.cancel(blocker.job_id)
+        running(world, second)
+        assert job_of(world.adapter.snapshot(), first).state is JobState.PENDING
+
+    def test_prioritise_lifts_the_requeue_delay(self, world: World) -> None:
+        job = running(world, world.submit(2))
+        world.adapter.requeue(job.job_id)
+        held_back = waiting(world, job.job_id)
+        assert held_back.eligible_s is not None
+        world.adapter.prioritise(job.job_id)
+        again = running(world, job.job_id)
+        assert again.start_s is not None
+        assert again.start_s < held_back.eligible_s
+
+    # What is over, and what is refused
+
+    def test_a_job_that_is_over_is_gone_for_every_verb(self, world: World) -> None:
+        job_id = world.submit(1, runtime_s=1.0)
+        world.wait(over(job_id), "the job is over")
+        nodes = world.nodes[:1]
+        adapter = world.adapter
+        attempts: dict[str, Callable[[], None]] = {
+            "checkpoint": lambda: adapter.checkpoint(job_id, signal="USR1"),
+            "requeue": lambda: adapter.requeue(job_id),
+            "cancel": lambda: adapter.cancel(job_id),
+            "shrink": lambda: adapter.shrink(job_id, keep_nodes=nodes, walltime_s=LONG_S),
+            "reserve": lambda: adapter.reserve(HOLD, nodes=nodes, duration_s=LONG_S, job_id=job_id),
+            "prioritise": lambda: adapter.prioritise(job_id),
+        }
+        for verb, attempt in attempts.items():
+            with pytest.raises(Gone):
+                attempt()
+            assert not adapter.snapshot().reservations, verb
+
+    def test_verbs_for_running_jobs_find_a_pending_one_gone(self, world: World) -> None:
+        running(world, world.submit(len(world.nodes)))
+        job_id = world.submit(1, kind=JobKind.MALLEABLE)
+        waiting(world, job_id)
+        attempts: tuple[Callable[[], None], ...] = (
+            lambda: world.adapter.requeue(job_id),
+            lambda: world.adapter.checkpoint(job_id, signal="USR1"),
+            lambda: world.adapter.shrink(job_id, keep_nodes=world.nodes[:1], walltime_s=LONG_S),
+        )
+        for attempt in attempts:
+            with pytest.raises(Gone):
+                attempt()
+
+    def test_verbs_for_pending_jobs_find_a_running_one_gone(self, world: World) -> None:
+        job = running(world, world.submit(1))
+        with pytest.raises(Gone):
+            world.adapter.prioritise(job.job_id)
+        with pytest.raises(Gone):
+            world.adapter.reserve(HOLD, nodes=job.nodes, duration_s=LONG_S, job_id=job.job_id)
+        assert not world.adapter.snapshot().reservations
+
+    def test_cancel_ends_a_job_wherever_it_is(self, world: World) -> None:
+        running_job = running(world, world.submit(len(world.nodes)))
+        pending = world.submit(1)
+        waiting(world, pending)
+        world.adapter.cancel(pending)
+        world.wait(over(pending), "the pending job is gone")
+        world.adapter.cancel(running_job.job_id)
+        cluster = world.wait(over(running_job.job_id), "the running job is gone")
+        assert len(cluster.free_nodes()) == len(world.nodes)
+
+    def test_a_node_that_is_not_there_is_refused(self, world: World) -> None:
+        running(world, world.submit(len(world.nodes)))
+        urgent = world.submit(1, kind=JobKind.ON_DEMAND)
+        waiting(world, urgent)
+        with pytest.raises(AdapterError):
+            world.adapter.reserve(HOLD, nodes=("no-such-node",), duration_s=LONG_S, job_id=urgent)
+        assert not world.adapter.snapshot().reservations

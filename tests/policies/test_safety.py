@@ -1,0 +1,372 @@
+"""What must hold for every policy of the registry, whatever the cluster looks like."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from makeway.policies.arbiter import Refusal, arbitrate, protection
+from makeway.policies.candidates import shortfall
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    CheckpointSpec,
+    Cluster,
+    Decision,
+    Eviction,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    Method,
+    Node,
+    NodeState,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Requeue,
+    Reservation,
+    Reserve,
+    Shrink,
+    Task,
+)
+from makeway.policies.registry import POLICIES
+
+NOW_S = 10_000.0
+ACTIVE = [name for name, policy in POLICIES.items() if policy.active]
+
+times = st.integers(1, 4000).map(lambda ago: NOW_S - ago)
+specs = st.none() | st.builds(
+    CheckpointSpec,
+    interval_s=st.none() | st.integers(60, 900).map(float),
+    application_s=st.none() | st.integers(0, 200).map(float),
+    system_s=st.none() | st.integers(0, 500).map(float),
+    grace_s=st.integers(1, 400).map(float),
+)
+
+
+@st.composite
+def holders(draw: st.DrawFn, index: int, held: tuple[str, ...]) -> Job:
+    """A job on these nodes, of any kind and state, mostly one that may be evicted."""
+    start_s = draw(times)
+    kind = draw(st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE] * 4 + [JobKind.ON_DEMAND]))
+    return Job(
+        job_id=f"r{index}",
+        kind=kind,
+        state=draw(st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING, JobState.SUSPENDED])),
+        node_count=len(held),
+        walltime_s=float(draw(st.integers(1, 9000))),
+        submit_s=0.0,
+        user=draw(st.sampled_from(["alice"] * 7 + ["root"])),
+        node_count_min=draw(st.integers(1, len(held))) if kind is JobKind.MALLEABLE else None,
+        nodes=held,
+        start_s=start_s,
+        setup_s=float(draw(st.integers(0, 300))),
+        checkpoint=draw(specs),
+        last_checkpoint_s=draw(st.none() | st.integers(int(start_s), int(NOW_S)).map(float)),
+        requeue_count=draw(st.integers(0, 3)),
+        preemptible=draw(st.integers(0, 6)) > 0,
+    )
+
+
+@st.composite
+def lodgers(draw: st.DrawFn, names: list[str]) -> list[Job]:
+    """Jobs on most of the nodes, now and then two on one."""
+    jobs: list[Job] = []
+    left = list(names)
+    while left and draw(st.integers(0, 9)) > 0:
+        size = draw(st.integers(1, min(len(left), 5)))
+        held, left = left[:size], left[size:]
+        if jobs and draw(st.integers(0, 9)) == 0:
+            held.append(jobs[-1].nodes[-1])
+        jobs.append(draw(holders(len(jobs), tuple(held))))
+    return jobs
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """A small cluster, mostly full, with urgent jobs that wait, reservations, and an operation under way."""
+    count = draw(st.integers(2, 16))
+    names = [f"n{index}" for index in range(count)]
+    nodes = tuple(
+        Node(name=name, state=draw(st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN]))) for name in names
+    )
+    jobs = draw(lodgers(names))
+    for index in range(draw(st.integers(1, 3))):
+        eligible = draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1)))
+        jobs.append(
+            Job(
+                job_id=f"u{index}",
+                kind=JobKind.ON_DEMAND,
+                state=JobState.PENDING,
+                node_count=draw(st.integers(1, 1 + count // 2)),
+                walltime_s=900.0,
+                submit_s=NOW_S - draw(st.sampled_from([0, 0, 0, 1, 60, 300, 900])),
+                user="urgent",
+                eligible_nodes=eligible,
+                start_within_s=draw(st.sampled_from([None, None, 0.0, 45.0, 200.0, 3000.0])),
+                prioritised=draw(st.booleans()),
+            )
+        )
+    cluster = Cluster(
+        now_s=NOW_S,
+        nodes=nodes,
+        jobs=tuple(draw(st.permutations(jobs))),
+        reservations=draw(reservations(names)),
+        limits=Limits(
+            min_runtime_s=draw(st.sampled_from([0.0, 300.0])),
+            evictions_per_job=draw(st.sampled_from([None, 3])),
+            protected_users=frozenset({"root"}),
+        ),
+    )
+    if draw(st.booleans()):
+        return draw(with_operation(cluster))
+    return cluster
+
+
+@st.composite
+def reservations(draw: st.DrawFn, names: list[str]) -> tuple[Reservation, ...]:
+    if draw(st.integers(0, 3)):
+        return ()
+    kept = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    begins_s = draw(st.sampled_from([0.0, NOW_S + 500.0, NOW_S + 90_000.0]))
+    return (Reservation(name="site", nodes=tuple(kept), start_s=begins_s, end_s=NOW_S + 99_999.0),)
+
+
+@st.composite
+def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
+    """The same cluster, with an operation for u0: a hold over some nodes, from which some running jobs are to go."""
+    urgent = cluster.jobs_by_id()["u0"]
+    free_of_others = sorted(
+        {node.name for node in cluster.nodes} - {name for held in cluster.reservations for name in held.nodes}
+    )
+    if len(free_of_others) < urgent.node_count:
+        return cluster
+    held = tuple(draw(st.permutations(free_of_others))[: urgent.node_count])
+    hold = Reserve(
+        job_id="u0",
+        for_job_id="u0",
+        policy="earlier",
+        reason=Reason.URGENT_ARRIVAL,
+        reservation="mw_u0",
+        nodes=held,
+        duration_s=9000.0,
+    )
+    victims = [job for job in cluster.jobs if set(job.nodes) & set(held) if draw(st.booleans())]
+    leave = [
+        Requeue(
+            job_id=job.job_id,
+            for_job_id="u0",
+            policy="earlier",
+            reason=Reason.URGENT_ARRIVAL,
+            method=Method.KILL,
+            not_after_s=NOW_S,
+        )
+        for job in victims
+    ]
+    tasks = [Task(action=hold, progress=Progress.DONE)]
+    tasks += [Task(action=action, progress=draw(st.sampled_from(list(Progress)))) for action in leave]
+    operation = Operation(
+        operation_id="u0@1",
+        for_job_id="u0",
+        policy="earlier",
+        reservation="mw_u0",
+        nodes=held,
+        opened_s=NOW_S - 50.0,
+        deadline_s=NOW_S + draw(st.sampled_from([-10.0, 100.0, 300.0, 500.0])),
+        give_up_s=NOW_S + 1100.0,
+        phase=draw(st.sampled_from([Phase.MAKING_ROOM] * 5 + [Phase.RETURNING])),
+        tasks=tuple(tasks),
+    )
+    own = Reservation(name="mw_u0", nodes=held, start_s=NOW_S - 40.0, end_s=NOW_S + 8960.0)
+    return replace(cluster, operations=(operation,), reservations=(*cluster.reservations, own))
+
+
+def decide(name: str, cluster: Cluster) -> Decision:
+    policy = POLICIES[name]
+    return policy.decide(cluster, policy.config_type())
+
+
+def groups(decision: Decision) -> Iterator[tuple[str, list[Action]]]:
+    """The actions for each urgent job; they must stand together."""
+    found = [
+        (key, list(group)) for key, group in groupby(decision.actions, key=lambda action: action.for_job_id)
+    ]
+    assert len({key for key, _ in found}) == len(found), "the actions for one urgent job stand together"
+    yield from found
+
+
+def evictions(group: list[Action]) -> list[Checkpoint | Requeue | Cancel | Shrink]:
+    return [action for action in group if isinstance(action, Checkpoint | Requeue | Cancel | Shrink)]
+
+
+def freed_by(group: list[Action], cluster: Cluster) -> set[str]:
+    """The nodes that nobody is on any more once the group is carried out."""
+    held: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    leaving = {action.job_id: action for action in group if isinstance(action, Requeue | Cancel | Shrink)}
+    for job in cluster.jobs:
+        held.update(job.nodes)
+        action = leaving.get(job.job_id)
+        if action is not None:
+            kept = action.keep_nodes if isinstance(action, Shrink) else ()
+            given.update(name for name in job.nodes if name not in kept)
+    return {name for name in given if given[name] == held[name]}
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+@settings(deadline=None, max_examples=400)
+@given(cluster=clusters())
+def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
+    decision = decide(name, cluster)
+    check_repeatable(name, decision, cluster)
+    promised: set[str] = set()
+    asked: Counter[str] = Counter()
+    for for_job_id, group in groups(decision):
+        urgent = check_request(for_job_id, cluster)
+        if not evictions(group) and isinstance(group[0], Prioritise):
+            event("no room")
+            assert len(group) == 1
+            assert not urgent.prioritised
+            continue
+        hold = group[0]
+        assert isinstance(hold, Reserve), "the hold comes first"
+        assert len(evictions(group)) == len(group) - 1, "one hold, and nothing but evictions after it"
+        event(f"{hold.reason}, {'with' if evictions(group) else 'without'} evictions")
+        check_hold(hold, urgent, cluster, group)
+        assert not promised & set(hold.nodes), "no node is promised twice"
+        promised |= set(hold.nodes)
+        deadline_s = next(why.deadline_s for why in decision.rationale if why.for_job_id == for_job_id)
+        for action in evictions(group):
+            check_eviction(action, cluster, group, deadline_s)
+            asked[action.job_id] += not isinstance(action, Checkpoint)
+        if name == "eviction":
+            check_nobody_need_not_go(hold, urgent, cluster, group)
+    assert all(times == 1 for times in asked.values()), "no job is acted upon twice"
+    # Rates, sizes and the breaker are off here; every other rule is one that the policies keep by themselves.
+    verdicts = arbitrate(decision.actions, cluster)
+    assert [(verdict.refusal, verdict.detail) for verdict in verdicts if not verdict.allowed] == []
+
+
+def check_repeatable(name: str, decision: Decision, cluster: Cluster) -> None:
+    """Two runs decide alike, whatever the order of the jobs."""
+    assert all(action.policy == name for action in decision.actions)
+    assert decide(name, cluster) == decision
+    assert decide(name, replace(cluster, jobs=cluster.jobs[::-1])) == decision
+    assert decide(name, replace(cluster, jobs=(*cluster.jobs[1:], cluster.jobs[0]))) == decision
+
+
+def check_request(for_job_id: str, cluster: Cluster) -> Job:
+    """Something is done only for an urgent job that waits, and has no operation or one that lacks nodes."""
+    urgent = cluster.jobs_by_id()[for_job_id]
+    assert urgent.kind is JobKind.ON_DEMAND
+    assert urgent.state is JobState.PENDING
+    for operation in cluster.operations:
+        if operation.for_job_id == for_job_id:
+            assert operation.phase is Phase.MAKING_ROOM
+            assert shortfall(operation, cluster)
+    return urgent
+
+
+def still_held(for_job_id: str, cluster: Cluster) -> set[str]:
+    """The nodes that an operation of the urgent job holds and has not lost."""
+    return {
+        name
+        for operation in cluster.operations
+        if operation.for_job_id == for_job_id
+        for name in set(operation.nodes) - set(shortfall(operation, cluster))
+    }
+
+
+def check_hold(hold: Reserve, urgent: Job, cluster: Cluster, group: list[Action]) -> None:
+    """Exactly the nodes that are needed: held already, or good for the job and free or about to be."""
+    kept = still_held(urgent.job_id, cluster)
+    assert len(hold.nodes) == len(set(hold.nodes)) == urgent.node_count
+    useful = {node.name for node in cluster.nodes if node.state is NodeState.UP}
+    if urgent.eligible_nodes is not None:
+        useful &= urgent.eligible_nodes
+    coming = set(cluster.free_nodes()) | freed_by(group, cluster)
+    assert kept <= set(hold.nodes) <= kept | (useful & coming)
+    for reservation in cluster.reservations:
+        if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
+            assert not set(reservation.nodes) & set(hold.nodes)
+    assert hold.duration_s >= urgent.walltime_s
+
+
+def check_eviction(
+    action: Checkpoint | Requeue | Cancel | Shrink, cluster: Cluster, group: list[Action], deadline_s: float
+) -> None:
+    """Its job may be asked, and is out before the deadline; one that saves itself has the time that it takes."""
+    job = cluster.jobs_by_id()[action.job_id]
+    assert protection(job, cluster) is None
+    engaged = {task.action.job_id for operation in cluster.operations for task in operation.tasks}
+    assert job.job_id not in engaged
+    assert deadline_s >= NOW_S, "nobody is evicted for a start that is late anyway"
+    match action:
+        case Checkpoint():
+            follower = group[group.index(action) + 1]
+            assert isinstance(follower, Requeue)
+            assert (follower.job_id, follower.method) == (job.job_id, Method.SYSTEM)
+            assert NOW_S + action.grace_s == pytest.approx(follower.not_after_s)
+        case Requeue() | Cancel():
+            assert NOW_S <= action.not_after_s <= deadline_s
+            if action.method is Method.SYSTEM:
+                assert job.checkpoint is not None
+                assert job.checkpoint.system_s is not None
+                assert NOW_S + job.checkpoint.system_s <= action.not_after_s
+        case Shrink():
+            assert job.kind is JobKind.MALLEABLE
+            assert job.node_count_min is not None
+            assert job.start_s is not None
+            assert len(action.keep_nodes) >= job.node_count_min
+            assert action.keep_nodes[0] == job.nodes[0]
+            assert set(action.keep_nodes) < set(job.nodes)
+            assert action.walltime_s >= max(job.walltime_s, NOW_S - job.start_s)
+
+
+def check_nobody_need_not_go(hold: Reserve, urgent: Job, cluster: Cluster, group: list[Action]) -> None:
+    """Without any one of the victims (and those that it shares nodes with) the hold could not be filled."""
+    anyway = still_held(urgent.job_id, cluster) | set(cluster.free_nodes())
+    for spared in evictions(group):
+        fewer = [action for action in group if action.job_id != spared.job_id]
+        assert len(set(hold.nodes) & (anyway | freed_by(fewer, cluster))) < urgent.node_count
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+@settings(deadline=None, max_examples=150)
+@given(
+    cluster=clusters(),
+    per_hour=st.none() | st.integers(0, 4),
+    past=st.integers(0, 2),
+    max_nodes=st.none() | st.integers(0, 12),
+    failures=st.integers(0, 6),
+)
+def test_limits_are_never_exceeded_and_groups_never_torn(
+    name: str, cluster: Cluster, per_hour: int | None, past: int, max_nodes: int | None, failures: int
+) -> None:
+    limited = replace(
+        cluster,
+        limits=replace(cluster.limits, evictions_per_hour=per_hour, max_nodes=max_nodes),
+        evictions=tuple(Eviction(job_id=f"x{index}", at_s=NOW_S - 60.0) for index in range(past)),
+        failures_s=(NOW_S - 5.0,) * failures,
+    )
+    verdicts = arbitrate(decide(name, limited).actions, limited)
+    allowed = [verdict.action for verdict in verdicts if verdict.allowed]
+    taken = {action.job_id for action in evictions(allowed)}
+    assert per_hour is None or not taken or past + len(taken) <= per_hour
+    assert failures < 5 or all(isinstance(action, Prioritise) for action in allowed)
+    held = sum(len(action.nodes) for action in allowed if isinstance(action, Reserve))
+    assert max_nodes is None or held <= max_nodes
+    for _, members in groupby(verdicts, key=lambda verdict: verdict.action.for_job_id):
+        refused = [verdict.refusal for verdict in members]
+        if any(refused):
+            event("a group was refused")
+            assert all(refused)
+            assert any(refusal is not Refusal.GROUP for refusal in refused)

@@ -1,0 +1,176 @@
+"""The commands as a user types them: what they print, what they write, and how they refuse."""
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.journal import Journal
+from makeway.simharness.main import USER_ERRORS, main
+
+TRACE = """; Version: 2.2
+; MaxNodes: 4
+; MaxProcs: 4
+1 0 0 600 4 -1 -1 4 900 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 0 600 2 -1 -1 2 900 -1 1 2 1 -1 -1 -1 -1 -1
+3 20 0 100 2 -1 -1 2 300 -1 1 3 1 -1 -1 -1 -1 -1
+4 30 0 0 2 -1 -1 2 300 -1 1 3 1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "small.swf.gz"
+    path.write_bytes(gzip.compress(TRACE.encode()))
+    return path
+
+
+@pytest.fixture
+def makeway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Makeway":
+    return Makeway(monkeypatch, capsys)
+
+
+class Makeway:
+    """Runs the program in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object, status: int = 0) -> tuple[str, str]:
+        self._monkeypatch.setattr("sys.argv", ["makeway", *map(str, arguments)])
+        assert main() == status
+        captured = self._capsys.readouterr()
+        return captured.out, captured.err
+
+    def refuses(self, *arguments: object) -> str:
+        """The one line of an error; no traceback, nothing on standard output."""
+        out, err = self(*arguments, status=2)
+        assert out == ""
+        (line,) = err.splitlines()
+        assert line.startswith("makeway: error: ")
+        return line
+
+
+def test_a_replay_prints_its_measures_and_what_it_left_out(makeway: Makeway, trace: Path) -> None:
+    out, err = makeway("replay", trace)
+
+    assert "without makeway" in out
+    assert "1 jobs without a run time or a size left out" in err
+
+
+def test_json_and_csv_hold_the_same_numbers(makeway: Makeway, trace: Path, tmp_path: Path) -> None:
+    out, _ = makeway("replay", trace, "--policy", "none", "--json", "-", "--csv", tmp_path / "out.csv")
+    first = json.loads(out)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+
+    assert len(rows) == 1
+    assert "600" in out or "wait" in out
+    assert first
+
+
+def test_several_policies_and_seeds_are_compared(makeway: Makeway) -> None:
+    out, _ = makeway("replay", "sample", "--policy", "none", "--policy", "n-spaa", "--seeds", 2, "--jobs", 2)
+
+    assert "2 replays" in out
+    assert "n-spaa" in out
+
+
+def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path) -> None:
+    journal = tmp_path / "decisions.sqlite"
+    makeway("replay", "sample", "--policy", "eviction", "--journal", journal)
+    stored = Journal(journal, read_only=True).decisions(1)[0]
+    out, _ = makeway("explain", stored.decision_id, "--journal", journal)
+
+    assert stored.decision.rationale[0].for_job_id in out
+
+
+def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path: Path) -> None:
+    report = tmp_path / "out" / "demo.html"
+    out, _ = makeway("demo", "--report", report)
+
+    assert "started on time" in out
+    assert "evict" in out
+    assert str(report) in out
+    assert report.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["replay", "nowhere.swf"], ["nowhere.swf"]),
+        (["replay", "sample", "--policy", "evction"], ["evction", "eviction"]),
+        (
+            ["replay", "sample", "--policy", "eviction", "--set", "start_withn_s=5"],
+            ["start_withn_s", "start_within_s"],
+        ),
+        (["replay", "sample", "--policy", "eviction", "--set", "step_s=-5"], ["step_s", "-5"]),
+        (["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"], ["step_s"]),
+        (["replay", "sample", "--policy", "eviction", "--set", "step_s"], ["step_s", "KEY=VALUE"]),
+        (["replay", "sample", "--workload", "W9"], ["W9", "W1"]),
+        (["replay", "sample", "--urgent", "1.5"], ["1.5"]),
+        (["replay", "sample", "--urgent", "0.1", "--workload", "W5"], ["--workload", "--urgent"]),
+        (["replay", "sample", "--poll", "0"], ["--poll"]),
+        (["replay", "sample", "--seed", "-1"], ["-1"]),
+        (["replay", "sample", "--nodes", "5"], ["--nodes"]),
+        (["replay", "sample", "--seeds", "2", "--report", "x.html"], ["--report"]),
+        (["replay"], ["TRACE"]),
+        (["repaly", "sample"], ["repaly"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(makeway: Makeway, arguments: list[str], words: list[str]) -> None:
+    line = makeway.refuses(*arguments)
+
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.swf", b""),
+        ("cut.swf.gz", gzip.compress(TRACE.encode())[:-20]),
+        ("not.swf.gz", b"\x1f\x8b not a gzip file"),
+        ("picture.swf", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+        ("damaged.swf", TRACE.replace("2 10 0 600", "2 10 0 six").encode()),
+    ],
+)
+def test_a_damaged_trace_is_refused_by_name(
+    makeway: Makeway, tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    assert name in makeway.refuses("replay", path)
+
+
+def test_damaged_lines_may_be_skipped_and_are_counted(makeway: Makeway, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.swf"
+    path.write_text(TRACE.replace("2 10 0 600", "2 10 0 six"))
+    _, err = makeway("replay", path, "--skip-bad")
+
+    assert "1 damaged lines skipped" in err
+
+
+def test_impossible_jobs_are_named(makeway: Makeway, trace: Path) -> None:
+    _, err = makeway("replay", trace, "--nodes", 3)
+
+    assert "1 (4 nodes)" in err
+    assert "1 job larger than the machine of 3 nodes left out" in err
+
+
+def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -> None:
+    _, err = makeway("replay", trace, "--policy", "eviction")
+
+    assert "no job of this workload is urgent" in err
+
+
+def test_the_users_errors_are_named_as_they_are_called() -> None:
+    import importlib
+
+    for name in USER_ERRORS:
+        module, _, kind = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), kind), Exception)
