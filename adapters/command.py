@@ -8,12 +8,15 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import IO
 
 from makeway.adapters.protocol import Unavailable, Unreadable
 
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are looked for, whatever the caller's own PATH."""
 _CHUNK_BYTES = 1 << 16
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,25 +54,29 @@ class CommandRunner:
     """Both outputs together."""
 
     def run(
-        self, argv: tuple[str, ...], *, timeout_s: float | None = None, stdin: bytes = b""
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] = _NOTHING,
     ) -> CompletedCommand:
         """Run one command to its end.
 
-        `timeout_s`: None: the runner's. `stdin` is what the command may read; it has to fit into a pipe (64 KiB).
+        `timeout_s`: None: the runner's. `environment` is added to the runner's; `stdin` is what the command may read.
 
         Raises:
             Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.
             Unreadable: it printed more than the limit. It is killed too.
-            ValueError: an argument has a NUL byte, or `stdin` is too long.
+            ValueError: an argument has a NUL byte.
         """
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         command = self.prefix + argv
         if any("\0" in word for word in command):
             raise ValueError(f"an argument with a NUL byte cannot be passed on: {command!r}")
-        if len(stdin) > _CHUNK_BYTES:
-            raise ValueError(f"standard input of {len(stdin)} bytes, at most {_CHUNK_BYTES} can be passed on")
         deadline_s = time.monotonic() + limit_s
-        process = _start(command, self._environment(), self.folder, stdin)
+        variables = {"PATH": SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment, **environment}
+        process = _start(command, variables, self.folder, stdin)
         try:
             stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes)
         except BaseException:
@@ -91,34 +98,26 @@ class CommandRunner:
             argv=argv, returncode=process.returncode, stdout=_decode(stdout), stderr=_decode(stderr)
         )
 
-    def _environment(self) -> dict[str, str]:
-        return {"PATH": _SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment}
-
 
 def _start(
     command: tuple[str, ...], environment: dict[str, str], folder: str, stdin: bytes
 ) -> subprocess.Popen[bytes]:
-    given = subprocess.DEVNULL
-    if stdin:
-        # A pipe holds 64 KiB, so that this never waits for a reader.
-        given, writing = os.pipe()
-        os.write(writing, stdin)
-        os.close(writing)
-    try:
-        return subprocess.Popen(
-            [os.fsencode(word) for word in command],
-            stdin=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            cwd=folder,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise Unavailable(f"{command[0]} cannot be started in {folder}: {error.strerror}") from None
-    finally:
-        if given >= 0:
-            os.close(given)
+    # A file in memory, not a pipe: nobody has to write while the command reads.
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as given:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            return subprocess.Popen(
+                [os.fsencode(word) for word in command],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(f"{command[0]} cannot be started in {folder}: {error.strerror}") from None
 
 
 def _read(

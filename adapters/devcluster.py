@@ -106,6 +106,10 @@ class DevCluster:
         """Stop the slurmd of a node; its steps go on."""
         self._stop(self.folder / f"slurmd.{node}.pid", kill=kill)
 
+    def log_end(self, lines: int = 20) -> str:
+        """The last lines of slurmctld's log."""
+        return "\n".join((self.folder / "slurmctld.log").read_text(errors="replace").splitlines()[-lines:])
+
     def await_idle(self) -> None:
         """Wait until every node is idle. Raises DevClusterError if one does not become so."""
         _until("every node is idle", self._idle)
@@ -116,14 +120,18 @@ class DevCluster:
 
     def _idle(self) -> bool:
         states = self.run("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
-        return {line for line in states if line.endswith(" idle")} == {f"{node} idle" for node in self.spec.nodes}
+        return {line for line in states if line.endswith(" idle")} == {
+            f"{node} idle" for node in self.spec.nodes
+        }
 
     def _cancelled(self) -> bool:
-        job_ids = sorted(set(self.run("squeue", "-h", "-o", "%A").split()))
-        if job_ids:
+        rows = {tuple(line.split("|")) for line in self.run("squeue", "-h", "-o", "%A|%t|%N").splitlines()}
+        # An allocation that could not be merged into a job may be completing for ever, without nodes.
+        left = sorted(job_id for job_id, state, nodes in rows if (state, nodes) != ("CG", ""))
+        if left:
             # It may have ended meanwhile; the next look tells.
-            self.runner.run(("scancel", "--quiet", *job_ids), timeout_s=_START_S)
-        return not job_ids
+            self.runner.run(("scancel", "--quiet", *left), timeout_s=_START_S)
+        return not left
 
     def _start(self, *argv: str) -> None:
         _checked(_runner(self.spec, self.folder, marked=True).run(argv, timeout_s=_START_S))

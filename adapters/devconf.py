@@ -4,6 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+_PROMPT_SCHEDULING = (
+    "batch_sched_delay=0",
+    "sched_interval=1",
+    "sched_min_interval=0",
+    "bf_interval=1",
+    "bf_continue",
+)
+"""A job starts within a second of the instant at which it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +23,8 @@ class DevSpec:
     memory_mb: int = 1000
     root: str | None = None
     """A chroot that holds the Slurm to start. None: the Slurm of this machine."""
+    expansion: bool = False
+    """Whether running jobs may grow."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Lines `key=value` of slurm.conf: they replace ours of that key, or are added."""
     partitions: tuple[str, ...] = ("PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
@@ -64,7 +74,7 @@ def slurm_conf(
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core",
         "SchedulerType": "sched/backfill",
-        "SchedulerParameters": "bf_interval=1,bf_continue",
+        "SchedulerParameters": ",".join(_scheduling(spec)),
         "ReturnToService": "2",
         "JobRequeue": "1",
         "KillWait": "5",
@@ -79,6 +89,10 @@ def slurm_conf(
         options = spec.node_options.get(node, "")
         lines.append(f"NodeName={node} {address} {hardware} {options}".rstrip())
     return "\n".join([*lines, *spec.partitions, ""])
+
+
+def _scheduling(spec: DevSpec) -> tuple[str, ...]:
+    return (*_PROMPT_SCHEDULING, "permit_job_expansion") if spec.expansion else _PROMPT_SCHEDULING
 
 
 def cgroup_conf(version: tuple[int, int]) -> str | None:

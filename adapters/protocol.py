@@ -80,8 +80,11 @@ class Adapter(Protocol):
             Unreadable: an answer that is not whole or cannot be understood.
         """
 
-    def checkpoint(self, job_id: str, *, signal: str) -> None:
-        """Send `signal` to the running job. Raises `Gone` if it is not running."""
+    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and send it `signal`.
+
+        Raises `Gone` if it is not running.
+        """
 
     def requeue(self, job_id: str) -> None:
         """Put the running job back into the queue. Raises `Gone` if it is not running."""

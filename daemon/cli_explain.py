@@ -3,7 +3,6 @@
 import json
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from makeway.daemon.cli_whatif import span
+from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
 from makeway.policies.arbiter import arbitrate
@@ -20,8 +19,6 @@ from makeway.policies.model import Action, Candidate, Rationale
 
 LISTED = 20
 CANDIDATES_SHOWN = 60
-POSIX_FROM_S = 1e9
-"""Instants from here on are dates; smaller ones are seconds of a trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +50,16 @@ def show(path: Path, decision: str | None, *, as_json: bool) -> None:
         else:
             stored = _find(journal, path, decision)
             fates = tuple(_fates(stored, journal.commands()))
-    console = Console(highlight=False)
+    out = console()
     if decision is None:
         if as_json:
             click.echo(json.dumps([_listed_values(entry) for entry in listed], indent=2))
         else:
-            _render_list(listed, console)
+            _render_list(listed, out)
     elif as_json:
         click.echo(json.dumps(_values(stored, fates), indent=2))
     else:
-        render(stored, fates, console)
+        render(stored, fates, out)
 
 
 def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
@@ -129,39 +126,39 @@ def _values(stored: StoredDecision, fates: tuple[Fate, ...]) -> dict[str, Any]:
     }
 
 
-def _render_list(listed: tuple[StoredDecision, ...], console: Console) -> None:
+def _render_list(listed: tuple[StoredDecision, ...], out: Console) -> None:
     if not listed:
-        console.print("No decision is stored.")
+        out.print("No decision is stored.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("decision", "at", "policy", "actions", "why"):
         table.add_column(heading, justify="right" if heading in {"decision", "actions"} else "left")
     for entry in listed:
         decision = entry.decision
-        why = "\n".join(f"job {reason.for_job_id}: {reason.summary}" for reason in decision.rationale)
+        why = [f"job {reason.for_job_id}: {reason.summary}" for reason in decision.rationale]
         table.add_row(
             str(entry.decision_id),
             instant(entry.at_s),
-            Text(decision.policy),
+            plain(decision.policy),
             str(len(decision.actions)),
-            Text("\n".join(printable(line) for line in why.splitlines())),
+            plain(*why),
         )
-    console.print(table)
+    out.print(table)
 
 
-def render(stored: StoredDecision, fates: tuple[Fate, ...], console: Console) -> None:
+def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> None:
     """The decision for a reader: why, the candidates with their costs, the actions with what became of them."""
     decision = stored.decision
-    console.print(
-        Text(
+    out.print(
+        plain(
             f"Decision {stored.decision_id} of policy {decision.policy} at {instant(stored.at_s)}",
             style="bold",
         )
     )
     for why in decision.rationale:
-        _render_rationale(why, stored.at_s, console)
+        _render_rationale(why, stored.at_s, out)
     if not fates:
-        console.print("\nNo actions.")
+        out.print("\nNo actions.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("action", "job", "for", "reason", "how", "arbiter", "outcome"):
@@ -177,20 +174,20 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], console: Console) ->
             fate.verdict,
             fate.outcome,
         )
-        table.add_row(*(Text(printable(str(cell))) for cell in cells))
-    console.print()
-    console.print(table)
+        table.add_row(*(plain(str(cell)) for cell in cells))
+    out.print()
+    out.print(table)
 
 
-def _render_rationale(why: Rationale, at_s: float, console: Console) -> None:
-    console.print()
-    console.print(
-        Text(
-            f"Urgent job {printable(why.for_job_id)}: {why.node_count} nodes, {why.free_node_count} free, "
+def _render_rationale(why: Rationale, at_s: float, out: Console) -> None:
+    out.print()
+    out.print(
+        plain(
+            f"Urgent job {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, "
             f"on time for another {span(max(0.0, why.deadline_s - at_s))}"
         )
     )
-    console.print(Text(printable(why.summary)))
+    out.print(plain(why.summary))
     if not why.candidates:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -203,9 +200,9 @@ def _render_rationale(why: Rationale, at_s: float, console: Console) -> None:
     )
     for candidate in shown[:CANDIDATES_SHOWN]:
         table.add_row(*_cells(candidate), style="bold" if candidate.chosen else None)
-    console.print(table)
+    out.print(table)
     if len(shown) > CANDIDATES_SHOWN:
-        console.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
+        out.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
 
 
 def _cells(candidate: Candidate) -> tuple[Text, ...]:
@@ -219,7 +216,7 @@ def _cells(candidate: Candidate) -> tuple[Text, ...]:
         "" if stays else span(candidate.delay_s),
         candidate.note,
     )
-    return tuple(Text(printable(cell)) for cell in cells)
+    return tuple(plain(cell) for cell in cells)
 
 
 def _how(action: Action) -> str:
@@ -233,10 +230,3 @@ def _brief(value: object) -> str:
     if isinstance(value, tuple) and len(value) > 4:
         return f"{value[0]}..{value[-1]} ({len(value)})"
     return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
-
-
-def instant(at_s: float) -> str:
-    """A POSIX instant as a date in UTC, an instant of a trace in seconds."""
-    if at_s >= POSIX_FROM_S:
-        return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")
-    return f"{at_s:.0f} s"

@@ -10,10 +10,10 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from makeway.adapters.protocol import AdapterError
 from makeway.daemon.cli import CONFIG_PATH
+from makeway.daemon.cli_text import console, plain, span
 from makeway.daemon.config import AdapterFactory, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
@@ -69,7 +69,7 @@ def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
     if options.as_json:
         click.echo(json.dumps(as_values(answer), indent=2))
     else:
-        render(answer, Console(highlight=False))
+        render(answer, console())
 
 
 def _stored(path: Path, decision_id: int | None) -> Cluster:
@@ -147,31 +147,27 @@ def _level_values(level: Level) -> dict[str, Any]:
     }
 
 
-def render(answer: Answer, console: Console) -> None:
+def render(answer: Answer, out: Console) -> None:
     """The answer for a reader: a sentence, the curve as bars, and who leaves at each level."""
     question = answer.question
-    console.print(
+    out.print(
         f"{question.node_count} nodes within {span(question.deadline_s)}: {answer.node_count_free} are free"
         f" ({answer.node_count_up} nodes are up)."
     )
     if answer.shortage <= 0:
-        console.print("Nobody has to leave.")
+        out.print("Nobody has to leave.")
         return
     if not answer.levels:
-        console.print(f"{answer.shortage} more are needed, and no choice frees them in time.")
+        out.print(f"{answer.shortage} more are needed, and no choice frees them in time.")
     else:
-        console.print(
-            f"{answer.shortage} more are needed. The least loss of work, by the time that is given:\n"
-        )
-        console.print(_table(answer.levels))
+        out.print(f"{answer.shortage} more are needed. The least loss of work, by the time that is given:\n")
+        out.print(_table(answer.levels))
     if answer.barred:
-        console.print(f"\nNot asked, with {sum(barred.node_count for barred in answer.barred)} nodes:")
+        out.print(f"\nNot asked, with {sum(barred.node_count for barred in answer.barred)} nodes:")
         for barred in answer.barred[:NAMES_SHOWN]:
-            console.print(
-                Text(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {printable(barred.reason)}")
-            )
+            out.print(plain(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {barred.reason}"))
         if len(answer.barred) > NAMES_SHOWN:
-            console.print(f"  and {len(answer.barred) - NAMES_SHOWN} more")
+            out.print(f"  and {len(answer.barred) - NAMES_SHOWN} more")
 
 
 def _table(levels: tuple[Level, ...]) -> Table:
@@ -187,13 +183,13 @@ def _table(levels: tuple[Level, ...]) -> Table:
         table.add_row(
             span(level.from_s),
             f"{loss / 3600:.2f}",
-            Text("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
-            Text(_leavers(level)),
+            plain("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
+            plain(*_leavers(level)),
         )
     return table
 
 
-def _leavers(level: Level) -> str:
+def _leavers(level: Level) -> list[str]:
     """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
     lines = []
     for method, way in _WAYS.items():
@@ -203,18 +199,8 @@ def _leavers(level: Level) -> str:
         shown = ", ".join(f"{_jobs(item.job_ids)} ({item.node_count})" for item in found[:NAMES_SHOWN])
         more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
         lines.append(f"{way}: {shown}{more}")
-    return "\n".join(lines)
+    return lines
 
 
 def _jobs(job_ids: tuple[str, ...]) -> str:
-    return "+".join(printable(job_id) for job_id in job_ids)
-
-
-def span(seconds: float) -> str:
-    """A duration as `45 s`, `12:30` (minutes) or `1:05:00` (hours)."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, rest = divmod(whole, 3600)
-    minutes, left = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+    return "+".join(job_ids)

@@ -149,7 +149,10 @@ class _Reader:
                 self._refuse(place, f"given again at line {line}; a key is accepted once")
                 continue
             self.lines[place] = line
-            if not _encodable(name) or name_node.tag not in {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}:
+            if not _encodable(name) or name_node.tag not in {
+                "tag:yaml.org,2002:str",
+                "tag:yaml.org,2002:merge",
+            }:
                 self._refuse(place, "this key is not accepted: keys are plain words")
                 continue
             values[name] = self.value(value_node, place)

@@ -99,7 +99,7 @@ class Executor:
         adapter = self._adapter
         match action:
             case Checkpoint():
-                adapter.checkpoint(action.job_id, signal=action.signal)
+                adapter.checkpoint(action.job_id, signal=action.signal, walltime_s=action.walltime_s)
             case Requeue():
                 adapter.requeue(action.job_id)
             case Cancel():

@@ -154,7 +154,6 @@ class Service:
                 port = stack.enter_context(self._metrics.serve(host, settings.metrics.port))
                 self._log.info("metrics are served", host=host, port=port)
             stack.enter_context(api.serve(settings.socket, self, self._log))
-            stack.enter_context(self._ticker.running())
             self._log.info(
                 "makeway is up",
                 version=self._status.version,
@@ -165,6 +164,7 @@ class Service:
                 socket=str(settings.socket),
             )
             self._notifier.ready(f"{settings.mode}: started")
+            stack.enter_context(self._ticker.running())
             self._wait()
             self._notifier.stopping()
             self._log.info("makeway stops after the present cycle")

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
@@ -46,7 +45,9 @@ class Ticker:
         self._pace = pace
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
-        self._lock = threading.Lock()  # guards everything below; all times are of the monotonic clock
+        # Guards everything below. It may be held while APScheduler's own locks are taken, never the other way round:
+        # nothing of ours is called by the thread that keeps the time. All times are of the monotonic clock.
+        self._lock = threading.Lock()
         self._running = False
         self._asked = False
         self._at_once = False
@@ -61,14 +62,15 @@ class Ticker:
     def running(self) -> Iterator[None]:
         """Make calls, the first at once, until the block ends; the present one is finished."""
         self._due_s = time.monotonic()
-        self._scheduler.add_listener(self._after, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+        # Two instances and one thread: the next call may be handed over while this one is about to return, and waits
+        # for it. With one instance it would be dropped.
         self._scheduler.add_job(
             self._call,
             "interval",
             seconds=self._pace().poll_interval_s,
             next_run_time=datetime.now(UTC),
             id="call",
-            max_instances=1,
+            max_instances=2,
             coalesce=True,
             misfire_grace_time=None,
         )
@@ -107,18 +109,22 @@ class Ticker:
             self.ask(at_once=True)
         return late_s <= limit_s
 
-    def _call(self) -> Turn:
+    def _call(self) -> None:
         with self._lock:
+            if self._stopping:
+                return
             self._running, self._asked, self._at_once = True, False, False
             self._began_s = time.monotonic()
-        return self._run()
+            self._scheduler.pause_job("call")
+        turn = Turn(failures=self._failures + 1)
+        try:
+            turn = self._run()
+        finally:
+            self._end(turn)
 
-    def _after(self, event: JobExecutionEvent) -> None:
-        """A call is over, and APScheduler takes the next one: only now, not at the end of the call itself."""
-        turn = event.retval
+    def _end(self, turn: Turn) -> None:
+        """A call is over: decide when the next one begins."""
         with self._lock:
-            if not isinstance(turn, Turn):
-                turn = Turn(failures=self._failures + 1)
             self._failures = turn.failures
             self._repeats = self._repeats + 1 if turn.again else 0
             self._running, self._ended_s = False, time.monotonic()

@@ -1,7 +1,7 @@
 """What making room now would cost: the loss against the deadline, with who would leave and how at each level.
 
 Pure: an answer depends on the snapshot and the question alone, and is found with the very functions that the policy
-"eviction" uses.
+"eviction" uses. Nodes that jobs are about to leave for other urgent jobs are not counted on.
 """
 
 from dataclasses import dataclass

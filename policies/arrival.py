@@ -127,7 +127,7 @@ def _evict(ask: Ask, considered: tuple[Bundle, ...], plan: Plan, latest_s: float
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {plan.checkpoint_s:.0f} s.",
             candidates=_candidates(considered, plan),
             loss_node_s=lost_node_s,
-            ready_s=now_s + plan.checkpoint_s,
+            ready_s=max(ask.coming_s, now_s + plan.checkpoint_s),
         ),
     )
 

@@ -14,14 +14,18 @@ Differs from the paper:
 """
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from makeway.policies.arbiter import protection
 from makeway.policies.model import (
+    Action,
     Cancel,
     Checkpoint,
     Cluster,
+    Expand,
     Job,
     JobKind,
     JobState,
@@ -31,11 +35,12 @@ from makeway.policies.model import (
     Progress,
     Requeue,
     Shrink,
+    Task,
     names,
 )
 
 LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
-"""How far the task of a victim is that still has to leave its nodes."""
+"""How far the task is of a victim that still has to leave its nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,33 +113,94 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation that makes room which will not come free by themselves, in its own order.
 
-    A node is lost if it is not up, or if a job is on it that is neither the urgent job nor a victim that still has to
-    leave. A job that is completing leaves by itself, whoever it is.
+    A node is lost if it is not up, or if a job is on it that is neither the urgent job nor about to leave it, for this
+    operation or for another. A job that is completing leaves by itself, whoever it is.
     """
-    victims = {
-        task.action.job_id
-        for task in operation.tasks
-        if isinstance(task.action, Requeue | Cancel | Shrink) and task.progress in LEAVING
-    }
+    leaves = departures(cluster, (operation,))
     held = frozenset(operation.nodes)
     up = {node.name for node in cluster.nodes if node.state is NodeState.UP and node.name in held}
     occupied: set[str] = set()
     for job in cluster.jobs:
-        leaves = job.state is JobState.COMPLETING or job.job_id in victims
-        if job.nodes and not leaves and job.job_id != operation.for_job_id:
-            occupied.update(held.intersection(job.nodes))
+        if job.nodes and job.state is not JobState.COMPLETING and job.job_id != operation.for_job_id:
+            leave = leaves.get(job.job_id)
+            occupied.update(held.intersection(job.nodes if leave is None else leave.keeps))
     return tuple(name for name in operation.nodes if name not in up or name in occupied)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """When a job is to be gone at the latest, and the nodes that it keeps all the same (a shrink)."""
+
+    by_s: float
+    keeps: frozenset[str] = frozenset()
+
+
+def departures(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> dict[str, Leave]:
+    """The jobs that open operations still make leave, by job id. `operations`: some that `cluster` may not have."""
+    found: dict[str, Leave] = {}
+    for operation in (*cluster.operations, *operations):
+        if operation.observe or operation.phase is Phase.CLOSED:
+            continue
+        for task in operation.tasks:
+            leave = leave_of(task.action, cluster.now_s)
+            if leave is not None and task.progress in LEAVING and not _called_off(operation, task):
+                found[task.action.job_id] = leave
+    return found
+
+
+def leave_of(action: Action, now_s: float) -> Leave | None:
+    """How the action makes its job leave. None: it does not."""
+    match action:
+        case Requeue() | Cancel():
+            return Leave(by_s=max(now_s, action.not_after_s))
+        case Shrink():
+            return Leave(by_s=now_s, keeps=frozenset(action.keep_nodes))
+        case _:
+            return None
+
+
+def coming_free(cluster: Cluster, leaves: Mapping[str, Leave]) -> dict[str, float]:
+    """The nodes that are free once these jobs have left, each with the instant by which the last one is gone."""
+    if not leaves:
+        return {}
+    held = Counter(names(job.nodes for job in cluster.jobs))
+    left: Counter[str] = Counter()
+    ready_s: dict[str, float] = {}
+    for job in cluster.jobs:
+        leave = leaves.get(job.job_id)
+        for name in job.nodes if leave is not None else ():
+            if leave is not None and name not in leave.keeps:
+                left[name] += 1
+                ready_s[name] = max(leave.by_s, ready_s.get(name, leave.by_s))
+    return {name: at_s for name, at_s in ready_s.items() if left[name] == held[name]}
+
+
 def engaged(cluster: Cluster) -> frozenset[str]:
-    """The jobs that are, or were, asked to leave for an operation that is still open."""
-    return frozenset(
-        task.action.job_id
-        for operation in cluster.operations
-        if operation.phase is not Phase.CLOSED
-        for task in operation.tasks
-        if isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
-    )
+    """The jobs that an open operation still wants something of: to leave, although they refused, or to grow back.
+
+    A lender that has left, or has shrunk, may be asked again, like everybody else.
+    """
+    found = set()
+    for operation in cluster.operations:
+        if operation.phase is Phase.CLOSED:
+            continue
+        for task in operation.tasks:
+            open_yet = task.progress in LEAVING
+            match task.action:
+                case Checkpoint() | Requeue() | Cancel() | Shrink():
+                    wanted = task.progress is Progress.REFUSED or (
+                        open_yet and not _called_off(operation, task)
+                    )
+                case _:
+                    wanted = open_yet and isinstance(task.action, Expand)
+            if wanted:
+                found.add(task.action.job_id)
+    return frozenset(found)
+
+
+def _called_off(operation: Operation, task: Task) -> bool:
+    """Whether an eviction will not be issued any more: an operation that gives back asks nobody to leave."""
+    return operation.phase is not Phase.MAKING_ROOM and task.progress is Progress.PLANNED
 
 
 def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozenset[str]:
@@ -210,7 +276,7 @@ def _sharing(lodgers: list[Lodger]) -> list[list[Lodger]]:
     """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
     group_of_node: dict[str, int] = {}
     groups: list[list[Lodger]] = []
-    for lodger in sorted(lodgers, key=lambda lodger: lodger[0].job_id):
+    for lodger in lodgers:
         touched = sorted({group_of_node[name] for name in lodger[1] if name in group_of_node})
         merged = [member for index in touched for member in groups[index]]
         for index in touched:

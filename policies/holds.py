@@ -5,7 +5,8 @@ Reference:
     be given its nodes goes to the front of the queue.
 
 Differs from the paper:
-    The nodes are held by a reservation before anybody is asked to leave them.
+    The nodes are held by a reservation before anybody is asked to leave them. What a victim leaves beyond what was
+    needed serves the next urgent job, even before the victim is gone.
 """
 
 import math
@@ -13,7 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from makeway.policies.arbiter import reservation_name
-from makeway.policies.candidates import Bundle, Request, engaged, spoken_for, urgent
+from makeway.policies.candidates import (
+    Bundle,
+    Leave,
+    Request,
+    coming_free,
+    departures,
+    engaged,
+    leave_of,
+    spoken_for,
+    urgent,
+)
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -22,6 +33,7 @@ from makeway.policies.model import (
     Decision,
     Job,
     Method,
+    NodeState,
     Prioritise,
     Rationale,
     Reason,
@@ -43,6 +55,10 @@ class Ask:
     """How long a hold for it lasts at the most."""
     free: tuple[str, ...]
     """Nodes that could serve the job and that nobody has, as many as are missing at the most."""
+    coming: tuple[str, ...]
+    """Nodes that could serve it and that others leave in time anyway, as many as are then missing at the most."""
+    coming_s: float
+    """When the last of `coming` is free; now, if there is none."""
     unusable: frozenset[str]
     """Nodes that are promised, reserved or about to be."""
     spared: frozenset[str]
@@ -51,7 +67,7 @@ class Ask:
     @property
     def shortage(self) -> int:
         """How many nodes somebody has to leave."""
-        return self.request.missing - len(self.free)
+        return self.request.missing - len(self.free) - len(self.coming)
 
     @property
     def late(self) -> bool:
@@ -75,17 +91,23 @@ class Answer:
 
 @dataclass(slots=True)
 class _Promised:
-    """What earlier answers of the same decision have promised."""
+    """What is promised or under way, by open operations and by earlier answers of the same decision."""
 
+    cluster: Cluster
+    spared: set[str]
+    leaves: dict[str, Leave]
     nodes: set[str] = field(default_factory=set)
-    jobs: set[str] = field(default_factory=set)
 
     def add(self, actions: tuple[Action, ...]) -> None:
+        """Take note of an answer."""
         for action in actions:
+            leave = leave_of(action, self.cluster.now_s)
             if isinstance(action, Reserve):
                 self.nodes.update(action.nodes)
             else:
-                self.jobs.add(action.job_id)
+                self.spared.add(action.job_id)
+            if leave is not None:
+                self.leaves[action.job_id] = leave
 
 
 def decide_each(
@@ -96,34 +118,19 @@ def decide_each(
     start_within_s: float,
     hold_slack_s: float,
 ) -> Decision:
-    """Serve every urgent request in its order: from free nodes where they suffice, else as `answer` says.
+    """Serve every urgent request in its order: from nodes that are or come free where they suffice, else by `answer`.
 
-    What one request is promised, the next cannot have.
+    What one request is promised, the next cannot have; what a victim of one leaves beyond that, the next can.
     """
-    promised = _Promised()
+    requests = urgent(cluster)
+    if not requests:
+        return Decision(policy=policy)
+    promised = _Promised(cluster=cluster, spared=set(engaged(cluster)), leaves=departures(cluster))
     answers = []
-    spared = None
-    for request in urgent(cluster):
-        spared = engaged(cluster) if spared is None else spared
+    for request in requests:
         deadline_s = request.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + request.job.walltime_s + hold_slack_s
-        unusable = spoken_for(cluster, request, until_s=cluster.now_s + duration_s) | promised.nodes
-        kept = set(request.kept)
-        free = [
-            name
-            for name in cluster.free_nodes(request.job.eligible_nodes)
-            if name not in unusable and name not in kept
-        ]
-        ask = Ask(
-            cluster=cluster,
-            request=request,
-            policy=policy,
-            deadline_s=deadline_s,
-            duration_s=duration_s,
-            free=tuple(free[: max(0, request.missing)]),
-            unusable=frozenset(unusable),
-            spared=spared | promised.jobs,
-        )
+        ask = _ask(promised, request, policy, deadline_s, duration_s)
         given = fits(ask) if ask.shortage <= 0 else answer(ask)
         promised.add(given.actions)
         answers.append(given)
@@ -134,12 +141,51 @@ def decide_each(
     )
 
 
+def _ask(promised: _Promised, request: Request, policy: str, deadline_s: float, duration_s: float) -> Ask:
+    """What there is for a request without asking anybody to leave, and what may not be touched for it."""
+    cluster = promised.cluster
+    now_s = cluster.now_s
+    unusable = spoken_for(cluster, request, until_s=now_s + duration_s) | promised.nodes
+    barred = unusable | set(request.kept)
+    free = [name for name in cluster.free_nodes(request.job.eligible_nodes) if name not in barred]
+    free = free[: max(0, request.missing)]
+    ready_s = {
+        name: at_s
+        for name, at_s in coming_free(cluster, promised.leaves).items()
+        if at_s <= deadline_s or now_s > deadline_s
+    }
+    eligible = request.job.eligible_nodes
+    coming = [
+        node.name
+        for node in cluster.nodes
+        if node.name in ready_s
+        and node.state is NodeState.UP
+        and node.name not in barred
+        and (eligible is None or node.name in eligible)
+    ]
+    coming = sorted(coming, key=lambda name: ready_s[name])[: max(0, request.missing - len(free))]
+    return Ask(
+        cluster=cluster,
+        request=request,
+        policy=policy,
+        deadline_s=deadline_s,
+        duration_s=duration_s,
+        free=tuple(free),
+        coming=tuple(coming),
+        coming_s=max((ready_s[name] for name in coming), default=now_s),
+        unusable=frozenset(unusable.union(coming)),
+        spared=frozenset(promised.spared),
+    )
+
+
 def fits(ask: Ask) -> Answer:
-    """Enough nodes are free: hold exactly as many as are needed."""
+    """Enough nodes are free, or come free anyway: hold exactly as many as are needed."""
     text = f"{len(ask.free)} of the free nodes are enough: nobody has to leave."
+    if ask.coming:
+        text = f"{len(ask.free)} nodes are free and {len(ask.coming)} more come free for others: nobody else has to leave."
     return Answer(
-        actions=(hold(ask, (), fits=True),),
-        rationale=rationale(ask, text, ready_s=ask.cluster.now_s),
+        actions=(hold(ask, (), fits=not ask.coming),),
+        rationale=rationale(ask, text, ready_s=ask.coming_s),
     )
 
 
@@ -155,9 +201,9 @@ def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answe
 
 
 def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
-    """Hold exactly the nodes that the job asks for: what it kept, then free ones, then as many of `freed` as needed."""
+    """Hold exactly the nodes that the job asks for: kept, free, coming free, then as many of `freed` as needed."""
     job = ask.request.job
-    nodes = (*ask.request.kept, *ask.free, *freed)[: job.node_count]
+    nodes = (*ask.request.kept, *ask.free, *ask.coming, *freed)[: job.node_count]
     operation = ask.request.operation
     return Reserve(
         job_id=job.job_id,
@@ -196,6 +242,7 @@ def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tupl
         reason=reason,
         signal=victim.checkpoint.signal,
         grace_s=not_after_s - ask.cluster.now_s,
+        walltime_s=victim.walltime_s + (not_after_s - ask.cluster.now_s),
     )
     return signal, requeue
 

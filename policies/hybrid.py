@@ -125,7 +125,7 @@ def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
             "the least overhead first.",
             candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
             loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
-            ready_s=now_s + (grace_s if warned else 0.0),
+            ready_s=max(ask.coming_s, now_s + (grace_s if warned else 0.0)),
         ),
     )
 
@@ -211,7 +211,7 @@ def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
             ask,
             f"{ask.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, nothing is lost.",
             candidates=tuple(candidates),
-            ready_s=ask.cluster.now_s,
+            ready_s=ask.coming_s,
         ),
     )
 

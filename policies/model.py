@@ -169,7 +169,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge."""
+    """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge.
+
+    Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
+    """
 
     job_id: str
     for_job_id: str
@@ -177,6 +180,7 @@ class Checkpoint:
     reason: Reason
     signal: str
     grace_s: float
+    walltime_s: float
     verb: Literal["checkpoint"] = "checkpoint"
 
 

@@ -83,9 +83,10 @@ class SimAdapter:
             for job in self._cluster.announced.values()
         )
 
-    def checkpoint(self, job_id: str, *, signal: str) -> None:
+    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
         """Send `signal` to the running job; whatever the signal, it asks for a checkpoint."""
-        self._call("checkpoint", (job_id, signal), job_id, partial(control.checkpoint, self._machine, job_id))
+        apply = partial(control.checkpoint, self._machine, job_id, walltime_s)
+        self._call("checkpoint", (job_id, signal, walltime_s), job_id, apply)
 
     def requeue(self, job_id: str) -> None:
         """Put the running job back into the queue."""

@@ -116,10 +116,9 @@ class SimCluster:
         _validate_job(job, machine.node_count)
         if any(job.job_id == known.job_id for known in machine.jobs):
             raise ValueError(f"job {job.job_id!r} is in the workload already: every job id must be its own")
-        if job.submit_s < self.now_s:
-            raise ValueError(
-                f"job {job.job_id!r}: submit_s is {job.submit_s}: it must be at least {self.now_s}"
-            )
+        first_s = job.submit_s if job.announced_s is None else min(job.submit_s, job.announced_s)
+        if first_s < self.now_s:
+            raise ValueError(f"job {job.job_id!r} comes at {first_s} s: it is {self.now_s} s already")
         position = bisect_right(self._submits_s, job.submit_s, self._arrived)
         self._submits_s.insert(position, job.submit_s)
         self._arrivals.insert(position, machine.add(job))

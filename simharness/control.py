@@ -12,9 +12,13 @@ from makeway.simharness.machine import Machine
 from makeway.simharness.records import Ending, MarkKind
 
 
-def checkpoint(machine: Machine, job_id: str) -> None:
-    """Signal the job. One that does not know how to save itself, or is at it already, ignores that."""
+def checkpoint(machine: Machine, job_id: str, walltime_s: float) -> None:
+    """Signal the job, its time limit raised to `walltime_s` from its start.
+
+    One that does not know how to save itself, or is at it already, ignores the signal.
+    """
     live = _running(machine, job_id)
+    machine.raise_limit(live, walltime_s)
     knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
     if knows_how and live.checkpointing_since_s is None:
         machine.begin_checkpoint(live)

@@ -35,9 +35,9 @@ class EmbeddedAdapter:
         """The cluster as it is now."""
         return self._now().snapshot()
 
-    def checkpoint(self, job_id: str, *, signal: str) -> None:
+    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
         """See `Adapter`."""
-        self._now().checkpoint(job_id, signal=signal)
+        self._now().checkpoint(job_id, signal=signal, walltime_s=walltime_s)
 
     def requeue(self, job_id: str) -> None:
         """See `Adapter`."""

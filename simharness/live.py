@@ -47,6 +47,7 @@ class LiveJob:
         "segment_start_s",
         "settled_elapsed_s",
         "settled_s",
+        "setup_node_s",
         "size",
         "start_s",
         "walltime_s",
@@ -87,6 +88,8 @@ class LiveJob:
         self.saved_elapsed_s = -1.0
         self.settled_s = 0.0
         self.settled_elapsed_s = 0.0
+        self.setup_node_s = 0.0
+        """Node-seconds of setup in this run, as far as settled."""
 
     def begin(self, nodes: int, now_s: float) -> None:
         """Start a run on `nodes`, from the work that is safe."""
@@ -101,10 +104,9 @@ class LiveJob:
             self.paused_s = 0.0
             self.saved_s = None
             self.saved_elapsed_s = -1.0
-            self.settled_s = now_s
             self.settled_elapsed_s = 0.0
-        else:
-            self.settled_s = now_s
+            self.setup_node_s = 0.0
+        self.settled_s = now_s
 
     def elapsed_s(self, now_s: float) -> float:
         """Seconds of the present run by `now_s`, without those spent in checkpoints on demand."""
@@ -160,16 +162,15 @@ class LiveJob:
         return self.start_s + (self.paused_s + self._regular_elapsed_s(self._regular_checkpoints(now_s) + 1))
 
     def settle(self, now_s: float) -> None:
-        """Book the overhead since the last settling: a setup that is paid again, and checkpoints on demand.
+        """Book what has been spent since the last settling on checkpoints on demand, and note what on setup.
 
         Called while `size` is still what it was in between.
         """
         elapsed_s = self.elapsed_s(now_s)
-        overhead_s = (now_s - self.settled_s) - (elapsed_s - self.settled_elapsed_s)
-        if self.requeue_count:
-            setup_s = self.job.setup_s
-            overhead_s += min(elapsed_s, setup_s) - min(self.settled_elapsed_s, setup_s)
-        self.record.overhead_node_s += overhead_s * self.size
+        before_s, setup_s = self.settled_elapsed_s, self.job.setup_s
+        paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
+        self.record.overhead_node_s += paused_s * self.size
+        self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size
         self.settled_s = now_s
         self.settled_elapsed_s = elapsed_s
 
@@ -197,7 +198,7 @@ class LiveJob:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
-        if self.paused_s or self.requeue_count or self.checkpointing_since_s is not None:
+        if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
         self.record.end_s = now_s
@@ -205,8 +206,12 @@ class LiveJob:
         self.end_token = -1
 
     def abandon(self, now_s: float, *, safe: bool) -> None:
-        """Book what ending this run unfinished costs, and keep the work that is safe (none, unless `safe`)."""
+        """Book what ending this run unfinished costs: its setup, which another run will pay again, and its lost work.
+
+        The work that is safe is kept; none, unless `safe`.
+        """
         self.settle(now_s)
+        self.record.overhead_node_s += self.setup_node_s
         kept_s = self.safe_work_s(now_s) if safe else 0.0
         self.record.lost_node_s += max(0.0, self.work_s(now_s) - kept_s) * self.job.node_count
         self.saved_work_s = kept_s

@@ -154,7 +154,6 @@ class Machine:
                 continue
             nodes = hold.nodes & self.free
             if nodes.bit_count() >= live.size and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
-                self.scheduler.disturb()
                 self.start_on(live, lowest(nodes, live.size))
 
     def schedule_end(self, live: LiveJob) -> None:
@@ -164,7 +163,7 @@ class Machine:
         self.agenda.end_run(min(completion_s, live.limit_s), live)
 
     def run_ends(self, live: LiveJob) -> None:
-        """The run has come to its end: the work is done, or the time limit is reached."""
+        """The run has come to its end: the work is done, or the time limit is reached, and then the job never completes."""
         self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
 
     def end(self, live: LiveJob, ending: Ending) -> None:
@@ -226,6 +225,18 @@ class Machine:
         insert_release(self._releases, (live.limit_s, live.index, live.size))
         self.schedule_end(live)
         self.note(ChangeKind.RESIZED, live)
+
+    def raise_limit(self, live: LiveJob, walltime_s: float) -> None:
+        """Let the running job run until `walltime_s` from its start; its time limit never falls."""
+        if walltime_s <= live.walltime_s:
+            return
+        self.interfere()
+        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        live.walltime_s = walltime_s
+        live.limit_s = live.start_s + walltime_s
+        insert_release(self._releases, (live.limit_s, live.index, live.size))
+        self.schedule_end(live)
+        self.touch(live)
 
     def close_segment(self, live: LiveJob, ending: Ending) -> None:
         """End the present stretch on these nodes; one of no length is not recorded."""

@@ -35,7 +35,7 @@ class Picture:
         self._nodes: tuple[Node, ...] = ()
         self._nodes_version = -1
         self._holds: dict[str, tuple[Hold, Reservation]] = {}
-        machine.touched = set(machine.live)
+        self._touched: set[str] = set()
 
     def take(self) -> Cluster:
         """The cluster at this instant."""
@@ -51,15 +51,18 @@ class Picture:
 
     def _update_jobs(self) -> None:
         machine = self._machine
-        stale = machine.touched
-        if stale is None:
+        stale = self._touched
+        if machine.touched is not stale:  # nobody has told this picture so far, or another one since
+            self._jobs.clear()
+            self._all_jobs = ()
             stale = set(machine.live)
         while self._due and self._due[0][0] <= machine.now_s:
             stale.add(heappop(self._due)[1])
+        self._touched = machine.touched = set()
         if not stale:
             return
         jobs = self._jobs
-        for job_id in sorted(stale):
+        for job_id in stale:
             live = machine.live.get(job_id)
             if live is None:
                 jobs.pop(job_id, None)
@@ -69,8 +72,7 @@ class Picture:
                 next_s = live.next_checkpoint_s(machine.now_s)
                 if next_s < inf:
                     heappush(self._due, (max(next_s, machine.now_s), job_id))
-        machine.touched = set()
-        self._all_jobs = tuple(jobs.values())
+        self._all_jobs = tuple(map(jobs.__getitem__, machine.live))  # in order of arrival
 
     def _job(self, live: LiveJob) -> Job:
         job, now_s = live.job, self._machine.now_s

@@ -144,7 +144,8 @@ class Replay:
         self._tell_notices()
         for _ in range(CYCLES_AT_ONE_INSTANT):
             report = self._daemon.run_cycle()
-            self._decision_s.append(report.decision_s)
+            if report.urgent_waiting:
+                self._decision_s.append(report.decision_s)
             self._waiting = report.urgent_waiting
             if self._on_cycle is not None:
                 self._on_cycle(report)

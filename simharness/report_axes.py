@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 INK = "#1B1F24"
 """Text and marks."""
 
-_LEFT_PX = 62
+_LEFT_PX = 72
 _FONT = "system-ui, sans-serif"
 _RIGHT_PX = 16
 

@@ -186,7 +186,7 @@ def wait_figure(
     if within_s is not None:
         drawn.add_layout(
             Span(
-                location=within_s, dimension="height", line_color="#C8401A", line_dash=[3, 3], line_width=1.5
+                location=within_s, dimension="height", line_color="#B0300F", line_dash=[3, 3], line_width=1.5
             )
         )
     clipped = [Curve(name=curve.name, x=np.maximum(curve.x, 1.0), y=curve.y) for curve in curves]

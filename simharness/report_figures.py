@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 # Chosen to stay apart for colour-blind readers and in grey: light, middle, dark. Neighbouring jobs get different tints.
 KIND_COLOURS = {
-    JobKind.ON_DEMAND: ("#C8401A", "#D4512B", "#B53310"),
-    JobKind.RIGID: ("#9DBFE3", "#B4CFEB", "#86AEDA"),
-    JobKind.MALLEABLE: ("#2E9C8A", "#43AE9C", "#1F8877"),
+    JobKind.ON_DEMAND: ("#B0300F", "#BF4020", "#9E270A"),
+    JobKind.RIGID: ("#A9C8E8", "#BDD6EF", "#95BAE0"),
+    JobKind.MALLEABLE: ("#3AA694", "#50B6A5", "#2B9785"),
 }
-EDGE = "#6B1D05"
+EDGE = "#541603"
 """Around urgent jobs, so that even the thinnest is seen."""
 
 KIND_WORDS = {JobKind.ON_DEMAND: "urgent", JobKind.RIGID: "rigid", JobKind.MALLEABLE: "malleable"}
@@ -160,7 +160,7 @@ def _places(nodes: int, names: Sequence[str]) -> str:
         for first, stop in runs[:_NAMED_RUNS]
     ]
     more = len(runs) - len(parts)
-    return ", ".join(parts) + (f" and {more} more runs" if more > 0 else "")
+    return ", ".join(parts) + (f" and {more} more" if more > 0 else "")
 
 
 def _add_rectangles(
@@ -325,7 +325,14 @@ def waits_figure(
         }
     )
     bars = drawn.segment(
-        x0="submit", x1="start", y0="lane", y1="lane", source=source, line_width=5, line_color="#E0916F"
+        x0="submit",
+        x1="start",
+        y0="lane",
+        y1="lane",
+        source=source,
+        name=f"waits-{index}",
+        line_width=5,
+        line_color="#E0916F",
     )
     ends = drawn.scatter(
         x="submit",

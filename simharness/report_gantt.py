@@ -250,7 +250,7 @@ def _longest(outer: Window, costs: Sequence[_Cost], interest: _Interest, *, limi
     chosen = outer
     for length_s in (length_s for length_s in _LENGTHS_S if length_s < span_s):
         steps = int((span_s - length_s) // (length_s / 4)) + 1
-        chosen = interest.best(outer.from_s + np.arange(steps) * (length_s / 4), length_s)
+        chosen = interest.best(floats(outer.from_s + step * length_s / 4 for step in range(steps)), length_s)
         if _affordable(costs, chosen, limit):
             break
     return chosen

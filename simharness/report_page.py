@@ -112,7 +112,7 @@ td { border-bottom: 1px solid #eef0f3; }
 td.number, td.delta { white-space: nowrap; }
 tbody td.delta { padding-left: 6px; text-align: left; font-size: 12px; color: var(--soft); }
 tbody td.better, .better { color: var(--better); }
-tbody td.worse, .worse { color: var(--worse); }
+tbody td.worse, .worse { color: var(--worse); font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
   background: rgba(255, 255, 255, 0.94); padding: 4px 0; }
 .legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit; font-size: 13px; color: var(--ink);
@@ -201,7 +201,7 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <h2>The numbers</h2>
 {% if page.summary.columns|length > 1 %}
 <p class="hint">Changes are against {{ page.summary.columns[0] }};
-<span class="better">green</span> is better, <span class="worse">red</span> is worse.</p>
+<span class="better">green</span> is better, <span class="worse">bold red</span> is worse.</p>
 {% endif %}
 <div class="tables{{ " wide" if page.summary.columns|length > 3 }}" id="summary">
 {% for section in page.summary.sections %}
@@ -284,10 +284,10 @@ further left is better. Jobs that never started are missing at the top.{% if pag
 again, time on fewer nodes.</dd>
 <dt>jobs evicted, shrunk</dt><dd>Share of the jobs to which it happened at least once.</dd>
 <dt>work lost</dt><dd>Node-hours of work that were done, lost by an eviction and done again.</dd>
-<dt>checkpoints, setups</dt><dd>Node-hours of checkpoints that makeway asked for, and of setups after the
+<dt>overhead</dt><dd>Node-hours of checkpoints that makeway asked for, and of setups after the
 first.</dd>
 <dt>utilisation</dt><dd>Node-hours held by jobs / (nodes × time from the first submission to the last end).</dd>
-<dt>useful utilisation</dt><dd>The same without work lost, checkpoints on demand and repeated setups.</dd>
+<dt>useful utilisation</dt><dd>The same without work lost and overhead.</dd>
 <dt>makespan</dt><dd>Last end − first submission.</dd>
 <dt>queue length</dt><dd>Jobs that wait, evicted ones included.</dd>
 {% for setting in page.settings %}

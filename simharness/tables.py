@@ -153,7 +153,7 @@ _COST_ROWS = (
     ),
     Row(
         name="overhead_node_hours",
-        label="checkpoints, setups (node-h)",
+        label="overhead (node-h)",
         unit=Unit.NODE_HOURS,
         lower_is_better=True,
         hide_zero=True,

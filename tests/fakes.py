@@ -28,7 +28,7 @@ class FakeAdapter:
         if verb in self.errors:
             raise self.errors[verb]
 
-    def checkpoint(self, job_id: str, *, signal: str) -> None:
+    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
         self._call("checkpoint", job_id)
 
     def requeue(self, job_id: str) -> None:

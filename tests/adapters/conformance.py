@@ -199,7 +199,7 @@ class AdapterConformance:
         assert job.checkpoint is not None
         assert job.last_checkpoint_s is None
         before_s = world.adapter.snapshot().now_s
-        world.adapter.checkpoint(job.job_id, signal=job.checkpoint.signal)
+        world.adapter.checkpoint(job.job_id, signal=job.checkpoint.signal, walltime_s=2 * LONG_S)
         cluster = world.wait(
             lambda cluster: job_of(cluster, job.job_id).last_checkpoint_s is not None, "it acknowledges"
         )
@@ -207,6 +207,7 @@ class AdapterConformance:
         assert after.last_checkpoint_s is not None
         assert before_s - 1 <= after.last_checkpoint_s <= cluster.now_s + 1
         assert (after.nodes, after.state) == (job.nodes, JobState.RUNNING)
+        assert after.walltime_s == 2 * LONG_S
 
     # Shrinking and growing
 
@@ -336,7 +337,7 @@ class AdapterConformance:
         nodes = world.nodes[:1]
         adapter = world.adapter
         attempts: dict[str, Callable[[], None]] = {
-            "checkpoint": lambda: adapter.checkpoint(job_id, signal="USR1"),
+            "checkpoint": lambda: adapter.checkpoint(job_id, signal="USR1", walltime_s=0.0),
             "requeue": lambda: adapter.requeue(job_id),
             "cancel": lambda: adapter.cancel(job_id),
             "shrink": lambda: adapter.shrink(job_id, keep_nodes=nodes, walltime_s=LONG_S),
@@ -354,7 +355,7 @@ class AdapterConformance:
         waiting(world, job_id)
         attempts: tuple[Callable[[], None], ...] = (
             lambda: world.adapter.requeue(job_id),
-            lambda: world.adapter.checkpoint(job_id, signal="USR1"),
+            lambda: world.adapter.checkpoint(job_id, signal="USR1", walltime_s=0.0),
             lambda: world.adapter.shrink(job_id, keep_nodes=world.nodes[:1], walltime_s=LONG_S),
         )
         for attempt in attempts:

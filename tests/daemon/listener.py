@@ -1,6 +1,7 @@
 """A stand-in for systemd: the socket to which a service sends its messages."""
 
 import socket
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,3 +39,16 @@ class Listener:
         while text not in (message := self.receive()):
             pass
         return message
+
+    def falls_silent(self, quiet_s: float) -> bool:
+        """Whether no message comes for `quiet_s`, sooner or later."""
+        self._socket.settimeout(quiet_s)
+        until_s = time.monotonic() + PATIENCE_S
+        try:
+            while time.monotonic() < until_s:
+                self.receive()
+        except TimeoutError:
+            return True
+        finally:
+            self._socket.settimeout(PATIENCE_S)
+        return False

@@ -37,7 +37,7 @@ from tests.builders import cluster, node_names, running, urgent
 NODES = node_names(2)
 BASE: dict[str, Any] = {"job_id": "7", "for_job_id": "u", "policy": "test", "reason": Reason.URGENT_ARRIVAL}
 ACTIONS: tuple[Action, ...] = (
-    Checkpoint(**BASE, signal="USR1", grace_s=60.0),
+    Checkpoint(**BASE, signal="USR1", grace_s=60.0, walltime_s=7200.0),
     Requeue(**BASE, method=Method.KILL, not_after_s=5.0),
     Cancel(**BASE, method=Method.KILL, not_after_s=5.0),
     Shrink(**BASE, keep_nodes=NODES[:1], walltime_s=60.0),

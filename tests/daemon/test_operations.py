@@ -75,6 +75,7 @@ def signal(job_id: str) -> Checkpoint:
         reason=Reason.URGENT_ARRIVAL,
         signal="USR1",
         grace_s=300.0,
+        walltime_s=36_300.0,
     )
 
 

@@ -85,6 +85,7 @@ def checkpoint(job_id: str, for_job_id: str = "u") -> Checkpoint:
         reason=Reason.URGENT_ARRIVAL,
         signal="USR1",
         grace_s=60.0,
+        walltime_s=3660.0,
     )
 
 
@@ -228,13 +229,13 @@ def test_what_a_refused_group_would_have_used_is_free_for_the_next(
 def test_evictions_for_each_hour(running: Build, cluster_of: BuildCluster) -> None:
     jobs = (running("a", "n0"), running("b", "n1"), running("c", "n2"))
     cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=2))
-    group = (hold("u", "n0 n1"), checkpoint("a"), requeue("a"), requeue("b"))
+    group = (hold("u", "n0 n1"), requeue("b"), checkpoint("a"), requeue("a"))
     assert refusals(group, cluster) == [None] * 4, "a checkpoint and the requeue of one job count once"
     assert refusals((*group, requeue("c")), cluster) == [Refusal.GROUP] * 4 + [Refusal.PER_HOUR]
     past = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_400.0),))
     assert refusals(group, past) == [None] * 4, "an hour ago does not count"
     recent = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_401.0),))
-    assert refusals(group, recent)[3] is Refusal.PER_HOUR
+    assert refusals(group, recent)[2] is Refusal.PER_HOUR
 
 
 def test_evictions_that_were_promised_and_not_yet_carried_out_count(

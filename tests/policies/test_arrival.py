@@ -20,6 +20,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Operation,
+    Phase,
     Prioritise,
     Progress,
     Reason,
@@ -104,6 +105,7 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
             grace_s=200.0,
+            walltime_s=20_200.0,
         ),
         requeue("saves", "u", Method.SYSTEM, NOW_S + 200.0),
     )
@@ -210,10 +212,11 @@ def test_several_urgent_jobs_share_neither_nodes_nor_victims(
     assert decision.actions == (
         hold("u", "n4 n0", 3000.0),
         requeue("a", "u", Method.KILL, NOW_S),
-        hold("v", "n2 n3", 3000.0),
+        hold("v", "n1 n2", 3000.0),
         requeue("b", "v", Method.KILL, NOW_S),
         prioritise("w"),
     )
+    assert "1 more nodes are needed" in decision.rationale[2].summary, "n3 comes free for v, and serves w"
     assert [why.for_job_id for why in decision.rationale] == ["u", "v", "w"]
 
 
@@ -282,6 +285,55 @@ def test_jobs_that_share_only_a_node_that_cannot_serve_are_asked_apart(
     u = waiting("u", 1, eligible_nodes=frozenset({"n0", "n2"}))
     decision = decide(cluster_of(3, *jobs, u))
     assert decision.actions == (hold("u", "n2", 3000.0), requeue("b", "u", Method.KILL, NOW_S))
+
+
+def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0 n1 n2 n3", checkpoint=BOTH), running("b", "n4 n5"))
+    urgent = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=199.0))
+    decision = decide(cluster_of(6, *jobs, *urgent))
+    assert decision.actions == (
+        hold("u", "n0", 3000.0),
+        Checkpoint(
+            job_id="a",
+            for_job_id="u",
+            policy="eviction",
+            reason=Reason.URGENT_ARRIVAL,
+            signal="USR2",
+            grace_s=200.0,
+            walltime_s=20_200.0,
+        ),
+        requeue("a", "u", Method.SYSTEM, NOW_S + 200.0),
+        hold("v", "n1 n2", 3000.0),
+        hold("w", "n4", 199.0 + 2400.0),
+        requeue("b", "w", Method.KILL, NOW_S),
+    ), "w cannot wait until a is gone for certain"
+    assert decision.rationale[1].ready_s == NOW_S + 200.0
+    assert decision.rationale[1].summary == (
+        "0 nodes are free and 2 more come free for others: nobody else has to leave."
+    )
+
+
+def test_nodes_that_another_operation_frees_are_taken_before_anybody_is_asked(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    first = (hold("u", "n0", 3000.0), requeue("a", "u", Method.APPLICATION, NOW_S + 400.0))
+    under_way = operation(first, "n0")
+    under_way = replace(
+        under_way, tasks=tuple(replace(task, progress=Progress.PLANNED) for task in under_way.tasks)
+    )
+    jobs = (running("a", "n0 n1 n2"), running("b", "n2 n3"), waiting("u", 1), waiting("v", 1))
+    cluster = cluster_of(4, *jobs, operations=(under_way,))
+    decision = decide(cluster)
+    assert decision.actions == (hold("v", "n1", 3000.0),)
+    held = replace(operation(decision.actions, "n1"), for_job_id="v", reservation="mw_v")
+    assert decide(replace(cluster, operations=(under_way, held))).actions == (), "and then v lacks nothing"
+    given_up = replace(under_way, phase=Phase.RETURNING)
+    again = decide(replace(cluster, operations=(given_up, held)))
+    assert [action.reason for action in again.actions] == [Reason.SHORTFALL] * 2, (
+        "nobody makes a leave any more"
+    )
 
 
 def operation(actions: tuple[Action, ...], nodes: str) -> Operation:

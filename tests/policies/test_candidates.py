@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.candidates import (
+    Leave,
     Request,
     application_s,
     bundles,
+    coming_free,
+    departures,
     engaged,
     loss_node_s,
     shortfall,
@@ -20,6 +23,7 @@ from makeway.policies.candidates import (
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
+    Expand,
     Job,
     JobKind,
     JobState,
@@ -33,6 +37,7 @@ from makeway.policies.model import (
     Reason,
     Requeue,
     Reservation,
+    Shrink,
     Task,
 )
 
@@ -201,13 +206,100 @@ def test_deadline(waiting: Build) -> None:
     assert Request(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
 
 
-def test_victims_of_open_operations_are_engaged(cluster_of: BuildCluster) -> None:
-    operations = (
-        operation("u", "n0", "a", progress=Progress.DONE, phase=Phase.LENT),
-        operation("v", "n1", "b"),
-        operation("w", "n2", "c", phase=Phase.CLOSED),
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress.PLANNED, True),
+        (Progress.ISSUING, True),
+        (Progress.ACCEPTED, True),
+        (Progress.REFUSED, True),
+        (Progress.DONE, False),
+        (Progress.GONE, False),
+        (Progress.DROPPED, False),
+    ],
+)
+def test_a_job_of_which_an_open_operation_wants_something_is_engaged(
+    cluster_of: BuildCluster, progress: Progress, expected: bool
+) -> None:
+    under_way = operation("u", "n0", "a", progress=progress)
+    assert engaged(cluster_of(4, operations=(under_way,))) == ({"a"} if expected else set())
+    closed = replace(under_way, phase=Phase.CLOSED)
+    assert engaged(cluster_of(4, operations=(closed,))) == frozenset()
+
+
+def test_a_lender_that_is_growing_back_is_engaged(cluster_of: BuildCluster) -> None:
+    expand = Expand(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.BORROWER_ENDED,
+        nodes=("n0",),
+        reservation="mw_u",
     )
-    assert engaged(cluster_of(4, operations=operations)) == {"a", "b"}
+    returning = replace(operation("u", "n0", phase=Phase.RETURNING), tasks=(Task(action=expand),))
+    assert engaged(cluster_of(4, operations=(returning,))) == {"a"}
+    done = replace(returning, tasks=(Task(action=expand, progress=Progress.DONE),))
+    assert engaged(cluster_of(4, operations=(done,))) == frozenset()
+
+
+def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: BuildCluster) -> None:
+    shrink = Shrink(
+        job_id="m",
+        for_job_id="v",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        keep_nodes=("n4",),
+        walltime_s=9_000.0,
+    )
+    later = operation("u", "n0", "a", "b")
+    later = replace(
+        later,
+        tasks=tuple(
+            replace(task, action=replace(task.action, not_after_s=NOW_S + 50.0)) if index else task
+            for index, task in enumerate(later.tasks)
+            if isinstance(task.action, Requeue)
+        ),
+    )
+    operations = (
+        later,
+        replace(operation("v", "n5"), tasks=(Task(action=shrink),)),
+        operation("w", "n9", "watched", observe=True),
+        operation("x", "n9", "left", progress=Progress.DONE),
+        operation("y", "n9", "dropped", phase=Phase.RETURNING),
+        operation("z", "n9", "asked", phase=Phase.RETURNING, progress=Progress.ACCEPTED),
+    )
+    jobs = (
+        running("a", "n0 n1 n2"),
+        running("b", "n2 n3"),
+        running("c", "n3"),
+        running("m", "n4 n5 n6"),
+        running("asked", "n7"),
+        running("watched", "n8"),
+    )
+    cluster = cluster_of(10, *jobs, operations=operations)
+    leaves = departures(cluster)
+    assert sorted(leaves) == ["a", "asked", "b", "m"]
+    assert leaves["m"] == Leave(by_s=NOW_S, keeps=frozenset({"n4"}))
+    assert coming_free(cluster, leaves) == {
+        "n0": NOW_S,
+        "n1": NOW_S,
+        "n2": NOW_S + 50.0,
+        "n5": NOW_S,
+        "n6": NOW_S,
+        "n7": NOW_S,
+    }, "c stays on n3, and m keeps n4"
+    assert coming_free(cluster, {}) == {}
+
+
+def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    held = operation("v", "n1")
+    first = operation("u", "n0", "a")
+    job = running("a", "n0 n1")
+    assert shortfall(held, cluster_of(2, job, operations=(first, held))) == ()
+    over = replace(first, phase=Phase.RETURNING)
+    assert shortfall(held, cluster_of(2, job, operations=(over, held))) == ("n1",)
 
 
 def test_nodes_that_are_kept_for_somebody_else(waiting: Build, cluster_of: BuildCluster) -> None:

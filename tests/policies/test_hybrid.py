@@ -83,6 +83,7 @@ def test_paa_preempts_in_ascending_order_of_overhead(
         reason=Reason.URGENT_ARRIVAL,
         signal="USR1",
         grace_s=120.0,
+        walltime_s=20_120.0,
     )
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0), ("fresh", Method.KILL, 0.0)]
     (why,) = decision.rationale

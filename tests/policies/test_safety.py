@@ -203,15 +203,30 @@ def groups(decision: Decision) -> Iterator[tuple[str, list[Action]]]:
     yield from found
 
 
-def evictions(group: list[Action]) -> list[Checkpoint | Requeue | Cancel | Shrink]:
+Evicting = Checkpoint | Requeue | Cancel | Shrink
+
+
+def evictions(group: list[Action]) -> list[Evicting]:
     return [action for action in group if isinstance(action, Checkpoint | Requeue | Cancel | Shrink)]
 
 
-def freed_by(group: list[Action], cluster: Cluster) -> set[str]:
-    """The nodes that nobody is on any more once the group is carried out."""
+def under_way(cluster: Cluster) -> list[Evicting]:
+    """The evictions that operations which make room have not yet completed."""
+    return [
+        task.action
+        for operation in cluster.operations
+        for task in operation.tasks
+        if isinstance(task.action, Requeue)
+        and task.progress in (Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED)
+        and (operation.phase is Phase.MAKING_ROOM or task.progress is not Progress.PLANNED)
+    ]
+
+
+def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
+    """The nodes that nobody is on any more once these evictions are carried out."""
     held: Counter[str] = Counter()
     given: Counter[str] = Counter()
-    leaving = {action.job_id: action for action in group if isinstance(action, Requeue | Cancel | Shrink)}
+    leaving = {action.job_id: action for action in carried_out if not isinstance(action, Checkpoint)}
     for job in cluster.jobs:
         held.update(job.nodes)
         action = leaving.get(job.job_id)
@@ -229,7 +244,9 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     check_repeatable(name, decision, cluster)
     promised: set[str] = set()
     asked: Counter[str] = Counter()
+    so_far = under_way(cluster)
     for for_job_id, group in groups(decision):
+        before, so_far = so_far, so_far + evictions(group)
         urgent = check_request(for_job_id, cluster)
         if not evictions(group) and isinstance(group[0], Prioritise):
             event("no room")
@@ -240,15 +257,16 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         assert isinstance(hold, Reserve), "the hold comes first"
         assert len(evictions(group)) == len(group) - 1, "one hold, and nothing but evictions after it"
         event(f"{hold.reason}, {'with' if evictions(group) else 'without'} evictions")
-        check_hold(hold, urgent, cluster, group)
+        check_hold(hold, urgent, cluster, so_far)
         assert not promised & set(hold.nodes), "no node is promised twice"
         promised |= set(hold.nodes)
         deadline_s = next(why.deadline_s for why in decision.rationale if why.for_job_id == for_job_id)
+        check_in_time(hold, cluster, so_far, deadline_s)
         for action in evictions(group):
             check_eviction(action, cluster, group, deadline_s)
             asked[action.job_id] += not isinstance(action, Checkpoint)
         if name == "eviction":
-            check_nobody_need_not_go(hold, urgent, cluster, group)
+            check_nobody_need_not_go(hold, urgent, cluster, before, evictions(group))
     assert all(times == 1 for times in asked.values()), "no job is acted upon twice"
     # Rates, sizes and the breaker are off here; every other rule is one that the policies keep by themselves.
     verdicts = arbitrate(decision.actions, cluster)
@@ -285,14 +303,14 @@ def still_held(for_job_id: str, cluster: Cluster) -> set[str]:
     }
 
 
-def check_hold(hold: Reserve, urgent: Job, cluster: Cluster, group: list[Action]) -> None:
+def check_hold(hold: Reserve, urgent: Job, cluster: Cluster, carried_out: list[Evicting]) -> None:
     """Exactly the nodes that are needed: held already, or good for the job and free or about to be."""
     kept = still_held(urgent.job_id, cluster)
     assert len(hold.nodes) == len(set(hold.nodes)) == urgent.node_count
     useful = {node.name for node in cluster.nodes if node.state is NodeState.UP}
     if urgent.eligible_nodes is not None:
         useful &= urgent.eligible_nodes
-    coming = set(cluster.free_nodes()) | freed_by(group, cluster)
+    coming = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
     assert kept <= set(hold.nodes) <= kept | (useful & coming)
     for reservation in cluster.reservations:
         if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
@@ -300,14 +318,11 @@ def check_hold(hold: Reserve, urgent: Job, cluster: Cluster, group: list[Action]
     assert hold.duration_s >= urgent.walltime_s
 
 
-def check_eviction(
-    action: Checkpoint | Requeue | Cancel | Shrink, cluster: Cluster, group: list[Action], deadline_s: float
-) -> None:
+def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], deadline_s: float) -> None:
     """Its job may be asked, and is out before the deadline; one that saves itself has the time that it takes."""
     job = cluster.jobs_by_id()[action.job_id]
     assert protection(job, cluster) is None
-    engaged = {task.action.job_id for operation in cluster.operations for task in operation.tasks}
-    assert job.job_id not in engaged
+    assert job.job_id not in {action.job_id for action in under_way(cluster)}
     assert deadline_s >= NOW_S, "nobody is evicted for a start that is late anyway"
     match action:
         case Checkpoint():
@@ -331,11 +346,23 @@ def check_eviction(
             assert action.walltime_s >= max(job.walltime_s, NOW_S - job.start_s)
 
 
-def check_nobody_need_not_go(hold: Reserve, urgent: Job, cluster: Cluster, group: list[Action]) -> None:
+def check_in_time(hold: Reserve, cluster: Cluster, carried_out: list[Evicting], deadline_s: float) -> None:
+    """Whoever is on the nodes is gone by the deadline, or there is no deadline to make any more."""
+    by_s = {
+        action.job_id: action.not_after_s for action in carried_out if isinstance(action, Requeue | Cancel)
+    }
+    for job in cluster.jobs:
+        if set(job.nodes) & set(hold.nodes) - still_held(hold.for_job_id, cluster) and deadline_s >= NOW_S:
+            assert by_s.get(job.job_id, NOW_S) <= deadline_s
+
+
+def check_nobody_need_not_go(
+    hold: Reserve, urgent: Job, cluster: Cluster, before: list[Evicting], group: list[Evicting]
+) -> None:
     """Without any one of the victims (and those that it shares nodes with) the hold could not be filled."""
     anyway = still_held(urgent.job_id, cluster) | set(cluster.free_nodes())
-    for spared in evictions(group):
-        fewer = [action for action in group if action.job_id != spared.job_id]
+    for spared in group:
+        fewer = before + [action for action in group if action.job_id != spared.job_id]
         assert len(set(hold.nodes) & (anyway | freed_by(fewer, cluster))) < urgent.node_count
 
 
@@ -360,10 +387,12 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
     verdicts = arbitrate(decide(name, limited).actions, limited)
     allowed = [verdict.action for verdict in verdicts if verdict.allowed]
     taken = {action.job_id for action in evictions(allowed)}
-    assert per_hour is None or not taken or past + len(taken) <= per_hour
+    pending = {action.job_id for action in under_way(limited)}
+    assert per_hour is None or not taken or past + len(taken | pending) <= per_hour
     assert failures < 5 or all(isinstance(action, Prioritise) for action in allowed)
-    held = sum(len(action.nodes) for action in allowed if isinstance(action, Reserve))
-    assert max_nodes is None or held <= max_nodes
+    held = {action.reservation: action.nodes for action in allowed if isinstance(action, Reserve)}
+    ours = {kept.name: kept.nodes for kept in limited.reservations if kept.ours}
+    assert max_nodes is None or not held or sum(map(len, (ours | held).values())) <= max_nodes
     for _, members in groupby(verdicts, key=lambda verdict: verdict.action.for_job_id):
         refused = [verdict.refusal for verdict in members]
         if any(refused):

@@ -64,6 +64,7 @@ class Lived:
     def blow(self, requeue: bool) -> None:
         if requeue:
             self.lost += self.work - self.safe
+            self.overhead += self.life.setup - self.setup_left
             self.runs += 1
         elif self.save_left is None:
             self.save_left = self.life.save
@@ -83,7 +84,6 @@ class Lived:
             self.overhead += 1
         elif self.setup_left:
             self.setup_left -= 1
-            self.overhead += self.runs > 0
         elif self.regular_left:
             self.regular_left -= 1
         else:
@@ -154,7 +154,7 @@ def simulated(life: Life) -> tuple[JobRecord, dict[int, float | None]]:
                 case True:
                     adapter.requeue("j")
                 case False:
-                    adapter.checkpoint("j", signal="USR1")
+                    adapter.checkpoint("j", signal="USR1", walltime_s=0.0)
                 case None:
                     pass
         now += 1
@@ -238,7 +238,7 @@ def test_a_shrunk_job_that_is_requeued_has_its_full_size_again() -> None:
     cluster, adapter = start(malleable(save_s=5.0))
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(30.0)
-    adapter.checkpoint("m", signal="USR1")
+    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
     cluster.advance(35.0)
     adapter.shrink("m", keep_nodes=nodes[:2], walltime_s=300.0)
     cluster.advance(75.0)
@@ -256,7 +256,7 @@ def test_a_shrink_in_the_middle_of_a_checkpoint_loses_neither() -> None:
     cluster, adapter = start(malleable(save_s=20.0))
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(30.0)
-    adapter.checkpoint("m", signal="USR1")
+    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
     cluster.advance(40.0)
     adapter.shrink("m", keep_nodes=nodes[:2], walltime_s=1000.0)
     cluster.advance(50.0)

@@ -178,3 +178,16 @@ def test_a_job_without_a_checkpoint_is_spared_for_one_that_has_one() -> None:
     assert {call.arguments[0] for call in adapter.calls if call.verb == "requeue"} == {"2"}
     assert record.jobs[2].start_s == 4060.0
     assert sum(done.lost_node_s for done in record.jobs) == 0.0
+
+
+def test_the_time_that_a_job_spends_on_our_checkpoint_is_not_its_own() -> None:
+    # Job 2 ends while job 1 saves: the urgent job takes its nodes, and job 1, signalled for nothing, runs on.
+    jobs = [
+        replace(batch("1", 4, runtime_s=2000.0), save_s=300.0),
+        SimJob("2", 0.0, 1100.0, 9000.0, 4, user="batch"),
+        urgent("u", 4, 1000.0),
+    ]
+    record, adapter, _ = replay(cluster(jobs))
+
+    assert "checkpoint" in {call.verb for call in adapter.calls}
+    assert all(done.end_s is not None for done in record.jobs)

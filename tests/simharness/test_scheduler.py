@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
+from makeway.simharness.live import LiveJob
 from makeway.simharness.profile import Profile
-from makeway.simharness.scheduler import Backfill, Order, SchedulerSettings, shadow
+from makeway.simharness.records import JobRecord
+from makeway.simharness.scheduler import Backfill, Order, Scheduler, SchedulerSettings, shadow
 from makeway.simharness.storage import StorageSettings
 from makeway.simharness.trace import read_trace
 from tests.simharness.brute_force import Ask, Span, earliest_s, in_use, start_times
@@ -59,7 +61,7 @@ def workloads(draw: st.DrawFn) -> tuple[int, list[Ask]]:
 
 @pytest.mark.parametrize(("order", "backfill"), SCHEDULERS)
 @given(workload=workloads())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=500)
 def test_every_start_is_the_brute_force_one(
     order: Order, backfill: Backfill, workload: tuple[int, list[Ask]]
 ) -> None:
@@ -115,6 +117,48 @@ def test_shadow_counts_all_that_ends_at_its_instant() -> None:
 
 def test_shadow_of_a_job_that_can_never_start_is_infinite() -> None:
     assert shadow([(10.0, 0, 2)], 4, 1)[0] == float("inf")
+
+
+class Stub:
+    """A machine of four nodes of which three are busy until 10 s."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.started: list[str] = []
+
+    def available(self) -> int:
+        return 1 - len(self.started)
+
+    def releases(self) -> list[tuple[float, int, int]]:
+        return [(10.0, -1, 3)]
+
+    def start(self, live: LiveJob) -> None:
+        self.started.append(live.job.job_id)
+
+
+def queued(index: int, runtime_s: float, size: int, rank: int = 0) -> LiveJob:
+    job = SimJob(f"{index}", 0.0, runtime_s, runtime_s, size)
+    live = LiveJob(index, job, JobRecord(job))
+    live.rank = rank
+    return live
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_change_in_the_middle_of_the_queue_has_everything_looked_at_again(removed: bool) -> None:
+    """The long job may not delay the wide one; it may once that is gone, and whoever stands before that may too."""
+    wide, long = queued(0, 5.0, 4), queued(1, 50.0, 1)
+    machine = Stub()
+    scheduler = Scheduler(SchedulerSettings())
+    scheduler.add(wide)
+    scheduler.add(long)
+    scheduler.run_pass(machine)
+    assert machine.started == []
+    if removed:
+        scheduler.remove(wide)
+    else:
+        scheduler.add(queued(2, 50.0, 1, rank=-1))
+    scheduler.run_pass(machine)
+    assert machine.started == (["1"] if removed else ["2"])
 
 
 def figures(path: Path, order: Order, backfill: Backfill, *, check: bool = False) -> tuple[float, float]:

@@ -1,0 +1,224 @@
+"""The argument lists of Slurm's commands: pure functions.
+
+Nothing that a user wrote becomes an option: job ids, node names, reservation names, signals and user numbers are checked
+before they are put into a command, and stand behind a keyword (`NodeList=...`) wherever the command has one.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+
+from makeway.adapters.hostlist import fold
+from makeway.adapters.protocol import Rejected
+
+FRONT_PRIORITY = 4_294_967_200
+"""The priority of a job at the front of the queue; Slurm's own never come near it."""
+PURGE_MIN = 1
+"""Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
+EXPANDER_NAME = "mw_expand"
+"""The job name of an allocation that is about to be merged into a job."""
+
+JOB_FIELDS = (
+    "JobArrayID",
+    "State",
+    "Reason",
+    "NumNodes",
+    "NumCPUs",
+    "MinCpus",
+    "MinMemory",
+    "tres-alloc",
+    "tres-per-node",
+    "tres-per-job",
+    "TimeLimit",
+    "SubmitTime",
+    "StartTime",
+    "EligibleTime",
+    "UserID",
+    "GroupID",
+    "UserName",
+    "Account",
+    "QOS",
+    "Partition",
+    "Feature",
+    "ReqNodes",
+    "NodeList",
+    "BatchHost",
+    "Requeue",
+    "BatchFlag",
+    "RestartCnt",
+    "HetJobID",
+    "Reservation",
+    "PriorityLong",
+    "Name",
+    "Comment",
+)
+"""What is read of every job, by squeue's names, which 22.05, 24.11 and 26.05 share."""
+EXCLUDED_NODES = "ExcNodes"
+"""Read too where squeue knows it: 22.05 does not."""
+KNOWS_EXCLUDED_NODES = (24, 11)
+"""The first release in which squeue was seen to know it."""
+
+_JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)
+_SIGNAL = re.compile(r"[A-Z][A-Z0-9+\-]*|\d{1,2}", re.ASCII)
+
+
+def job_fields(version: tuple[int, int]) -> tuple[str, ...]:
+    """The fields to ask of squeue of that release; the comment is the last."""
+    return (EXCLUDED_NODES, *JOB_FIELDS) if version >= KNOWS_EXCLUDED_NODES else JOB_FIELDS
+
+
+def squeue(job_id: str | None = None, reservation: str | None = None) -> tuple[str, ...]:
+    """List the jobs that are not over, array tasks one by one: all, one, or those bound to a reservation."""
+    which: tuple[str, ...] = ()
+    if job_id is not None:
+        which = (f"--jobs={_job(job_id)}",)
+    if reservation is not None:
+        which = (f"--reservation={_name(reservation)}",)
+    return ("squeue", "--noheader", "--all", "--array", *which)
+
+
+def squeue_environment(fields: tuple[str, ...], token: str) -> dict[str, str]:
+    """The variables that make squeue print `fields`, each followed by `token`, and times in seconds.
+
+    The format goes by the environment, which no other user can read: `token` is what nobody can forge in a comment.
+    """
+    return {"SQUEUE_FORMAT2": ",".join(f"{field}:0{token}" for field in fields), "SLURM_TIME_FORMAT": "%s"}
+
+
+def show_cluster() -> tuple[str, ...]:
+    """Read commands of scontrol from the standard input and print one line a record."""
+    return ("scontrol", "--all", "--oneliner")
+
+
+def show_script(token: str, job_ids: Iterable[str] = ()) -> bytes:
+    """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by `token`-end."""
+    lines = []
+    for section in ("nodes", "partitions", "reservations"):
+        lines += [f"show hostnames {token}-{section}", f"show {section}"]
+    for job_id in job_ids:
+        lines += [f"show hostnames {token}-{_job(job_id)}", f"show job {job_id}"]
+    lines += [f"show hostnames {token}-end"]
+    return "\n".join([*lines, ""]).encode()
+
+
+def show_config() -> tuple[str, ...]:
+    """Print the configuration of the controller."""
+    return ("scontrol", "show", "config")
+
+
+def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
+    """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
+    if not _SIGNAL.fullmatch(signal):
+        raise Rejected(f"no signal: {signal!r}")
+    return ("scancel", f"--signal={signal}", "--batch", _job(job_id))
+
+
+def requeue(job_id: str) -> tuple[str, ...]:
+    """Put a running job back into the queue. `Incomplete`: without it a job that has just ended would run again."""
+    return ("scontrol", "requeue", "Incomplete", _job(job_id))
+
+
+def cancel(job_id: str) -> tuple[str, ...]:
+    """End a job."""
+    return ("scancel", _job(job_id))
+
+
+def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | None) -> tuple[str, ...]:
+    """Leave a running job some of its nodes, change its time limit, or both at once. None: leave it as it is."""
+    changes = []
+    if keep_nodes is not None:
+        changes.append(f"NodeList={_nodes(keep_nodes)}")
+    if limit_min is not None:
+        changes.append(f"TimeLimit={limit_min}")
+    return (*_update_job(job_id), *changes)
+
+
+def create_reservation(
+    name: str, *, nodes: tuple[str, ...], duration_s: float, user_ids: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Keep nodes, busy ones too, for some users, from now.
+
+    When it ends, its pending jobs are not held but go back to the common queue; Slurm removes it when it has no job.
+    """
+    flags = f"Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP={PURGE_MIN}"
+    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(user_ids)}", "StartTime=now", _end(duration_s), flags)
+    return ("scontrol", "create", "reservation", f"ReservationName={_name(name)}", *what)
+
+
+def update_reservation(
+    name: str, *, nodes: tuple[str, ...], duration_s: float, user_ids: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Give a reservation that is there these nodes, users and end."""
+    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(user_ids)}", _end(duration_s))
+    return ("scontrol", "update", f"ReservationName={_name(name)}", *what)
+
+
+def admit(name: str, user_id: str) -> tuple[str, ...]:
+    """Let one more user use a reservation."""
+    return ("scontrol", "update", f"ReservationName={_name(name)}", f"Users+={user_id}")
+
+
+def delete_reservation(name: str) -> tuple[str, ...]:
+    """End a reservation that no job is bound to."""
+    return ("scontrol", "delete", f"ReservationName={_name(name)}")
+
+
+def bind(job_id: str, reservation: str | None) -> tuple[str, ...]:
+    """Bind a job to a reservation. None: to none."""
+    return (*_update_job(job_id), f"ReservationName={'' if reservation is None else _name(reservation)}")
+
+
+def to_front(job_id: str, *, at_once: bool, node_count: int | None) -> tuple[str, ...]:
+    """Give a pending job the highest priority; `at_once` lifts its delay; `node_count` is its size, None: as it is."""
+    changes = [f"Priority={FRONT_PRIORITY}"]
+    if at_once:
+        changes.append("StartTime=now")
+    if node_count is not None:
+        changes.append(f"NumNodes={node_count}")
+    return (*_update_job(job_id), *changes)
+
+
+def allocate_expander(
+    job_id: str, nodes: tuple[str, ...], *, reservation: str | None, user_id: str, group_id: str
+) -> tuple[str, ...]:
+    """Get nodes, as the job's user, in an allocation that may be merged into the job. Waits some seconds at the most."""
+    user = ("setpriv", f"--reuid={user_id}", f"--regid={group_id}", "--init-groups", "--")
+    what = (f"--nodelist={_nodes(nodes)}", f"--nodes={len(nodes)}", "--exclusive", "--immediate=5")
+    where = () if reservation is None else (f"--reservation={_name(reservation)}",)
+    kind = (f"--dependency=expand:{_job(job_id)}", f"--job-name={EXPANDER_NAME}", "--no-shell", "--no-bell")
+    return (*user, "salloc", *what, *where, *kind)
+
+
+def merge_expander(job_id: str) -> tuple[str, ...]:
+    """Give all nodes of an expander to the job that it was made for, and end it."""
+    return (*_update_job(job_id), "NumNodes=0")
+
+
+def minutes(seconds: float) -> int:
+    """A time limit in Slurm's minutes, rounded up."""
+    return math.ceil(seconds / 60)
+
+
+def _update_job(job_id: str) -> tuple[str, ...]:
+    return ("scontrol", "update", f"JobId={_job(job_id)}")
+
+
+def _end(duration_s: float) -> str:
+    return f"EndTime=now+{max(1, math.ceil(duration_s))}seconds"
+
+
+def _job(job_id: str) -> str:
+    if not _JOB_ID.fullmatch(job_id):
+        raise Rejected(f"no job id: {job_id!r}")
+    return job_id
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise Rejected(f"no name of a reservation or node: {name!r}")
+    return name
+
+
+def _nodes(names: tuple[str, ...]) -> str:
+    return fold(_name(name) for name in names)

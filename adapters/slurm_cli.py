@@ -1,0 +1,334 @@
+"""Slurm by its commands: `squeue` and `scontrol` to read, `scontrol`, `scancel` and `salloc` to act.
+
+One snapshot is two commands, whatever the number of jobs. A verb looks at its job first: Slurm takes some commands for a
+job in another state than the one that is meant, and does something else with them (a `NodeList=` on a pending job pins it,
+a `scancel --signal` waits for it to start, `scontrol requeue` runs a finished job again).
+"""
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters import slurm_parse as parse
+from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand
+from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.adapters.slurm_classes import Translator, job_class, node, over, reservation, state
+from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
+from makeway.adapters.slurm_parse import RawJob
+from makeway.adapters.slurm_settings import SlurmSettings
+from makeway.policies.model import Cluster, JobKind, JobState
+
+_GRANTED = re.compile(r"Granted job allocation (\d+)")
+_MOST_UNTOLD = 200
+"""So many of them fit into one standard input."""
+_HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
+
+
+class SlurmCliAdapter:
+    """`Adapter` over Slurm's commands.
+
+    Args:
+        settings: where Slurm is, and the classes of its jobs.
+        runner: what runs the commands. None: one that follows the settings.
+        now: the clock of the snapshots.
+
+    The first use reads the controller's version and configuration, and raises `Unavailable` if it does not answer.
+    """
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        *,
+        runner: CommandRunner | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._runner = runner if runner is not None else _runner(settings)
+        self._now = now
+        self._known: tuple[Capabilities, tuple[int, int]] | None = None
+        self._asked: dict[str, tuple[int, int]] = {}
+        """Jobs that we shrank: their restarts and their size at that time."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this cluster can do. Jobs can grow where slurm.conf permits it and we may act as their users."""
+        return self._cluster_known()[0]
+
+    def snapshot(self) -> Cluster:
+        """The whole cluster at one instant, by two commands."""
+        capabilities, release = self._cluster_known()
+        raw_jobs = [job for job in self._squeue() if not over(job)]
+        now_s = self._now()
+        token = _token()
+        untold = self._untold(raw_jobs) if release < build.KNOWS_EXCLUDED_NODES else []
+        command = build.show_cluster()
+        done = self._run(
+            command, stdin=build.show_script(token, untold), environment={"SLURM_TIME_FORMAT": "%s"}
+        )
+        sections = parse.sections(done.stdout, token=token, command=command)
+        nodes = parse.nodes(sections.get("nodes", []), command=command)
+        partitions = parse.partitions(sections.get("partitions", []), command=command)
+        reservations = parse.reservations(sections.get("reservations", []), command=command)
+        excluded = {job_id: parse.excluded_nodes(sections.get(job_id, [])) for job_id in untold}
+        told = [replace(job, excluded_nodes=excluded.get(job.job_id, job.excluded_nodes)) for job in raw_jobs]
+        translator = Translator(self._settings.classes, nodes, partitions, now_s)
+        self._forget(raw_jobs)
+        cluster = Cluster(
+            now_s=now_s,
+            nodes=tuple(node(one) for one in nodes),
+            jobs=tuple(translator.job(raw, asked_node_count=self._asked_size(raw)) for raw in told),
+            reservations=tuple(reservation(one) for one in reservations),
+            can_expand=capabilities.expand,
+        )
+        _check_whole(cluster, command)
+        return cluster
+
+    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell."""
+        job = self._running(job_id)
+        if walltime_s > job.limit_s:
+            self._do(build.resize(job_id, None, build.minutes(walltime_s)))
+        self._do(build.signal_batch(job_id, signal))
+
+    def requeue(self, job_id: str) -> None:
+        """Put the running job back into the queue."""
+        self._running(job_id)
+        self._do(build.requeue(job_id))
+
+    def cancel(self, job_id: str) -> None:
+        """End the job."""
+        self._look(job_id)
+        self._do(build.cancel(job_id))
+
+    def shrink(self, job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
+        """Leave the running job `keep_nodes` only and raise its time limit to `walltime_s`, in one command.
+
+        Slurm refuses what is no part of the job's nodes, and to take the batch host away.
+        """
+        job = self._running(job_id)
+        limit_min = build.minutes(walltime_s) if walltime_s > job.limit_s else None
+        if set(keep_nodes) != set(job.nodes):
+            self._do(build.resize(job_id, keep_nodes, limit_min))
+            self._asked[job_id] = (job.restarts, self._asked_size(job) or len(job.nodes))
+        elif limit_min is not None:
+            self._do(build.resize(job_id, None, limit_min))
+
+    def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
+        """Add `nodes` to the running job: allocate them as its user, then merge the allocation into the job."""
+        if not self.capabilities.expand:
+            raise Unsupported("jobs cannot grow here: permit_job_expansion is not set, or we are not root")
+        job = self._running(job_id)
+        wanted = tuple(name for name in nodes if name not in job.nodes)
+        if not wanted:
+            return
+        if reservation is not None:
+            self._do(build.admit(reservation, job.user_id))
+        expander = self._left_expander(job, wanted) or self._allocate(job, wanted, reservation)
+        done = self._run(build.merge_expander(expander))
+        if done.returncode != 0:
+            self._run(build.cancel(expander))
+            raise refusal(done)
+
+    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
+        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job to them."""
+        job = self._pending(job_id)
+        users = (job.user_id,)
+        created = self._run(
+            build.create_reservation(name, nodes=nodes, duration_s=duration_s, user_ids=users)
+        )
+        if created.returncode != 0:
+            # It may be there already; Slurm says so in several ways.
+            updated = self._run(
+                build.update_reservation(name, nodes=nodes, duration_s=duration_s, user_ids=users)
+            )
+            if updated.returncode != 0:
+                raise refusal(created if unknown_reservation(updated) else updated)
+        bound = self._run(build.bind(job_id, name))
+        # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
+        late = None if bound.returncode != 0 else self._started_elsewhere(job_id, nodes)
+        if bound.returncode != 0 or late:
+            self._run(build.bind(job_id, None))
+            if created.returncode == 0:
+                self._run(build.delete_reservation(name))
+            raise refusal(bound) if late is None else Gone(late)
+
+    def release(self, name: str) -> None:
+        """End the reservation; the pending jobs that are bound to it go back to the common queue first."""
+        done = self._run(build.delete_reservation(name))
+        if in_use(done):
+            bound = self._squeue(reservation=name)
+            if any(state(job) is not JobState.PENDING for job in bound):
+                raise refusal(done)
+            for job in bound:
+                self._do(build.bind(job.job_id, None))
+            done = self._run(build.delete_reservation(name))
+        if unknown_reservation(done):
+            raise Gone(refusal(done).args[0])
+        if done.returncode != 0:
+            raise refusal(done)
+
+    def prioritise(self, job_id: str) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted.
+
+        22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
+        """
+        job = self._pending(job_id)
+        if job.reason.startswith(_HELD):
+            raise Rejected(f"job {job_id} is held ({job.reason})")
+        lost = job.restarts > 0 and job.requested_node_count > job.node_count
+        self._do(
+            build.to_front(
+                job_id,
+                at_once=job.restarts > 0,
+                node_count=job.requested_node_count if lost else None,
+            )
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _cluster_known(self) -> tuple[Capabilities, tuple[int, int]]:
+        """The capabilities and the release, read once."""
+        if self._known is None:
+            command = build.show_config()
+            done = self._run(command)
+            if done.returncode != 0:
+                raise refusal(done)
+            settings = parse.config(done.stdout)
+            try:
+                version = settings["SLURM_VERSION"]
+                release = parse.release(version)
+            except (KeyError, ValueError) as error:
+                message = f"no version in the configuration ({error})"
+                raise Unreadable(message, command=command, text=done.stdout) from None
+            permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
+            name = f"{settings.get('ClusterName', 'cluster')}, Slurm {version}"
+            self._known = Capabilities(name=name, expand=permitted and os.geteuid() == 0), release
+        return self._known
+
+    def _squeue(self, job_id: str | None = None, reservation: str | None = None) -> tuple[RawJob, ...]:
+        fields = build.job_fields(self._cluster_known()[1])
+        token = _token()
+        command = build.squeue(job_id, reservation)
+        done = self._run(command, environment=build.squeue_environment(fields, token))
+        if done.returncode != 0:
+            raise refusal(done)
+        if "Invalid job format" in done.stderr:
+            # It goes on all the same, with an empty field.
+            raise Unreadable(f"this squeue lacks a field: {done.words}", command=command, text=done.stdout)
+        return parse.jobs(done.stdout, fields=fields, token=token, command=command)
+
+    def _look(self, job_id: str) -> RawJob:
+        """The job as it is now. Raises `Gone` if it is over or was never there."""
+        for job in self._squeue(job_id):
+            if job.job_id == job_id and not over(job):
+                return job
+        raise Gone(f"job {job_id} is over")
+
+    def _running(self, job_id: str) -> RawJob:
+        job = self._look(job_id)
+        if state(job) is not JobState.RUNNING:
+            raise Gone(f"job {job_id} does not run: it is {job.state}")
+        return job
+
+    def _pending(self, job_id: str) -> RawJob:
+        job = self._look(job_id)
+        if state(job) is not JobState.PENDING:
+            raise Gone(f"job {job_id} does not wait: it is {job.state}")
+        return job
+
+    def _started_elsewhere(self, job_id: str, nodes: tuple[str, ...]) -> str | None:
+        """Why a job that was just bound has no use for its reservation. None: it waits, or runs in it."""
+        try:
+            job = self._look(job_id)
+        except Gone as gone:
+            return str(gone)
+        if state(job) is JobState.PENDING or set(job.nodes) <= set(nodes):
+            return None
+        return f"job {job_id} does not wait: it is {job.state}"
+
+    def _allocate(self, job: RawJob, nodes: tuple[str, ...], reservation: str | None) -> str:
+        command = build.allocate_expander(
+            job.job_id, nodes, reservation=reservation, user_id=job.user_id, group_id=job.group_id
+        )
+        done = self._run(command)
+        if done.returncode != 0:
+            raise refusal(done)
+        granted = _GRANTED.search(done.stderr + done.stdout)
+        if granted is None:
+            raise Unreadable("salloc names no allocation", command=command, text=done.words)
+        return granted.group(1)
+
+    def _left_expander(self, job: RawJob, nodes: tuple[str, ...]) -> str | None:
+        """An allocation that was made for the job and, its maker dead or unheard, never merged. None: there is none."""
+        for other in self._squeue():
+            if (
+                (other.name, other.user_id) == (build.EXPANDER_NAME, job.user_id)
+                and not other.batch
+                and state(other) is JobState.RUNNING
+                and set(other.nodes) == set(nodes)
+            ):
+                return other.job_id
+        return None
+
+    def _untold(self, jobs: list[RawJob]) -> list[str]:
+        """The waiting urgent jobs, whose excluded nodes this squeue does not tell."""
+        return [
+            job.job_id
+            for job in jobs
+            if state(job) is JobState.PENDING
+            and not job.heterogeneous
+            and (found := job_class(job, self._settings.classes)) is not None
+            and found.kind is JobKind.ON_DEMAND
+        ][:_MOST_UNTOLD]
+
+    def _asked_size(self, job: RawJob) -> int | None:
+        restarts, size = self._asked.get(job.job_id, (-1, 0))
+        return size if restarts == job.restarts else None
+
+    def _forget(self, jobs: list[RawJob]) -> None:
+        there = {job.job_id for job in jobs}
+        self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
+
+    def _do(self, argv: tuple[str, ...]) -> None:
+        done = self._run(argv)
+        if done.returncode != 0:
+            raise refusal(done)
+
+    def _run(
+        self, argv: tuple[str, ...], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> CompletedCommand:
+        """Run one command. One that found nobody to ask raises `Unavailable`."""
+        done = self._runner.run(
+            argv, timeout_s=self._settings.timeout_s, stdin=stdin, environment=environment or {}
+        )
+        if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
+            raise error
+        return done
+
+
+def _runner(settings: SlurmSettings) -> CommandRunner:
+    environment = {} if settings.conf is None else {"SLURM_CONF": settings.conf}
+    if settings.bin_dir is not None:
+        environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
+    return CommandRunner(environment=environment)
+
+
+def _token() -> str:
+    """Nothing that a user could have written; it begins with no digit, which would be read as a width."""
+    return f"mw{secrets.token_hex(8)}"
+
+
+def _check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
+    """Raise `Unreadable` if a job holds a node that is not listed: the two commands have seen two clusters."""
+    known = {one.name for one in cluster.nodes}
+    for job in cluster.jobs:
+        if not known.issuperset(job.nodes):
+            unknown = sorted(set(job.nodes) - known)
+            raise Unreadable(
+                f"job {job.job_id} holds nodes that are not listed", command=command, text=str(unknown)
+            )

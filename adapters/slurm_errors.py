@@ -1,0 +1,72 @@
+"""What Slurm's refusals mean: its words, as one of the protocol's errors. A pure function of text.
+
+The words are those of slurm_errno.c, seen on 22.05, 24.11 and 26.05.
+"""
+
+from makeway.adapters.command import CompletedCommand
+from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
+
+_NO_ANSWER = (
+    "Unable to contact slurm controller",
+    "Unable to contact Slurm controller",
+    "Unable to establish control machine address",
+    "Unable to establish controller machine",
+    "Could not establish a configuration source",
+    "Could not connect",
+    "connect failure",
+    "Connection refused",
+    "Connection timed out",
+    "Socket timed out",
+    "Transport endpoint is not connected",
+    "Communication connection failure",
+    "Message receive failure",
+    "Message send failure",
+    "Zero Bytes were transmitted or received",
+    "Insane message length",
+    "standby mode",
+    "Protocol authentication error",
+    "Munge",
+    "Invalid authentication credential",
+    "Slurmctld is not running",
+    "not in a usable state",
+)
+_OVER = (
+    "Invalid job id specified",
+    "Job has already finished",
+    "Job/step already completing or completed",
+    "Job is no longer pending execution",
+    "Job is pending execution",
+    "Job is not running",
+)
+_NO_RESERVATION = ("Requested reservation is invalid",)
+_LATER = (
+    "try again",
+    "Requested reservation is in use",
+    "temporarily",
+    "Job can not be altered now",
+    "Duplicate job id",
+    "busy",
+)
+
+
+def in_use(done: CompletedCommand) -> bool:
+    """Whether a reservation was not deleted because a job, running or waiting, is bound to it."""
+    return "Requested reservation is in use" in done.words
+
+
+def unknown_reservation(done: CompletedCommand) -> bool:
+    """Whether there is no reservation of that name."""
+    return any(words in done.words for words in _NO_RESERVATION)
+
+
+def refusal(done: CompletedCommand) -> AdapterError:
+    """The error that stands for a command that failed; its message has Slurm's own words."""
+    words = done.words or f"exit status {done.returncode}"
+    message = f"{done.argv[0]}: {words}"
+    if any(part in words for part in _NO_ANSWER):
+        return Unavailable(message)
+    if any(part in words for part in _LATER):
+        return Rejected(message, retryable=True)
+    if any(part in words for part in _OVER):
+        return Gone(message)
+    return Rejected(message)

@@ -1,0 +1,352 @@
+"""What Slurm's commands print, as records: pure functions of text, tested on what 22.05, 24.11 and 26.05 really print.
+
+A text that is not whole raises `Unreadable`. Fields that users write (names, comments, accounts) are taken as they are,
+newlines and lone surrogates included; they cannot make up a field or a record, because a token that only the caller knows
+follows each field and precedes each section.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+from makeway.adapters.hostlist import batch_host_first, expand
+from makeway.adapters.protocol import Unreadable
+
+RecordT = TypeVar("RecordT")
+
+NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "Unknown", "NONE"})
+"""Slurm's words for no value."""
+UNLIMITED_S = 365 * 86400.0
+"""What Slurm makes of a job without a time limit when it starts."""
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+)", re.ASCII)
+_MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)[cn]?", re.ASCII)
+_MEMORY_MB = MappingProxyType({"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3})
+_GRES = re.compile(
+    r"(?:gres[:/])?(?P<name>[A-Za-z][\w.\-]*)(?::(?P<type>[A-Za-z][\w.\-]*))?(?:[:=](?P<count>\d+))?"
+)
+_PROMPT = "scontrol: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gres:
+    """So many generic resources of a name and, if `type` is not empty, of a type."""
+
+    name: str
+    type: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawJob:
+    """One line of squeue. None: no value."""
+
+    job_id: str
+    state: str
+    reason: str
+    node_count: int
+    cpu_count: int
+    cpus_per_task: int
+    """The least number of CPUs that a node must have."""
+    memory_mb: float
+    """Asked for per node or per CPU, which of them is not told. 0: nothing asked for."""
+    tres: str
+    gres_per_node: tuple[Gres, ...]
+    gres_per_job: tuple[Gres, ...]
+    limit_s: float
+    submit_s: float
+    start_s: float | None
+    """While pending, when Slurm expects it to start."""
+    eligible_s: float | None
+    user_id: str
+    group_id: str
+    user: str
+    account: str
+    qos: str
+    partitions: tuple[str, ...]
+    features: str
+    """The expression, empty for none."""
+    required_nodes: tuple[str, ...]
+    excluded_nodes: tuple[str, ...] | None
+    """None: this squeue does not tell."""
+    nodes: tuple[str, ...]
+    """The batch host first."""
+    requeueable: bool
+    batch: bool
+    restarts: int
+    heterogeneous: bool
+    reservation: str | None
+    priority: int
+    name: str
+    comment: str
+
+    @property
+    def requested_node_count(self) -> int:
+        """The size that the job was submitted with, as far as its resources tell; 0 if they do not."""
+        return _tres_count(self.tres, "node")
+
+    @property
+    def tres_memory_mb(self) -> float:
+        """The memory of all its nodes together; 0 if it is not told."""
+        found = re.search(r"(?:^|,)mem=([^,]+)", self.tres)
+        return memory_mb(found.group(1)) if found else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawNode:
+    """One node of `scontrol show nodes`."""
+
+    name: str
+    states: frozenset[str]
+    """Its state and its flags, such as IDLE and DRAIN; NOT_RESPONDING for the asterisk."""
+    cpu_count: int
+    memory_mb: float
+    features: frozenset[str]
+    gres: tuple[Gres, ...]
+    partitions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPartition:
+    """One partition of `scontrol show partitions`."""
+
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReservation:
+    """One reservation of `scontrol show reservations`. `nodes` is empty for one of licenses only."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+
+def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]) -> tuple[RawJob, ...]:
+    """The jobs that squeue printed with `fields`, each followed by `token`."""
+    cells = text.split(token)
+    rest = cells.pop()
+    if rest not in {"", "\n"} or len(cells) % len(fields):
+        raise Unreadable(
+            f"squeue broke off or printed other fields than {fields}", command=command, text=text
+        )
+    rows = [cells[first : first + len(fields)] for first in range(0, len(cells), len(fields))]
+    try:
+        return tuple(
+            _job(dict(zip(fields, (_row_start(number, row[0]), *row[1:]), strict=True)))
+            for number, row in enumerate(rows)
+        )
+    except (ValueError, KeyError) as error:
+        raise Unreadable(f"squeue printed what cannot be read: {error}", command=command, text=text) from None
+
+
+def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, list[str]]:
+    """The lines of each section that `show_script` asked for, by the section's name. The end must be there."""
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in text.split("\n"):
+        said = line.removeprefix(_PROMPT)
+        if said.startswith(f"{token}-"):
+            current = found.setdefault(said.removeprefix(f"{token}-"), [])
+        elif current is not None and line and not line.startswith(_PROMPT):
+            current.append(line)
+    if "end" not in found:
+        raise Unreadable("scontrol broke off", command=command, text=text)
+    return found
+
+
+def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
+    """The nodes of that section; at least one must be there."""
+    found = _records(lines, "NodeName=", _node, command)
+    if not found:
+        raise Unreadable("scontrol named no node", command=command, text="\n".join(lines))
+    return found
+
+
+def partitions(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawPartition, ...]:
+    """The partitions of that section; at least one must be there."""
+    found = _records(lines, "PartitionName=", _partition, command)
+    if not found:
+        raise Unreadable("scontrol named no partition", command=command, text="\n".join(lines))
+    return found
+
+
+def reservations(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawReservation, ...]:
+    """The reservations of that section; a sentence must stand there if there are none."""
+    found = _records(lines, "ReservationName=", _reservation, command)
+    if not found and lines != ["No reservations in the system"]:
+        raise Unreadable("scontrol named no reservation", command=command, text="\n".join(lines))
+    return found
+
+
+def excluded_nodes(lines: list[str]) -> tuple[str, ...]:
+    """The nodes that a job excludes, by `scontrol show job`; none if the job is over.
+
+    A user may write the same words into his job's name, and so change what is read of his own job only.
+    """
+    found = re.search(r" ExcNodeList=(\S+) NodeList=", "\n".join(lines))
+    try:
+        return expand(found.group(1)) if found else ()
+    except ValueError:
+        return ()
+
+
+def config(text: str) -> dict[str, str]:
+    """The settings of `scontrol show config`; what stands there without a value is left out."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, equals, value in pairs if equals and value.strip()}
+
+
+def release(version: str) -> tuple[int, int]:
+    """Year and month of a version such as `24.11.5`. Raises ValueError for anything else."""
+    year, month = version.split(".")[:2]
+    return int(year), int(month)
+
+
+def duration_s(text: str) -> float:
+    """Seconds of `[days-][[hours:]minutes:]seconds`; a year for no limit. Raises ValueError for anything else."""
+    if text in {"UNLIMITED", "INFINITE", "NOT_SET", "Partition_Limit"}:
+        return UNLIMITED_S
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no duration: {text!r}")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def memory_mb(text: str) -> float:
+    """Megabytes of `100M`, `1.50G` or `0`. Raises ValueError for anything else."""
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no size of memory: {text!r}")
+    return float(found["number"]) * _MEMORY_MB[found["unit"]]
+
+
+def gres(text: str) -> tuple[Gres, ...]:
+    """The resources of `gpu:a100:4(S:0-1),fpga:2`, `gres:gpu:2` or `gres/gpu:2`. Raises ValueError for anything else."""
+    if text in NOTHING:
+        return ()
+    return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", text).split(","))
+
+
+def _one_gres(text: str) -> Gres:
+    found = _GRES.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no generic resource: {text!r}")
+    return Gres(name=found["name"], type=found["type"] or "", count=int(found["count"] or 1))
+
+
+def _row_start(number: int, cell: str) -> str:
+    """The first cell of a row; every row but the first begins after the end of the line before."""
+    if number and not cell.startswith("\n"):
+        raise ValueError(f"no new line before {cell!r}")
+    return cell[1:] if number else cell
+
+
+def _job(row: dict[str, str]) -> RawJob:
+    excluded = row.get("ExcNodes")
+    return RawJob(
+        job_id=row["JobArrayID"],
+        state=row["State"],
+        reason=row["Reason"],
+        node_count=int(row["NumNodes"]),
+        cpu_count=int(row["NumCPUs"]),
+        cpus_per_task=int(row["MinCpus"]),
+        memory_mb=memory_mb(row["MinMemory"]),
+        tres=row["tres-alloc"],
+        gres_per_node=gres(row["tres-per-node"]),
+        gres_per_job=gres(row["tres-per-job"]),
+        limit_s=duration_s(row["TimeLimit"]),
+        submit_s=float(row["SubmitTime"]),
+        start_s=_instant(row["StartTime"]),
+        eligible_s=_instant(row["EligibleTime"]),
+        user_id=row["UserID"],
+        group_id=row["GroupID"],
+        user=row["UserName"],
+        account=_text(row["Account"]),
+        qos=_text(row["QOS"]),
+        partitions=tuple(row["Partition"].split(",")),
+        features=_text(row["Feature"]),
+        required_nodes=_asked(row["ReqNodes"]),
+        excluded_nodes=None if excluded is None else _asked(excluded),
+        nodes=batch_host_first(expand(row["NodeList"]), row["BatchHost"]),
+        requeueable=row["Requeue"] == "1",
+        batch=row["BatchFlag"] == "1",
+        restarts=int(row["RestartCnt"]),
+        heterogeneous=row["HetJobID"] not in NOTHING | {"0"},
+        reservation=_text(row["Reservation"]) or None,
+        priority=int(row["PriorityLong"]),
+        name=row["Name"],
+        comment=_text(row["Comment"]),
+    )
+
+
+def _node(line: str) -> RawNode:
+    states = _value(line, "State")
+    flags = frozenset(re.split(r"[+*~#!%$@^-]", states)) - {""}
+    return RawNode(
+        name=_value(line, "NodeName"),
+        states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
+        cpu_count=int(_value(line, "CPUTot")),
+        memory_mb=float(_value(line, "RealMemory")),
+        features=frozenset(_value(line, "ActiveFeatures").split(",")) - NOTHING,
+        gres=gres(_value(line, "Gres")),
+        partitions=frozenset(_value(line, "Partitions").split(","))
+        if " Partitions=" in line
+        else frozenset(),
+    )
+
+
+def _partition(line: str) -> RawPartition:
+    return RawPartition(name=_value(line, "PartitionName"), state=_value(line, "State"))
+
+
+def _reservation(line: str) -> RawReservation:
+    return RawReservation(
+        name=_value(line, "ReservationName"),
+        nodes=expand(_value(line, "Nodes")),
+        start_s=float(_value(line, "StartTime")),
+        end_s=float(_value(line, "EndTime")),
+    )
+
+
+def _records(
+    lines: list[str], start: str, parse: Callable[[str], RecordT], command: tuple[str, ...]
+) -> tuple[RecordT, ...]:
+    try:
+        return tuple(parse(line) for line in lines if line.startswith(start))
+    except ValueError as error:
+        message = f"scontrol printed what cannot be read: {error}"
+        raise Unreadable(message, command=command, text="\n".join(lines)) from None
+
+
+def _value(line: str, key: str) -> str:
+    """The first value of that key, up to the next blank. Raises ValueError if the line has no such key."""
+    found = re.search(rf"(?:^|\s){key}=(\S*)", line)
+    if found is None:
+        raise ValueError(f"no {key} in {line[:200]!r}")
+    return found.group(1)
+
+
+def _text(text: str) -> str:
+    return "" if text in {"(null)", "N/A"} else text
+
+
+def _instant(text: str) -> float | None:
+    return None if text in NOTHING else float(text)
+
+
+def _asked(text: str) -> tuple[str, ...]:
+    """A list of nodes that a user asked for; nonsense is no list, as Slurm lets no such job start."""
+    try:
+        return expand(text)
+    except ValueError:
+        return ()
+
+
+def _tres_count(tres: str, name: str) -> int:
+    found = re.search(rf"(?:^|,){name}=(\d+)", tres)
+    return int(found.group(1)) if found else 0

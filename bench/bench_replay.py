@@ -1,0 +1,113 @@
+"""The simulated cluster on real traces: jobs a second, beside a plain scheduler in the same run, and peak memory.
+
+KTH-SP2 (28,467 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs) in a process
+of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing between two instants.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from makeway.simharness.cluster import SimCluster
+from makeway.simharness.scheduler import SchedulerSettings
+from makeway.simharness.storage import StorageSettings
+from makeway.simharness.trace import Trace, read_trace
+from tests.simharness.brute_force import Ask, start_times
+
+TRACES = Path(__file__).resolve().parent.parent.parent / "shared" / "traces"
+KTH = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"
+HPC2N = TRACES / "HPC2N-2002-2.2-cln.swf.gz"
+PREFIX = 1000
+"""Jobs of KTH for the plain scheduler, whose time grows with their square."""
+ASKED_JOBS_S = 20_000.0
+MOST_MIB = 600.0
+
+WHOLE = """
+import resource, sys
+from makeway.simharness.main import main
+sys.argv = ["makeway", "replay", sys.argv[1], "--policy", "none", "--backfill", "easy", "--no-check"]
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+def trace(path: Path) -> Trace:
+    if not path.is_file():
+        pytest.skip(f"no {path.name} in ../shared/traces beside this checkout")
+    return read_trace(path)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def replayed(workload: Trace, job_count: int | None = None) -> SimCluster:
+    """The trace, or its first jobs, under FCFS and EASY."""
+    cluster = SimCluster(
+        workload.node_count,
+        workload.jobs[:job_count],
+        scheduler=SchedulerSettings(),
+        storage=StorageSettings(),
+    )
+    cluster.run()
+    return cluster
+
+
+def whole_process(path: Path) -> tuple[float, float]:
+    """Seconds and peak MiB of `makeway replay` on a trace, from start to exit."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE, str(path)], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - began, float(done.stderr.split()[-1])
+
+
+def test_kth_with_easy(benchmark: BenchmarkFixture) -> None:
+    workload = trace(KTH)
+    benchmark(replayed, workload)
+    best_s = min(seconds(lambda: replayed(workload)) for _ in range(5))
+    jobs_s = len(workload.jobs) / best_s
+
+    asks = [
+        Ask(job.submit_s, job.runtime_s, job.walltime_s, job.node_count) for job in workload.jobs[:PREFIX]
+    ]
+    plain_s = seconds(lambda: start_times(workload.node_count, asks, order="fcfs", backfill="easy"))
+    ours_s = min(seconds(lambda: replayed(workload, PREFIX)) for _ in range(5))
+    expected = start_times(workload.node_count, asks, order="fcfs", backfill="easy")
+    cluster = replayed(workload, PREFIX)
+    assert [record.start_s for record in cluster.record(policy="none").jobs] == expected
+
+    print(f"\nKTH, EASY, in this process: {jobs_s:,.0f} jobs/s")
+    print(
+        f"first {PREFIX} jobs: {ours_s:.3f} s; the plain scheduler {plain_s:.3f} s, {plain_s / ours_s:.0f} times as long"
+    )
+
+
+def test_kth_as_a_whole_process(benchmark: BenchmarkFixture) -> None:
+    workload = trace(KTH)
+    runs_s: list[float] = []
+    benchmark(lambda: runs_s.append(whole_process(KTH)[0]))
+    jobs_s = len(workload.jobs) / min(runs_s)
+    print(f"\nKTH, EASY, whole process: {jobs_s:,.0f} jobs/s (asked for: {ASKED_JOBS_S:,.0f})")
+
+
+@pytest.mark.benchmark(min_rounds=1, max_time=0.1)
+def test_peak_memory_on_hpc2n(benchmark: BenchmarkFixture) -> None:
+    workload = trace(HPC2N)
+    runs: list[tuple[float, float]] = []
+    benchmark(lambda: runs.append(whole_process(HPC2N)))
+    run_s, mib = runs[-1]
+    print(
+        f"\nHPC2N, EASY, whole process: {len(workload.jobs) / run_s:,.0f} jobs/s, {mib:.0f} MiB at the peak"
+    )
+    assert mib < MOST_MIB

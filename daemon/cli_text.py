@@ -1,0 +1,41 @@
+"""How the commands write: a console that does not cut tables in pipes, durations and instants for readers."""
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from makeway.daemon.errors import printable
+
+PIPE_COLUMNS = 160
+"""Width of what goes to no terminal: a pipe has none of its own."""
+POSIX_FROM_S = 1e9
+"""Instants from here on are dates; smaller ones are seconds of a trace."""
+
+
+def console() -> Console:
+    """The standard output."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
+
+
+def plain(*lines: str, style: str = "") -> Text:
+    """Lines for a console: no markup, nothing that a terminal obeys, and none of them becomes two."""
+    return Text("\n".join(printable(line) for line in lines), style=style)
+
+
+def span(seconds: float) -> str:
+    """A duration as `45 s`, `12:30` (minutes) or `1:05:00` (hours)."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def instant(at_s: float) -> str:
+    """A POSIX instant as a date in UTC, an instant of a trace in seconds."""
+    if at_s >= POSIX_FROM_S:
+        return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")
+    return f"{at_s:.0f} s"

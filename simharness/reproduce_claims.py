@@ -1,0 +1,112 @@
+"""What a paper claims, checked on every seed: it holds, it does not, or the run was too short to say."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ResultT = TypeVar("ResultT")
+
+
+class Standing(StrEnum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "open"  # what was computed does not decide it
+
+
+STYLES = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.OPEN: "yellow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the results of one seed, or of all of them, say of a claim."""
+
+    standing: Standing
+    measured: str
+    """The figure, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One sentence of a paper and what was found."""
+
+    key: str
+    says: str
+    """The paper's claim, with the section."""
+    criterion: str
+    """When it counts as holding."""
+    measured: str
+    """The figure over all seeds."""
+    seeds: tuple[tuple[int, Finding], ...]
+    """The finding of each seed."""
+
+    @property
+    def standing(self) -> Standing:
+        """It holds if it holds on every seed; one seed on which it does not is enough to refute it."""
+        found = {finding.standing for _, finding in self.seeds}
+        if Standing.FAILS in found:
+            return Standing.FAILS
+        return Standing.OPEN if Standing.OPEN in found else Standing.HOLDS
+
+    @property
+    def told(self) -> str:
+        """The verdict in words; with several seeds that differ, on how many of them it holds."""
+        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.seeds)
+        if holds in (0, len(self.seeds)):
+            return self.standing.value
+        return f"{self.standing.value}: holds on {holds} of {len(self.seeds)} seeds"
+
+    def values(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "key": self.key,
+            "says": self.says,
+            "criterion": self.criterion,
+            "verdict": self.standing.value,
+            "measured": self.measured,
+            "seeds": [
+                {"seed": seed, "verdict": finding.standing.value, "measured": finding.measured}
+                for seed, finding in self.seeds
+            ],
+        }
+
+
+def check(
+    key: str,
+    says: str,
+    criterion: str,
+    finding: Callable[[Sequence[ResultT]], Finding],
+    by_seed: Sequence[tuple[int, Sequence[ResultT]]],
+) -> Claim:
+    """Check a claim on the results of every seed, and take the figure from all of them together."""
+    everything = [result for _, results in by_seed for result in results]
+    return Claim(
+        key=key,
+        says=says,
+        criterion=criterion,
+        measured=finding(everything).measured,
+        seeds=tuple((seed, finding(results)) for seed, results in by_seed),
+    )
+
+
+def claims_table(claims: Sequence[Claim]) -> "Table":
+    """The claims as a table for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text("What the paper claims"), title_justify="left", show_edge=False, show_lines=True)
+    table.add_column("verdict", max_width=18)
+    table.add_column("the paper")
+    table.add_column("measured here")
+    for claim in claims:
+        table.add_row(
+            Text(claim.told, style=STYLES[claim.standing]),
+            Text(claim.says),
+            Text(f"{claim.measured} (wanted: {claim.criterion})"),
+        )
+    return table

@@ -1,0 +1,42 @@
+"""A real Slurm for every module that asks for one: of this machine, or of the chroot that MAKEWAY_SLURM_ROOT names."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters.devcluster import DevCluster, DevClusterError, dev_cluster, slurm_version
+from makeway.adapters.devconf import DevSpec
+from tests.slurm.world import SlurmWorld
+
+
+@pytest.fixture(scope="session")
+def slurm_root() -> str | None:
+    """The chroot with the Slurm to test. None: this machine's.
+
+    Skips where no Slurm is installed, but fails in CI: there a test that is left out is a test that nobody misses.
+    """
+    root = os.environ.get("MAKEWAY_SLURM_ROOT") or None
+    try:
+        slurm_version(root)
+    except DevClusterError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return root
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """A cluster of eight nodes, one a module, on which jobs can grow."""
+    with dev_cluster(DevSpec(node_count=8, expansion=True, root=slurm_root)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def world(eight_nodes: DevCluster) -> Iterator[SlurmWorld]:
+    """The cluster of the module, empty before and after each test."""
+    world = SlurmWorld(eight_nodes)
+    world.clear()
+    yield world
+    world.clear()

@@ -1,0 +1,96 @@
+"""A real Slurm as the `World` of the conformance suite: jobs go in by sbatch, time passes by itself."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from makeway.adapters.devcluster import DevCluster
+from makeway.adapters.slurm_cli import SlurmCliAdapter
+from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.policies.model import CheckpointSpec, Cluster, JobKind
+
+PATIENCE_S = 30.0
+"""How long anything is awaited before a test fails; no test is quicker or slower for it."""
+POLL_S = 0.05
+SOON_S = 100.0
+"""A job that lasts less is run twenty times as fast: no test cares how long it lasts, but that it ends."""
+SPEED = 20.0
+
+SAVES = """
+save() {
+    words="$(squeue -h -j "$SLURM_JOB_ID" -o %k) makeway:ckpt=$(date +%s)"
+    scontrol update JobId="$SLURM_JOB_ID" Comment="$words"
+}
+trap save USR1
+while :; do sleep 1000 & wait; done
+"""
+"""At a signal it tells at once that its checkpoint is complete."""
+
+CLASSES = (
+    JobClass(name="urgent", accounts=frozenset({"urgent"}), kind=JobKind.ON_DEMAND, start_within_s=60.0),
+    JobClass(
+        name="malleable",
+        accounts=frozenset({"malleable"}),
+        kind=JobKind.MALLEABLE,
+        preemptible=True,
+        node_count_min=1,
+    ),
+    JobClass(
+        name="saving",
+        accounts=frozenset({"saving"}),
+        preemptible=True,
+        checkpoint=CheckpointSpec(system_s=1.0),
+    ),
+    JobClass(name="batch", accounts=frozenset({"batch"}), preemptible=True),
+)
+SETTINGS = SlurmSettings(classes=CLASSES)
+ACCOUNTS = {JobKind.RIGID: "batch", JobKind.MALLEABLE: "malleable", JobKind.ON_DEMAND: "urgent"}
+
+
+class SlurmWorld:
+    """A cluster of real nodes."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self.cluster = cluster
+        self.adapter = SlurmCliAdapter(SETTINGS, runner=cluster.runner)
+        self.nodes = cluster.spec.nodes
+
+    def submit(
+        self,
+        node_count: int,
+        *,
+        kind: JobKind = JobKind.RIGID,
+        runtime_s: float = 3600.0,
+        walltime_s: float = 3600.0,
+        node_count_min: int | None = None,
+        saves: bool = False,
+    ) -> str:
+        lasts_s = runtime_s / SPEED if runtime_s < SOON_S else runtime_s
+        account = "saving" if saves else ACCOUNTS[kind]
+        words = () if node_count_min is None else (f"--comment=makeway:min-nodes={node_count_min}",)
+        return self.cluster.submit(
+            SAVES if saves else f"exec sleep {lasts_s}",
+            f"--nodes={node_count}",
+            "--exclusive",
+            "--no-kill",
+            f"--time={int(walltime_s / 60)}",
+            f"--account={account}",
+            *words,
+        )
+
+    def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            cluster = self.adapter.snapshot()
+            if condition(cluster):
+                return cluster
+            if time.monotonic() > deadline_s:
+                pytest.fail(f"it never came about that {what}: {cluster}\n{self.cluster.log_end()}")
+            time.sleep(POLL_S)
+
+    def clear(self) -> None:
+        """Cancel every job and remove every reservation."""
+        self.cluster.cancel_all()
+        for reservation in self.adapter.snapshot().reservations:
+            self.cluster.run("scontrol", "delete", f"ReservationName={reservation.name}")

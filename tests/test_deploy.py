@@ -1,0 +1,56 @@
+"""The unit and the sample configuration as they are shipped."""
+
+import configparser
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.config import Mode, load
+from makeway.daemon.config_schema import SOCKET_PATH_LIMIT
+
+DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
+UNIT = DEPLOY / "makeway.service"
+EXPOSURE = 2.0
+"""What `systemd-analyze security` may say at the most: 0 is nothing exposed, 10 everything."""
+
+
+class _Unit(configparser.RawConfigParser):
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def service() -> dict[str, str]:
+    unit = _Unit(strict=False)
+    unit.read_string(UNIT.read_text())
+    return dict(unit["Service"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_the_unit_is_hardened() -> None:
+    threshold = str(round(EXPOSURE * 10))
+    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={threshold}", str(UNIT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-300:] + done.stderr
+
+
+def test_the_unit_fits_the_service() -> None:
+    said = service()
+    assert said["Type"] == "notify"
+    assert said["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert said["User"] == "makeway"
+    assert said["Restart"] == "on-failure"
+    assert said["RestartPreventExitStatus"] == "2"
+    assert int(said["WatchdogSec"]) > 0
+    assert said["MemoryMax"]
+
+
+def test_the_sample_configuration_fits_the_unit() -> None:
+    settings = load(DEPLOY / "makeway.yaml").settings
+    said = service()
+    assert settings.mode is Mode.OBSERVE
+    assert settings.journal.parent == Path("/var/lib") / said["StateDirectory"]
+    assert settings.socket.parent == Path("/run") / said["RuntimeDirectory"]
+    assert len(bytes(settings.socket)) <= SOCKET_PATH_LIMIT
+    assert said["ExecStart"].endswith("run --config /etc/makeway/makeway.yaml")
