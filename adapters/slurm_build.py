@@ -15,6 +15,8 @@ FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
 PURGE_MIN = 1
 """Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
+RESTART_S = 3
+"""How soon a requeued job may start again; more than the clocks of controller and nodes differ."""
 EXPANDER_NAME = "mw_expand"
 """The job name of an allocation that is about to be merged into a job."""
 
@@ -169,11 +171,15 @@ def bind(job_id: str, reservation: str | None) -> tuple[str, ...]:
     return (*_update_job(job_id), f"ReservationName={'' if reservation is None else _name(reservation)}")
 
 
-def to_front(job_id: str, *, at_once: bool, node_count: int | None) -> tuple[str, ...]:
-    """Give a pending job the highest priority; `at_once` lifts its delay; `node_count` is its size, None: as it is."""
+def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[str, ...]:
+    """Give a pending job the highest priority and lift its requeue delay; `node_count` is its size, None: as it is.
+
+    A slurmd refuses, and kills, a job whose credential is not younger, in whole seconds, than the end of its last run:
+    some of the delay has to stay.
+    """
     changes = [f"Priority={FRONT_PRIORITY}"]
-    if at_once:
-        changes.append("StartTime=now")
+    if requeued:
+        changes.append(f"StartTime=now+{RESTART_S}seconds")
     if node_count is not None:
         changes.append(f"NumNodes={node_count}")
     return (*_update_job(job_id), *changes)

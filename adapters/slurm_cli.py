@@ -183,7 +183,7 @@ class SlurmCliAdapter:
         self._do(
             build.to_front(
                 job_id,
-                at_once=job.restarts > 0,
+                requeued=job.restarts > 0,
                 node_count=job.requested_node_count if lost else None,
             )
         )

@@ -83,7 +83,7 @@ def _make_room(ask: Ask, config: EvictionConfig) -> Answer:
     considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
     able = [bundle for bundle in considered if not bundle.barrier]
     coarse_s = (latest_s - now_s) * len(able) * ask.shortage / CELLS
-    items = [_item(bundle) for bundle in able]
+    items = [eviction_job(bundle) for bundle in able]
     curve = solve(items, ask.shortage, latest_s - now_s, max(config.step_s, coarse_s))
     plan = curve.plan(latest_s - now_s)
     if plan is None:
@@ -132,7 +132,8 @@ def _evict(ask: Ask, considered: tuple[Bundle, ...], plan: Plan, latest_s: float
     )
 
 
-def _item(bundle: Bundle) -> EvictionJob:
+def eviction_job(bundle: Bundle) -> EvictionJob:
+    """A bundle as an item of the eviction problem."""
     return EvictionJob(
         job_ids=bundle.job_ids,
         node_count=len(bundle.nodes),

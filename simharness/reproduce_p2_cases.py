@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from makeway.policies.arrival import _item as eviction_job
+from makeway.policies.arrival import eviction_job
 from makeway.policies.candidates import Request, bundles
 from makeway.policies.eviction import EvictionJob, Plan, solve
 from makeway.policies.eviction_reference import backtracking, greedy

@@ -356,10 +356,10 @@ sys.exit(run_cli(sys.argv[1:], factories=factories))
 
 
 @contextmanager
-def process(site: Site) -> Iterator[Callable[[int], None]]:
+def process(site: Site, *program: str) -> Iterator[Callable[[int], None]]:
     """The service as a process of its own; gives a way to signal it. It must end with status 0."""
     environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PROGRAM, "run", "--config", str(site.config)]
+    command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as child:
         try:
             site.listener.wait_for("READY=1")
@@ -402,4 +402,16 @@ def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
         expected = f"makeway: error: {site.journal}: in use by the daemon with pid {pid}; "
         assert done.stderr.decode().startswith(expected)
         assert done.stderr.count(b"\n") == 1
+        send(signal.SIGTERM)
+
+
+def test_the_program_makes_way_on_the_sample(site: Site) -> None:
+    """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its nodes."""
+    text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
+    site.write(text)
+    sample = "adapter: {type: simulated, start_s: 139000, speed: 300}"
+    site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
+    with process(site, "-m", "makeway.simharness.main") as send:
+        site.listener.wait_for("accepted reserve")
+        assert "urgent job" in site.listener.wait_for(" started; ")
         send(signal.SIGTERM)

@@ -24,7 +24,6 @@ from makeway.simharness.replay import Replay, ReplaySettings
 from makeway.simharness.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.storage import StorageSettings
 
-
 LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, FaultKind.REFUSED]
 """Faults of the way to the cluster; no job ends by them."""
 
