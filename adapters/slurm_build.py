@@ -59,6 +59,8 @@ EXCLUDED_NODES = "ExcNodes"
 """Read too where squeue knows it: 22.05 does not."""
 KNOWS_EXCLUDED_NODES = (24, 11)
 """The first release in which squeue was seen to know it."""
+GROWS_CLEANLY = (24, 11)
+"""The first release that was seen to let a job grow and to account for its nodes afterwards."""
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)

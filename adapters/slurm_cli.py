@@ -55,7 +55,11 @@ class SlurmCliAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this cluster can do. Jobs can grow where slurm.conf permits it and we may act as their users."""
+        """What this cluster can do.
+
+        Jobs can grow where slurm.conf permits it and we may act as their users. Not on 22.05, whatever it permits: after
+        a job has grown there, the CPUs of its nodes are taken for used until slurmctld restarts.
+        """
         return self._cluster_known()[0]
 
     def snapshot(self) -> Cluster:
@@ -120,7 +124,7 @@ class SlurmCliAdapter:
     def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
         """Add `nodes` to the running job: allocate them as its user, then merge the allocation into the job."""
         if not self.capabilities.expand:
-            raise Unsupported("jobs cannot grow here: permit_job_expansion is not set, or we are not root")
+            raise Unsupported("jobs cannot grow here: that takes Slurm 24.11, permit_job_expansion and root")
         job = self._running(job_id)
         wanted = tuple(name for name in nodes if name not in job.nodes)
         if not wanted:
@@ -206,8 +210,9 @@ class SlurmCliAdapter:
                 message = f"no version in the configuration ({error})"
                 raise Unreadable(message, command=command, text=done.stdout) from None
             permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
+            expand = permitted and release >= build.GROWS_CLEANLY and os.geteuid() == 0
             name = f"{settings.get('ClusterName', 'cluster')}, Slurm {version}"
-            self._known = Capabilities(name=name, expand=permitted and os.geteuid() == 0), release
+            self._known = Capabilities(name=name, expand=expand), release
         return self._known
 
     def _squeue(self, job_id: str | None = None, reservation: str | None = None) -> tuple[RawJob, ...]:

@@ -66,7 +66,7 @@ class SimulatedSettings(_Section):
         default=0.0,
         ge=0,
         le=1e9,
-        description="seconds of the trace from 0 to 1000000000, up to which it is replayed before the start",
+        description="seconds after the trace's first event, from 0 to 1000000000, that are over at the start",
     )
     seed: int = Field(default=0, ge=0, lt=2**32, description="a whole number from 0 to 4294967295")
     workload: Literal["W1", "W2", "W3", "W4", "W5"] | None = Field(

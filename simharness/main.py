@@ -4,13 +4,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from makeway.daemon.cli import run_cli
-from makeway.simharness import commands
+from makeway.simharness import commands, reproduce
 
 if TYPE_CHECKING:
     from makeway.daemon.config import Connection
     from makeway.daemon.config_schema import AdapterSettings
 
-__all__ = ["commands", "main"]
+__all__ = ["commands", "main", "reproduce"]
 
 USER_ERRORS = frozenset(
     {

@@ -360,14 +360,15 @@ def process(site: Site, *program: str) -> Iterator[Callable[[int], None]]:
     """The service as a process of its own; gives a way to signal it. It must end with status 0."""
     environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as child:
+    log = site.folder / "log"
+    with log.open("wb") as stream, subprocess.Popen(command, env=environment, stderr=stream) as child:
         try:
             site.listener.wait_for("READY=1")
             yield child.send_signal
-            _, log = child.communicate(timeout=PATIENCE_S)
+            child.wait(PATIENCE_S)
         finally:
             child.kill()
-    assert child.returncode == 0, log.decode()
+    assert child.returncode == 0, log.read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -409,7 +410,7 @@ def test_the_program_makes_way_on_the_sample(site: Site) -> None:
     """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its nodes."""
     text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
     site.write(text)
-    sample = "adapter: {type: simulated, start_s: 139000, speed: 300}"
+    sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"
     site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
     with process(site, "-m", "makeway.simharness.main") as send:
         site.listener.wait_for("accepted reserve")

@@ -34,7 +34,7 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 
 
 @pytest.fixture
-def world(eight_nodes: DevCluster) -> Iterator[SlurmWorld]:
+def slurm_world(eight_nodes: DevCluster) -> Iterator[SlurmWorld]:
     """The cluster of the module, empty before and after each test."""
     world = SlurmWorld(eight_nodes)
     world.clear()

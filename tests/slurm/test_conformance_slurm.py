@@ -2,12 +2,13 @@
 
 import pytest
 
-from tests.adapters.conformance import AdapterConformance
+from tests.adapters.conformance import AdapterConformance, World
+from tests.slurm.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 
 class TestSlurmCliAdapter(AdapterConformance):
-    """The fixture `world` is the folder's."""
-
-    world = None
+    @pytest.fixture
+    def world(self, slurm_world: SlurmWorld) -> World:
+        return slurm_world
