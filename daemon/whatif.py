@@ -7,6 +7,7 @@ Pure: an answer depends on the snapshot and the question alone, and is found wit
 from dataclasses import dataclass
 
 from makeway.daemon.errors import UserError
+from makeway.policies.arrival import eviction_job
 from makeway.policies.candidates import Request, bundles, engaged, spoken_for
 from makeway.policies.eviction import Departure, EvictionJob, Plan, solve
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
@@ -92,17 +93,7 @@ def what_if(cluster: Cluster, question: Question) -> Answer:
     shortage = question.node_count - len(free)
     step_s = question.step_s or _nice_step_s(question.deadline_s)
     considered = bundles(cluster, request, unusable=unusable, spared=engaged(cluster))
-    items = [
-        EvictionJob(
-            job_ids=bundle.job_ids,
-            node_count=len(bundle.nodes),
-            loss_node_s=bundle.loss_node_s,
-            system_s=bundle.system_s,
-            application_s=bundle.application_s,
-        )
-        for bundle in considered
-        if not bundle.barrier
-    ]
+    items = [eviction_job(bundle) for bundle in considered if not bundle.barrier]
     _refuse_if_too_fine(question.deadline_s / step_s, len(items), shortage)
     losses, levels = _curve(items, shortage, question.deadline_s, step_s)
     return Answer(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from makeway.daemon.cli import cli, duration
+from makeway.simharness import terminal
 
 if TYPE_CHECKING:
     from makeway.simharness.experiment import Experiment, Workload
@@ -214,7 +215,7 @@ def _replay_seeds(
         for offset in range(seeds)
     ]
     measured: list[Measures] = []
-    with _counter(len(grid)) as advance:
+    with terminal.counter("replays", len(grid)) as advance:
         if workers == 1:
             for experiment in grid:
                 measured.append(measure_seed(experiment))
@@ -225,10 +226,10 @@ def _replay_seeds(
                     measured.append(measures)
                     advance()
     averages = [aggregate(measured[start : start + seeds]) for start in range(0, len(grid), seeds)]
-    _write_text(json_path, lambda: tables.aggregates_to_json(averages))
-    _write_text(csv_path, lambda: tables.aggregates_to_csv(averages))
-    if not _to_stdout(json_path, csv_path):
-        _print(tables.aggregate_table(averages))
+    terminal.write_text(json_path, lambda: tables.aggregates_to_json(averages))
+    terminal.write_text(csv_path, lambda: tables.aggregates_to_csv(averages))
+    if not any(map(terminal.is_stdout, (json_path, csv_path))):
+        terminal.print_wide(tables.aggregate_table(averages))
 
 
 def _show(
@@ -243,11 +244,11 @@ def _show(
     from makeway.simharness.measures import measure
 
     measured = [measure(record, _measure_settings(start_within_s)) for record in records]
-    _write_text(json_path, lambda: tables.to_json(measured))
-    _write_text(csv_path, lambda: tables.to_csv(measured))
-    if _to_stdout(json_path, csv_path):
+    terminal.write_text(json_path, lambda: tables.to_json(measured))
+    terminal.write_text(csv_path, lambda: tables.to_csv(measured))
+    if any(map(terminal.is_stdout, (json_path, csv_path))):
         return
-    _print(tables.summary_table(measured))
+    terminal.print_wide(tables.summary_table(measured))
     click.echo()
     for headline in headlines(measured):
         click.echo(str(headline))
@@ -303,40 +304,3 @@ def _progress(label: str, workload: "Workload") -> "Iterator[Callable[[float], N
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=max(1.0, last_s - first_s))
         yield lambda now_s: bar.update(task, completed=min(now_s, last_s) - first_s)
-
-
-@contextmanager
-def _counter(total: int) -> "Iterator[Callable[[], None]]":
-    """A bar that counts replays; nothing where standard error is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replays", total=total)
-        yield lambda: bar.advance(task)
-
-
-def _to_stdout(*paths: Path | None) -> bool:
-    return any(path is not None and str(path) == "-" for path in paths)
-
-
-def _write_text(path: Path | None, text: "Callable[[], str]") -> None:
-    if path is None:
-        return
-    if str(path) == "-":
-        click.echo(text(), nl=False)
-    else:
-        path.write_text(text(), encoding="utf-8")
-
-
-def _print(renderable: object) -> None:
-    from rich.console import Console
-
-    console = Console()
-    # A pipe has no width of its own: the table must not be cut to 80 columns there.
-    if not console.is_terminal:
-        console = Console(width=160)
-    console.print(renderable)

@@ -74,10 +74,10 @@ def render(page: Page) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_TEMPLATE).render(page=page, style=_STYLE, behaviour=_BEHAVIOUR)
+    return environment.from_string(_TEMPLATE).render(page=page, style=STYLE, behaviour=BEHAVIOUR)
 
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #59626e; --line: #dfe3e8; --paper: #fff; --shade: #f5f7f9;
   --better: #17635a; --worse: #a8330f; }
 * { box-sizing: border-box; }
@@ -138,7 +138,7 @@ dd { margin: 0; max-width: 80ch; }
 }
 """
 
-_BEHAVIOUR = """
+BEHAVIOUR = """
 for (const button of document.querySelectorAll("button[data-names]")) {
   button.addEventListener("click", () => {
     const show = button.getAttribute("aria-pressed") !== "true";

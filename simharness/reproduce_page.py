@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from makeway.simharness.report_page import _BEHAVIOUR as BEHAVIOUR
-from makeway.simharness.report_page import _STYLE as STYLE
-from makeway.simharness.report_page import Switch
+from makeway.simharness.report_page import BEHAVIOUR, STYLE, Switch
 from makeway.simharness.reproduce_claims import Claim
 
 if TYPE_CHECKING:
@@ -74,11 +72,11 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_TEMPLATE).render(
-        page=page, divs=divs, script=script, library=library, style=STYLE + _STYLE, behaviour=BEHAVIOUR
+        page=page, divs=divs, script=script, library=library, style=STYLE + _CLAIMS_STYLE, behaviour=BEHAVIOUR
     )
 
 
-_STYLE = """
+_CLAIMS_STYLE = """
 table.claims td, table.claims th { text-align: left; padding: 5px 14px 5px 2px; vertical-align: top; }
 table.claims td:first-child { white-space: nowrap; font-weight: 600; }
 table.claims .wanted { color: var(--soft); font-size: 13px; }
