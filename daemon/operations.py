@@ -130,9 +130,7 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 def issuing(operation: Operation, index: int, now_s: float) -> Operation:
     """The operation as it is written down before the command of task `index` is sent."""
     task = operation.tasks[index]
-    return _with(
-        operation, index, replace(task, progress=Progress.ISSUING, issued_s=now_s, attempts=task.attempts + 1)
-    )
+    return _with(operation, index, replace(task, progress=Progress.ISSUING, issued_s=now_s))
 
 
 def record(operation: Operation, index: int, progress: Progress, now_s: float, detail: str = "") -> Operation:
@@ -204,14 +202,7 @@ def _plan(actions: tuple[Action, ...], cluster: Cluster) -> tuple[Task, ...]:
         if job is None:
             tasks.append(Task(action=action))
         else:
-            tasks.append(
-                Task(
-                    action=action,
-                    requeue_count=job.requeue_count,
-                    nodes=job.nodes,
-                    node_count=job.node_count,
-                )
-            )
+            tasks.append(Task(action=action, requeue_count=job.requeue_count, nodes=job.nodes))
     return tuple(tasks)
 
 

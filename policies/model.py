@@ -168,16 +168,24 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class _Deed:
+    """What every action says of itself."""
+
+    job_id: str
+    """Whom it concerns."""
+    for_job_id: str
+    """The urgent job for whose sake it is done."""
+    policy: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(_Deed):
     """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge.
 
     Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
     """
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     signal: str
     grace_s: float
     walltime_s: float
@@ -185,65 +193,45 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requeue:
+class Requeue(_Deed):
     """Put a running job back into the queue, once `method` allows it or `not_after_s` is reached."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     method: Method
     not_after_s: float
     verb: Literal["requeue"] = "requeue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(_Deed):
     """End a running job that cannot be requeued, once `method` allows it or `not_after_s` is reached."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     method: Method
     not_after_s: float
     verb: Literal["cancel"] = "cancel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink:
+class Shrink(_Deed):
     """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its start."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     keep_nodes: tuple[str, ...]
     walltime_s: float
     verb: Literal["shrink"] = "shrink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expand:
+class Expand(_Deed):
     """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are free)."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     nodes: tuple[str, ...]
     reservation: str | None
     verb: Literal["expand"] = "expand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserve:
+class Reserve(_Deed):
     """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     reservation: str
     nodes: tuple[str, ...]
     duration_s: float
@@ -251,30 +239,22 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(_Deed):
     """End a reservation of ours; a pending job that is bound to it goes back to the common queue."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     reservation: str
     verb: Literal["release"] = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prioritise:
+class Prioritise(_Deed):
     """Move a pending job to the front of the queue and let it start at once."""
 
-    job_id: str
-    for_job_id: str
-    policy: str
-    reason: Reason
     verb: Literal["prioritise"] = "prioritise"
 
 
 Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise
-"""Everything that can be done to a cluster. `for_job_id` is the urgent job for whose sake it is done."""
+"""Everything that can be done to a cluster."""
 
 
 class Progress(StrEnum):
@@ -299,13 +279,10 @@ class Task:
     """When it was last issued. None: never."""
     ended_s: float | None = None
     """When it was seen done, or given up. None: it is under way."""
-    attempts: int = 0
     requeue_count: int = 0
     """The job's requeue count when the task was planned: which run of the job is meant."""
     nodes: tuple[str, ...] = ()
     """The nodes of the action's job when the task was planned."""
-    node_count: int = 0
-    """The size of the action's job when the task was planned."""
     detail: str = ""
 
 
