@@ -480,3 +480,20 @@ def test_suspended_and_completing_jobs_still_hold_their_nodes() -> None:
     operation = advance(operation, holding(completing, now_s=1012.0), PATIENCE)
 
     assert operation.tasks[-1].progress is Progress.ACCEPTED
+
+
+def test_a_hold_in_doubt_is_released_all_the_same() -> None:
+    view = cluster(4, urgent("u", 4), running("v", NODES))
+    operation = issuing(begun(view, reserve(), requeue("v")), 0, view.now_s)
+    gone = cluster(4, running("v", NODES), now_s=1001.0, reservations=(held("u", NODES),))
+    operation = advance(operation, replace(gone, reservations=()), PATIENCE)
+
+    assert due(operation, gone) == [
+        Release(
+            job_id="u",
+            for_job_id="u",
+            policy="test",
+            reason=Reason.BORROWER_GONE,
+            reservation="mw_u",
+        )
+    ]

@@ -191,3 +191,20 @@ def test_the_time_that_a_job_spends_on_our_checkpoint_is_not_its_own() -> None:
 
     assert "checkpoint" in {call.verb for call in adapter.calls}
     assert all(done.end_s is not None for done in record.jobs)
+
+
+@pytest.mark.parametrize("policy", ACTIVE)
+def test_every_stored_decision_can_be_taken_again(policy: str) -> None:
+    node_count, jobs = sample_workload(5)
+    chosen = find(policy)
+    told = Replay(
+        cluster(jobs, node_count), chosen, chosen.config_type(), ReplaySettings(keep_snapshots=True)
+    )
+    told.run()
+    stored = [told.journal.decision(found.decision_id) for found in told.journal.decisions(1000)]
+
+    assert len(stored) >= 10
+    for found in stored:
+        assert found is not None
+        assert found.cluster is not None
+        assert chosen.decide(found.cluster, chosen.config_type()) == found.decision
