@@ -65,7 +65,7 @@ def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress,
     job = jobs.get(action.job_id)
     match action:
         case Reserve():
-            return _seen_reserve(action, cluster, job)
+            return _seen_reserve(task, action, cluster, job)
         case Release():
             held = any(reservation.name == action.reservation for reservation in cluster.reservations)
             return None if held else (Progress.DONE, "")
@@ -103,9 +103,14 @@ def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str
     return (Progress.DONE if action.reason is Reason.NO_ROOM else Progress.ACCEPTED), ""
 
 
-def _seen_reserve(action: Reserve, cluster: Cluster, job: Job | None) -> tuple[Progress, str] | None:
+def _seen_reserve(
+    task: Task, action: Reserve, cluster: Cluster, job: Job | None
+) -> tuple[Progress, str] | None:
     if job is None:
-        return Progress.GONE, "the urgent job ended by itself"
+        # One that was sent may still take effect: it stays in doubt, so that it is released.
+        return (
+            (Progress.GONE, "the urgent job ended by itself") if task.progress is Progress.PLANNED else None
+        )
     for reservation in cluster.reservations:
         if reservation.name == action.reservation and set(reservation.nodes) == set(action.nodes):
             bound = job.reservation == action.reservation or job.state is not JobState.PENDING
