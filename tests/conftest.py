@@ -1,10 +1,14 @@
-"""Fixtures that every folder of tests shares."""
+"""Fixtures that every folder of tests shares, and what CI may not skip."""
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+NEVER_SKIPPED_IN_CI = {"slurm", "shared"}
+"""Markers of tests that need something of the machine. Where CI runs, the machine has it, or the run has failed."""
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +18,16 @@ def shared_traces() -> Path:
     if not traces.is_dir():
         pytest.skip("no ../shared/traces beside this checkout: tests on real traces are left out")
     return traces
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Count a test that was skipped as failed where CI relies on it."""
+    report = yield
+    markers = {marker.name for marker in item.iter_markers()}
+    if report.skipped and os.environ.get("CI") and markers & NEVER_SKIPPED_IN_CI:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and CI relies on it: {report.longrepr}"
+    return report
