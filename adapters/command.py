@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Protocol
 
 from makeway.adapters.protocol import Unavailable, Unreadable
 
@@ -33,6 +33,20 @@ class CompletedCommand:
     def words(self) -> str:
         """What it said, in one line: the error output, or else the output."""
         return " ".join((self.stderr.strip() or self.stdout.strip()).split())
+
+
+class Runner(Protocol):
+    """Whatever runs commands: a `CommandRunner`, or a stand-in for one."""
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] = _NOTHING,
+    ) -> CompletedCommand:
+        """Run one command to its end, as `CommandRunner.run`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ JOB_FIELDS = (
     "ReqNodes",
     "NodeList",
     "BatchHost",
+    "OverSubscribe",
     "Requeue",
     "BatchFlag",
     "RestartCnt",
@@ -59,8 +60,12 @@ EXCLUDED_NODES = "ExcNodes"
 """Read too where squeue knows it: 22.05 does not."""
 KNOWS_EXCLUDED_NODES = (24, 11)
 """The first release in which squeue was seen to know it."""
-GROWS_CLEANLY = (24, 11)
-"""The first release that was seen to let a job grow and to account for its nodes afterwards."""
+RESIZES_CLEANLY = (24, 11)
+"""The first release that was seen to account for a job's nodes after they were taken away or given back.
+
+On 22.05 the nodes that an exclusive job gives away serve one more job, and then none until `scontrol reconfigure`; after
+any job has grown, the same happens to its nodes.
+"""
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)

@@ -146,6 +146,7 @@ class Translator:
         nodes: the nodes of the snapshot.
         partitions: its partitions.
         now_s: its instant.
+        exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not malleable.
     """
 
     def __init__(
@@ -154,8 +155,11 @@ class Translator:
         nodes: tuple[RawNode, ...],
         partitions: tuple[RawPartition, ...],
         now_s: float,
+        *,
+        exclusive_shrink: bool = True,
     ) -> None:
         self._classes = classes
+        self._exclusive_shrink = exclusive_shrink
         self._nodes = nodes
         self._open = {partition.name for partition in partitions if partition.state in _OPEN_PARTITION}
         self._now_s = now_s
@@ -166,6 +170,8 @@ class Translator:
         """One job. `asked_node_count` is the size before we shrank it; None: nobody did."""
         found = None if raw.heterogeneous else job_class(raw, self._classes)
         kind = found.kind if found else JobKind.RIGID
+        if kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink:
+            kind = JobKind.RIGID
         words = comment_words(raw.comment)
         present = state(raw)
         started_s = raw.start_s if present is not JobState.PENDING else None

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from makeway.adapters import slurm_build as build
 from makeway.adapters import slurm_parse as parse
-from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand
+from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm_classes import Translator, job_class, node, over, reservation, state
 from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
@@ -43,11 +43,11 @@ class SlurmCliAdapter:
         self,
         settings: SlurmSettings,
         *,
-        runner: CommandRunner | None = None,
+        runner: Runner | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
-        self._runner = runner if runner is not None else _runner(settings)
+        self._runner: Runner = runner if runner is not None else _runner(settings)
         self._now = now
         self._known: tuple[Capabilities, tuple[int, int]] | None = None
         self._asked: dict[str, tuple[int, int]] = {}
@@ -57,8 +57,8 @@ class SlurmCliAdapter:
     def capabilities(self) -> Capabilities:
         """What this cluster can do.
 
-        Jobs can grow where slurm.conf permits it and we may act as their users. Not on 22.05, whatever it permits: after
-        a job has grown there, the CPUs of its nodes are taken for used until slurmctld restarts.
+        Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it permits:
+        see `slurm_build.RESIZES_CLEANLY`.
         """
         return self._cluster_known()[0]
 
@@ -79,7 +79,13 @@ class SlurmCliAdapter:
         reservations = parse.reservations(sections.get("reservations", []), command=command)
         excluded = {job_id: parse.excluded_nodes(sections.get(job_id, [])) for job_id in untold}
         told = [replace(job, excluded_nodes=excluded.get(job.job_id, job.excluded_nodes)) for job in raw_jobs]
-        translator = Translator(self._settings.classes, nodes, partitions, now_s)
+        translator = Translator(
+            self._settings.classes,
+            nodes,
+            partitions,
+            now_s,
+            exclusive_shrink=release >= build.RESIZES_CLEANLY,
+        )
         self._forget(raw_jobs)
         cluster = Cluster(
             now_s=now_s,
@@ -116,6 +122,10 @@ class SlurmCliAdapter:
         job = self._running(job_id)
         limit_min = build.minutes(walltime_s) if walltime_s > job.limit_s else None
         if set(keep_nodes) != set(job.nodes):
+            if job.exclusive and self._cluster_known()[1] < build.RESIZES_CLEANLY:
+                raise Rejected(
+                    f"job {job_id} is exclusive: this Slurm would lose the nodes that it gives away"
+                )
             self._do(build.resize(job_id, keep_nodes, limit_min))
             self._asked[job_id] = (job.restarts, self._asked_size(job) or len(job.nodes))
         elif limit_min is not None:
@@ -210,7 +220,7 @@ class SlurmCliAdapter:
                 message = f"no version in the configuration ({error})"
                 raise Unreadable(message, command=command, text=done.stdout) from None
             permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
-            expand = permitted and release >= build.GROWS_CLEANLY and os.geteuid() == 0
+            expand = permitted and release >= build.RESIZES_CLEANLY and os.geteuid() == 0
             name = f"{settings.get('ClusterName', 'cluster')}, Slurm {version}"
             self._known = Capabilities(name=name, expand=expand), release
         return self._known

@@ -72,6 +72,8 @@ class RawJob:
     """None: this squeue does not tell."""
     nodes: tuple[str, ...]
     """The batch host first."""
+    exclusive: bool
+    """Whether it shares no node with others. Before 26.05; there every job that did not ask to share is said to be so."""
     requeueable: bool
     batch: bool
     restarts: int
@@ -148,11 +150,12 @@ def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, li
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.split("\n"):
+        # With readline scontrol repeats what it reads after its prompt; without, the prompt stands before what it says.
         said = line.removeprefix(_PROMPT)
         if said.startswith(f"{token}-"):
             current = found.setdefault(said.removeprefix(f"{token}-"), [])
-        elif current is not None and line and not line.startswith(_PROMPT):
-            current.append(line)
+        elif current is not None and said and not (said is not line and said.startswith("show ")):
+            current.append(said)
     if "end" not in found:
         raise Unreadable("scontrol broke off", command=command, text=text)
     return found
@@ -263,8 +266,8 @@ def _job(row: dict[str, str]) -> RawJob:
         submit_s=float(row["SubmitTime"]),
         start_s=_instant(row["StartTime"]),
         eligible_s=_instant(row["EligibleTime"]),
-        user_id=row["UserID"],
-        group_id=row["GroupID"],
+        user_id=str(int(row["UserID"])),
+        group_id=str(int(row["GroupID"])),
         user=row["UserName"],
         account=_text(row["Account"]),
         qos=_text(row["QOS"]),
@@ -273,6 +276,7 @@ def _job(row: dict[str, str]) -> RawJob:
         required_nodes=_asked(row["ReqNodes"]),
         excluded_nodes=None if excluded is None else _asked(excluded),
         nodes=batch_host_first(expand(row["NodeList"]), row["BatchHost"]),
+        exclusive=row["OverSubscribe"] in {"NO", "USER", "MCS"},
         requeueable=row["Requeue"] == "1",
         batch=row["BatchFlag"] == "1",
         restarts=int(row["RestartCnt"]),
@@ -305,8 +309,10 @@ def _partition(line: str) -> RawPartition:
 
 
 def _reservation(line: str) -> RawReservation:
+    # Of all names of the site, this one alone may hold blanks.
+    found = re.match(r"ReservationName=(.*?) StartTime=", line)
     return RawReservation(
-        name=_value(line, "ReservationName"),
+        name=found.group(1) if found else _value(line, "ReservationName"),
         nodes=expand(_value(line, "Nodes")),
         start_s=float(_value(line, "StartTime")),
         end_s=float(_value(line, "EndTime")),

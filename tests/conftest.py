@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
-NEVER_SKIPPED_IN_CI = {"slurm", "shared"}
-"""Markers of tests that need something of the machine. Where CI runs, the machine has it, or the run has failed."""
+NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces"}
+"""Markers and fixtures of tests that need something of the machine. Where CI runs, the machine has it, or the run has failed."""
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +26,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Count a test that was skipped as failed where CI relies on it."""
     report = yield
-    markers = {marker.name for marker in item.iter_markers()}
-    if report.skipped and os.environ.get("CI") and markers & NEVER_SKIPPED_IN_CI:
+    needs = {marker.name for marker in item.iter_markers()} | set(getattr(item, "fixturenames", ()))
+    if report.skipped and os.environ.get("CI") and needs & NEVER_SKIPPED_IN_CI:
         report.outcome = "failed"
         report.longrepr = f"skipped, and CI relies on it: {report.longrepr}"
     return report
