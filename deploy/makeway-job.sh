@@ -1,0 +1,368 @@
+# shellcheck shell=sh
+# Lets a batch script save its work when makeway asks for it, and tell when it is saved. To be sourced; JOBS.md explains.
+#
+#   makeway_on_checkpoint 'COMMAND' [SIGNAL]      COMMAND saves the work; it has succeeded when the work is saved
+#   makeway_forward_checkpoint [SIGNAL]           the program saves at the signal, and calls makeway-done
+#   makeway_run PROGRAM [ARGUMENT...]             runs the program through all signals; its exit status
+#   makeway_checkpointed                          a regular checkpoint is complete
+#   makeway_restarted                             whether this is a run after a requeue
+#   makeway_signal_and_await SIGNAL FILE [SECONDS]  for COMMAND: signals the program and waits until FILE is a new file
+#   makeway_signal_steps SIGNAL                   for COMMAND: signals every step of the job
+#   makeway_forward_to_steps [SIGNAL]             the rest of the script runs apart; its steps get the signal
+#
+# For dash, bash and their like, with or without `set -e` and `set -u`. Slurm's commands may be missing or fail: then one
+# line on the standard error output says so, and the job goes on. Outside a job makeway_run just runs the program.
+
+makeway_pid= # of the program that makeway_run runs
+_makeway_signal=
+_makeway_kind=
+_makeway_command=
+_makeway_interrupted=
+
+makeway_on_checkpoint() {
+    if [ -z "${1:-}" ]; then
+        _makeway_say "makeway_on_checkpoint needs a command"
+        return 2
+    fi
+    _makeway_arm "${2:-USR1}"
+    _makeway_kind='command'
+    _makeway_command=$1
+}
+
+makeway_forward_checkpoint() {
+    _makeway_arm "${1:-USR1}"
+    _makeway_kind=forward
+}
+
+makeway_run() {
+    if [ "$#" -eq 0 ]; then
+        _makeway_say "makeway_run needs a program"
+        return 2
+    fi
+    if ! _makeway_in_job; then
+        "$@"
+        return
+    fi
+    # A trap runs while the shell waits, not while a program runs in the foreground. The detour keeps the program's
+    # standard input, which would otherwise be empty in the background.
+    if (: 8<&0) 2>/dev/null; then
+        { "$@" <&8 8<&- & } 8<&0
+    else
+        "$@" &
+    fi
+    makeway_pid=$!
+    _makeway_await
+    makeway_pid=
+    return "$_makeway_status"
+}
+
+makeway_checkpointed() {
+    _makeway_in_job || return 0
+    _makeway_publish ckpt
+}
+
+makeway_restarted() {
+    case ${SLURM_RESTART_COUNT:-0} in
+    *[!0]*) ;;
+    *) return 1 ;;
+    esac
+    # A job that was submitted by a requeued job has the variable from there.
+    _makeway_in_job || return 1
+    _makeway_restarts=$(_makeway_squeue "$(_makeway_job)" --Format=RestartCnt 2>/dev/null | tr -d '[:space:]') || :
+    [ "$_makeway_restarts" != 0 ]
+}
+
+makeway_signal_and_await() {
+    _makeway_file_before=$(_makeway_file "$2")
+    _makeway_tell "$1" || return 1
+    _makeway_end=$(($(date +%s) + ${3:-3600}))
+    while [ "$(_makeway_file "$2")" = "$_makeway_file_before" ]; do
+        if ! _makeway_alive "$makeway_pid" && [ "$(_makeway_file "$2")" = "$_makeway_file_before" ]; then
+            _makeway_say "the program ended without a new $2"
+            return 1
+        fi
+        if [ "$(date +%s)" -ge "$_makeway_end" ]; then
+            _makeway_say "the program wrote no new $2 within ${3:-3600} s"
+            return 1
+        fi
+        _makeway_doze
+    done
+}
+
+makeway_signal_steps() {
+    _makeway_in_job || return 0
+    _makeway_slurm scancel "--signal=$1" "$(_makeway_job)"
+}
+
+makeway_forward_to_steps() {
+    # In the script that this starts, the rest of the script follows.
+    if ! _makeway_in_job || [ "${MAKEWAY_FORWARDED:-}" = "$SLURM_JOB_ID" ]; then
+        return 0
+    fi
+    export MAKEWAY_FORWARDED="$SLURM_JOB_ID"
+    _makeway_arm "${1:-USR1}"
+    _makeway_kind=steps
+    makeway_run "$0" || exit "$?"
+    exit 0
+}
+
+_makeway_say() {
+    printf 'makeway: %s\n' "$(printf '%s' "$*" | tr '\n\r' '  ')" >&2 || :
+}
+
+_makeway_in_job() {
+    [ -n "${SLURM_JOB_ID:-}" ]
+}
+
+# One array task has the id of the whole array; that id alone would mean all tasks. (The variables of an array may also be
+# left over from the job that submitted this one.)
+_makeway_job() {
+    if [ "${SLURM_ARRAY_JOB_ID:-}" = "$SLURM_JOB_ID" ]; then
+        printf '%s' "${SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}"
+    else
+        printf '%s' "$SLURM_JOB_ID"
+    fi
+}
+
+_makeway_slurm() (
+    unset SLURM_CLUSTERS # the job's own cluster is the one that is configured here
+    if command -v timeout >/dev/null 2>&1; then
+        timeout 20 "$@" </dev/null
+    else
+        "$@" </dev/null
+    fi
+)
+
+# What squeue says of the job $1 in the format $2, whatever its user has set for squeue.
+_makeway_squeue() (
+    unset SQUEUE_ACCOUNT SQUEUE_ALL SQUEUE_ARRAY SQUEUE_CLUSTERS SQUEUE_FEDERATION SQUEUE_FORMAT \
+        SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_LOCAL SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_PRIORITY SQUEUE_QOS \
+        SQUEUE_SIBLING SQUEUE_STATES SQUEUE_USERS
+    _makeway_slurm squeue --noheader "--jobs=$1" "$2"
+)
+
+# Act on this signal, and no longer on the one before.
+_makeway_arm() {
+    _makeway_in_job || return 0
+    if [ -n "$_makeway_signal" ]; then
+        trap - "$_makeway_signal"
+    fi
+    _makeway_signal=${1#SIG}
+    trap _makeway_signalled "$_makeway_signal"
+}
+
+_makeway_signalled() {
+    _makeway_interrupted=1
+    # Whoever asks again while a checkpoint is made is answered by that one.
+    trap '' "$_makeway_signal"
+    case $_makeway_kind in
+    command) _makeway_save ;;
+    forward) _makeway_forward ;;
+    steps) _makeway_forward_to_all ;;
+    *) _makeway_say "asked for a checkpoint, but the script has not yet said how: nothing is saved" ;;
+    esac
+    trap _makeway_signalled "$_makeway_signal"
+}
+
+_makeway_save() {
+    _makeway_publish ckpt-begin
+    # In a subshell: what ends it (an exit, an unset variable) does not end the job.
+    if (eval "$_makeway_command"); then
+        _makeway_publish ckpt
+    else
+        _makeway_say "the checkpoint failed (exit status $?): none is published, the job goes on"
+    fi
+}
+
+_makeway_forward() {
+    if _makeway_await_handler "$_makeway_signal"; then
+        # Before the signal: the program writes into the same comment when it is done.
+        _makeway_publish ckpt-begin
+        kill -s "$_makeway_signal" "$makeway_pid" 2>/dev/null || :
+    else
+        _makeway_say "asked for a checkpoint, but no program runs that could make one"
+    fi
+}
+
+_makeway_forward_to_all() {
+    _makeway_publish ckpt-begin
+    makeway_signal_steps "$_makeway_signal" || _makeway_say "the steps of the job could not be signalled"
+}
+
+_makeway_tell() {
+    if ! _makeway_await_handler "$1" || ! kill -s "${1#SIG}" "$makeway_pid" 2>/dev/null; then
+        _makeway_say "no program runs that could be signalled"
+        return 1
+    fi
+}
+
+# Waits until the program handles the signal: one that is still starting would be ended by it. False if it has ended.
+_makeway_await_handler() {
+    while [ -n "$makeway_pid" ] && _makeway_alive "$makeway_pid"; do
+        if _makeway_handles "$makeway_pid" "$1"; then
+            return 0
+        fi
+        _makeway_doze
+    done
+    return 1
+}
+
+_makeway_doze() {
+    sleep 0.2 2>/dev/null || sleep 1
+}
+
+# Whether the process runs; one that has ended and is not yet waited for does not.
+_makeway_alive() {
+    kill -0 "$1" 2>/dev/null || return 1
+    case $(_makeway_proc "$1" State) in
+    [ZX]*) return 1 ;;
+    esac
+}
+
+# Whether the process catches the signal, or blocks it, as one that waits for it does. Taken for granted without /proc.
+_makeway_handles() (
+    number=$(_makeway_number "$2") || return 0
+    for set in SigCgt SigBlk; do
+        mask=$(_makeway_proc "$1" "$set")
+        if [ -z "$mask" ]; then
+            [ ! -r /proc/self/status ]
+            return
+        fi
+        while [ "${#mask}" -gt 8 ]; do
+            mask=${mask#?}
+        done
+        [ "$((0x$mask >> (number - 1) & 1))" -eq 0 ] || return 0
+    done
+    return 1
+)
+
+_makeway_number() (
+    name=${1#SIG}
+    number=1
+    while [ "$number" -lt 32 ]; do
+        if [ "$(kill -l "$number")" = "$name" ] || [ "$number" = "$name" ]; then
+            printf '%s' "$number"
+            return 0
+        fi
+        number=$((number + 1))
+    done
+    return 1
+)
+
+_makeway_proc() {
+    sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null || :
+}
+
+# What is different of a file that was renamed into place: its inode.
+_makeway_file() {
+    ls -di -- "$1" 2>/dev/null || :
+}
+
+# Waits for the program, however often a signal interrupts that; its exit status goes into _makeway_status.
+_makeway_await() {
+    _makeway_status=
+    _makeway_ended=
+    while :; do
+        _makeway_interrupted=
+        _makeway_heard=0
+        wait "$makeway_pid" || _makeway_heard=$?
+        if [ "$_makeway_heard" -eq 127 ] && [ -n "$_makeway_status" ]; then
+            return 0 # it had been waited for just before the signal
+        fi
+        if [ "$_makeway_heard" -lt 0 ]; then
+            # bash forgets a program that ends in the very instant in which the signal arrives.
+            _makeway_say "the program has ended, and the shell has lost its exit status: it counts as failed (255)"
+            _makeway_status=255
+            return 0
+        fi
+        _makeway_status=$_makeway_heard
+        if [ -n "$_makeway_ended" ]; then
+            return 0
+        elif [ -z "$_makeway_interrupted" ] && [ "$_makeway_heard" -le 128 ]; then
+            return 0
+        elif ! kill -0 "$makeway_pid" 2>/dev/null; then
+            _makeway_ended=1 # what was heard may be the signal's number: ask once more
+        fi
+    done
+}
+
+# Puts makeway:$1=<now> into the comment of the job in place of the last such word. Never fails.
+_makeway_publish() (
+    set +e +u
+    trap '' USR1 USR2
+    export LC_ALL=C # bytes, not characters
+    job=$(_makeway_job)
+    word=makeway:$1=$(date +%s)
+    # The comment is read, changed and written as a whole: look whether another process of the job did so in between.
+    for again in yes yes yes no; do
+        comment=$(_makeway_comment "$job") || return 0
+        comment=${comment%.}
+        case " $(printf '%s' "$comment" | tr '[:space:]' ' ') " in
+        *" $word "*) return 0 ;;
+        esac
+        if [ "$again" = no ]; then
+            _makeway_say "$word is not published: others keep changing the comment"
+            return 0
+        fi
+        new=$(_makeway_replaced "$comment" "$1" "$word")
+        if [ "${#new}" -gt 1025 ] && [ "$1" = ckpt ]; then
+            comment=$(_makeway_without "$comment" ckpt-begin)
+            new=$(_makeway_replaced "${comment%.}" "$1" "$word")
+        fi
+        new=${new%.}
+        if [ "${#new}" -gt 1024 ]; then
+            _makeway_say "$word is not published: the comment would have ${#new} of 1024 characters"
+            return 0
+        fi
+        if ! why=$(_makeway_slurm scontrol update "JobId=$job" "Comment=$new" 2>&1); then
+            _makeway_say "$word is not published: scontrol: $why"
+            return 0
+        fi
+    done
+)
+
+# The comment of the job, and a full stop that keeps the newlines before it. False if it cannot be read.
+_makeway_comment() (
+    end='
+.'
+    comment=$({
+        if ! why=$(_makeway_squeue "$1" --format=%k 2>&1 >&8 8>&-); then
+            _makeway_say "nothing is published: squeue: $why"
+            exit 1
+        fi
+        printf .
+    } 8>&1) || return 1
+    case $comment in
+    *"$end") comment=${comment%"$end"} ;;
+    *)
+        _makeway_say "nothing is published: squeue does not show job $1"
+        return 1
+        ;;
+    esac
+    [ "$comment" != '(null)' ] || comment=
+    printf '%s.' "$comment"
+)
+
+# The comment $1 with the word $3 in place of the words of kind $2, and a full stop.
+_makeway_replaced() (
+    kept=$(_makeway_without "$1" "$2")
+    kept=${kept%.}
+    printf '%s.' "${kept:+$kept }$3"
+)
+
+# The comment $1 without its words of kind $2, and a full stop. All else stays as it is.
+_makeway_without() (
+    number='[0-9]\{1,12\}\(\.[0-9]\{1,9\}\)\{0,1\}'
+    kept=$(printf '%s\n.' "$1" | sed -e ':again' \
+        -e "s/^makeway:$2=$number\([[:space:]]\)//" -e 'tagain' \
+        -e "s/^makeway:$2=$number\$//" \
+        -e "s/[[:space:]]makeway:$2=$number\([[:space:]]\)/\2/" -e 'tagain' \
+        -e "s/[[:space:]]makeway:$2=$number\$//" && printf .)
+    end='
+.'
+    kept=${kept%.}
+    printf '%s.' "${kept%"$end"}"
+)
+
+# Until the script says what to do, the signal shall not end it.
+_makeway_arm USR1
