@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from makeway.adapters import processes
 from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf
-from makeway.adapters.protocol import AdapterError, Unavailable
+from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
 _STOP_S = 20.0
@@ -92,7 +92,7 @@ class DevCluster:
     def start_controller(self) -> None:
         """Start slurmctld with the state that it left, and wait until it answers."""
         self._start("slurmctld", "-i")
-        _until("slurmctld answers", lambda: self.runner.run(("scontrol", "ping")).returncode == 0)
+        _until("slurmctld answers", self._answers)
 
     def stop_controller(self, *, kill: bool = False) -> None:
         """Stop slurmctld; with `kill` without a chance to save anything."""
@@ -114,9 +114,20 @@ class DevCluster:
         """Wait until every node is idle. Raises DevClusterError if one does not become so."""
         _until("every node is idle", self._idle)
 
-    def cancel_all(self) -> None:
-        """Cancel every job and wait until no job holds a node. Raises DevClusterError if one does not end."""
-        _until("every job has ended", self._cancelled)
+    def cancel_all(self, timeout_s: float = _START_S) -> None:
+        """Cancel every job and wait until no job holds a node. Raises DevClusterError if one does not end in time."""
+        _until("every job has ended", self._cancelled, timeout_s)
+
+    def processes(self) -> tuple[processes.Process, ...]:
+        """Its daemons, and the processes of its jobs."""
+        return processes.of_cluster(str(self.inner_folder), self.spec.root or "/")
+
+    def _answers(self) -> bool:
+        if self.runner.run(("scontrol", "ping"), timeout_s=_START_S).returncode == 0:
+            return True
+        if all(process.name != "slurmctld" for process in self.processes()):
+            raise DevClusterError("slurmctld has ended")
+        return False
 
     def _idle(self) -> bool:
         states = self.run("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
@@ -165,7 +176,10 @@ def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
         cluster.await_idle()
     except BaseException as error:
         left = _log_ends(folder)
-        down(folder)
+        if (folder / _RECORD).exists():
+            down(folder)
+        else:
+            shutil.rmtree(folder)
         if isinstance(error, DevClusterError | AdapterError):
             raise DevClusterError(f"the cluster did not come up: {error}\n{left}".rstrip()) from error
         raise
@@ -185,15 +199,17 @@ def down(folder: Path) -> tuple[str, ...]:
         return ()
     cluster = attach(folder)
     if _process(folder / "slurmctld.pid") is not None:
+        # A node that is gone keeps its jobs completing: then they end with their processes, below.
         with contextlib.suppress(DevClusterError, AdapterError):
-            cluster.cancel_all()
+            cluster.cancel_all(_STOP_S)
     killed: list[processes.Process] = []
-    ours = processes.of_cluster(str(cluster.inner_folder))
-    for names in ({"slurmd"}, {"slurmctld"}, {"munged"}):
-        killed += processes.end(tuple(one for one in ours if one.name in names), grace_s=_STOP_S)
+    for name in ("slurmd", "slurmctld", "munged"):
+        killed += processes.end(
+            tuple(one for one in cluster.processes() if one.name == name), grace_s=_STOP_S
+        )
     # A step or a job that outlived its slurmd has nobody to end it.
-    killed += processes.end(processes.of_cluster(str(cluster.inner_folder)), grace_s=1.0)
-    if left := processes.of_cluster(str(cluster.inner_folder)):
+    killed += processes.end(cluster.processes(), grace_s=1.0)
+    if left := cluster.processes():
         raise DevClusterError("still there: " + ", ".join(f"{one.name} ({one.pid})" for one in left))
     shutil.rmtree(folder)
     return tuple(f"{one.name} ({one.pid}) had to be killed" for one in killed)
@@ -204,7 +220,9 @@ def attach(folder: Path) -> DevCluster:
     try:
         record = json.loads((folder / _RECORD).read_text())
         version = (record["version"][0], record["version"][1])
-        return DevCluster(DevSpec(**record["spec"]), folder, version)
+        spec = DevSpec(**record["spec"])
+        spec = dataclasses.replace(spec, partitions=tuple(spec.partitions), gres=tuple(spec.gres))
+        return DevCluster(spec, folder.resolve(), version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DevClusterError(f"{folder} is no state folder of a development cluster ({error})") from None
 
@@ -216,8 +234,7 @@ def status(folder: Path) -> Status:
         answer = cluster.run("sinfo").rstrip()
     except (DevClusterError, AdapterError) as error:
         answer = str(error)
-    running = processes.of_cluster(str(cluster.inner_folder))
-    return Status(folder=folder, running=running, answer=answer)
+    return Status(folder=folder, running=cluster.processes(), answer=answer)
 
 
 @contextlib.contextmanager
@@ -242,7 +259,7 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
         text = _checked(_bare_runner(root, {}).run(("slurmctld", "-V")))
         year, month = text.split()[-1].split(".")[:2]
         return int(year), int(month)
-    except (Unavailable, ValueError) as error:
+    except (AdapterError, DevClusterError, ValueError) as error:
         where = f"in {root}: deploy/install-slurm-chroot.sh" if root else "here: deploy/install-slurm.sh"
         raise DevClusterError(f"no Slurm is installed {where} installs it ({error})") from None
 
@@ -353,11 +370,11 @@ def _process(pid_file: Path) -> processes.Process | None:
         return None
 
 
-def _until(what: str, true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + _START_S
+def _until(what: str, true: Callable[[], bool], timeout_s: float = _START_S) -> None:
+    deadline_s = time.monotonic() + timeout_s
     while not true():
         if time.monotonic() > deadline_s:
-            raise DevClusterError(f"waited {_START_S:g} s in vain until {what}")
+            raise DevClusterError(f"waited {timeout_s:g} s in vain until {what}")
         time.sleep(_POLL_S)
 
 

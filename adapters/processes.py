@@ -28,16 +28,17 @@ class Process:
         return _read(self.pid) == self
 
 
-def of_cluster(folder: str) -> tuple[Process, ...]:
+def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
     """The processes of the cluster whose state folder is `folder` as they see it, sorted by number.
 
-    They are its daemons and the processes of its jobs. A shell that merely uses the cluster is none of them.
+    They are its daemons and the processes of its jobs, as far as they live in the chroot `root`. A shell that merely uses
+    the cluster is none of them.
     """
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             process = _read(int(entry.name))
-            if process is not None and _belongs(entry, process, folder):
+            if process is not None and _lives_in(entry, root) and _belongs(entry, process, folder):
                 found.append(process)
     return tuple(sorted(found, key=lambda process: process.pid))
 
@@ -98,6 +99,14 @@ def _belongs(entry: Path, process: Process, folder: str) -> bool:
         return False
     words = _bytes(entry / "cmdline").split(b"\0")
     return any(folder.encode() in word for word in words) or _inside(entry / "cwd", folder)
+
+
+def _lives_in(entry: Path, root: str) -> bool:
+    """Whether a process has that root; a link of /proc is compared by what it leads to, whatever it is called."""
+    try:
+        return os.path.samefile(entry / "root", root)
+    except OSError:
+        return False
 
 
 def _inside(link: Path, folder: str) -> bool:

@@ -71,6 +71,7 @@ _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTE
 _OPEN_PARTITION = frozenset({"UP", "DRAIN"})
 """A partition that drains takes no new jobs and goes on with the ones that it has."""
 _WORD = re.compile(r"(?<!\S)makeway:([a-z][a-z0-9\-]*)(?:=(\d{1,12}(?:\.\d{1,9})?))?(?!\S)", re.ASCII)
+_NO_WORDS: Mapping[str, float | None] = MappingProxyType({})
 _SECOND_END_S = 0.999
 """A job tells whole seconds: what it did within a second is taken as done at its end."""
 
@@ -95,6 +96,8 @@ def comment_words(comment: str) -> Mapping[str, float | None]:
 
     Anything else in the comment, and a word that is not written exactly so, means nothing.
     """
+    if "makeway:" not in comment:
+        return _NO_WORDS
     return {word: float(number) if number else None for word, number in _WORD.findall(comment)}
 
 
@@ -113,18 +116,31 @@ def reservation(raw: RawReservation) -> Reservation:
 def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     """The first class whose conditions the job fulfils. None: no class."""
     words = frozenset(comment_words(raw.comment))
-    features = frozenset(re.findall(r"[\w.\-]+", raw.features))
-    for candidate in classes:
-        conditions = (
-            (candidate.partitions, frozenset(raw.partitions)),
-            (candidate.qos, frozenset({raw.qos})),
-            (candidate.accounts, frozenset({raw.account})),
-            (candidate.users, frozenset({raw.user})),
-            (candidate.features, features),
-            (candidate.words, words),
-        )
-        if all(not wanted or wanted & has for wanted, has in conditions):
-            return candidate
+    return _first_class(classes, raw.partitions, raw.qos, raw.account, raw.user, raw.features, words)
+
+
+@lru_cache(maxsize=1 << 12)
+def _first_class(
+    classes: tuple[JobClass, ...],
+    partitions: tuple[str, ...],
+    qos: str,
+    account: str,
+    user: str,
+    features: str,
+    words: frozenset[str],
+) -> JobClass | None:
+    has = (
+        frozenset(partitions),
+        frozenset({qos}),
+        frozenset({account}),
+        frozenset({user}),
+        frozenset(re.findall(r"[\w.\-]+", features)),
+        words,
+    )
+    for one in classes:
+        wanted = (one.partitions, one.qos, one.accounts, one.users, one.features, one.words)
+        if all(not wants or wants & found for wants, found in zip(wanted, has, strict=True)):
+            return one
     return None
 
 
@@ -253,6 +269,8 @@ def _fits(one: RawNode, demand: _Demand) -> bool:
 
 def printable(text: str) -> str:
     """A user's text without what could harm a log or a terminal: every such character becomes its escape."""
+    if text.isprintable():
+        return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 

@@ -78,7 +78,10 @@ class SlurmCliAdapter:
         partitions = parse.partitions(sections.get("partitions", []), command=command)
         reservations = parse.reservations(sections.get("reservations", []), command=command)
         excluded = {job_id: parse.excluded_nodes(sections.get(job_id, [])) for job_id in untold}
-        told = [replace(job, excluded_nodes=excluded.get(job.job_id, job.excluded_nodes)) for job in raw_jobs]
+        told = [
+            replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job
+            for job in raw_jobs
+        ]
         translator = Translator(
             self._settings.classes,
             nodes,
@@ -98,10 +101,17 @@ class SlurmCliAdapter:
         return cluster
 
     def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell."""
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell.
+
+        22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more than its limit.
+        """
         job = self._running(job_id)
         if walltime_s > job.limit_s:
-            self._do(build.resize(job_id, None, build.minutes(walltime_s)))
+            done = self._run(build.resize(job_id, None, build.minutes(walltime_s)))
+            if done.returncode != 0 and not (
+                isinstance(error := refusal(done), Rejected) and error.retryable
+            ):
+                raise error
         self._do(build.signal_batch(job_id, signal))
 
     def requeue(self, job_id: str) -> None:

@@ -8,6 +8,7 @@ follows each field and precedes each section.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,10 +23,9 @@ UNLIMITED_S = 365 * 86400.0
 """What Slurm makes of a job without a time limit when it starts."""
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+)", re.ASCII)
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)[cn]?", re.ASCII)
+_UNITS = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5})
 _MEMORY_MB = MappingProxyType({"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3})
-_GRES = re.compile(
-    r"(?:gres[:/])?(?P<name>[A-Za-z][\w.\-]*)(?::(?P<type>[A-Za-z][\w.\-]*))?(?:[:=](?P<count>\d+))?"
-)
+_COUNT = re.compile(r"(\d+)([KMGTP]?)", re.ASCII)
 _PROMPT = "scontrol: "
 
 
@@ -91,7 +91,7 @@ class RawJob:
     @property
     def tres_memory_mb(self) -> float:
         """The memory of all its nodes together; 0 if it is not told."""
-        found = re.search(r"(?:^|,)mem=([^,]+)", self.tres)
+        found = re.search(r"(?:^|,)mem=(\d+(?:\.\d+)?[KMGTP]?)(?=,|$)", self.tres)
         return memory_mb(found.group(1)) if found else 0.0
 
 
@@ -135,12 +135,9 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
         raise Unreadable(
             f"squeue broke off or printed other fields than {fields}", command=command, text=text
         )
-    rows = [cells[first : first + len(fields)] for first in range(0, len(cells), len(fields))]
+    rows = (cells[first : first + len(fields)] for first in range(0, len(cells), len(fields)))
     try:
-        return tuple(
-            _job(dict(zip(fields, (_row_start(number, row[0]), *row[1:]), strict=True)))
-            for number, row in enumerate(rows)
-        )
+        return tuple(_job((_row_start(number, row[0]), *row[1:]), fields) for number, row in enumerate(rows))
     except (ValueError, KeyError) as error:
         raise Unreadable(f"squeue printed what cannot be read: {error}", command=command, text=text) from None
 
@@ -209,6 +206,7 @@ def release(version: str) -> tuple[int, int]:
     return int(year), int(month)
 
 
+@lru_cache(maxsize=1 << 12)
 def duration_s(text: str) -> float:
     """Seconds of `[days-][[hours:]minutes:]seconds`; a year for no limit. Raises ValueError for anything else."""
     if text in {"UNLIMITED", "INFINITE", "NOT_SET", "Partition_Limit"}:
@@ -220,6 +218,7 @@ def duration_s(text: str) -> float:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+@lru_cache(maxsize=1 << 12)
 def memory_mb(text: str) -> float:
     """Megabytes of `100M`, `1.50G` or `0`. Raises ValueError for anything else."""
     found = _MEMORY.fullmatch(text)
@@ -228,18 +227,35 @@ def memory_mb(text: str) -> float:
     return float(found["number"]) * _MEMORY_MB[found["unit"]]
 
 
+@lru_cache(maxsize=1 << 12)
+def count(text: str) -> int:
+    """A number such as `12`, `2K` or, of a range such as `2-4`, the least. Raises ValueError for anything else."""
+    found = _COUNT.fullmatch(text.partition("-")[0])
+    if found is None:
+        raise ValueError(f"no number: {text!r}")
+    return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+@lru_cache(maxsize=1 << 12)
 def gres(text: str) -> tuple[Gres, ...]:
-    """The resources of `gpu:a100:4(S:0-1),fpga:2`, `gres:gpu:2` or `gres/gpu:2`. Raises ValueError for anything else."""
+    """The resources of `gpu:a100:4(S:0-1),fpga::2`, `gres:gpu:2` or `gres/gpu=2`.
+
+    What looks like nothing known is a resource of that name: a job that asks for it finds no node that has it.
+    """
     if text in NOTHING:
         return ()
     return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", text).split(","))
 
 
 def _one_gres(text: str) -> Gres:
-    found = _GRES.fullmatch(text)
-    if found is None:
-        raise ValueError(f"no generic resource: {text!r}")
-    return Gres(name=found["name"], type=found["type"] or "", count=int(found["count"] or 1))
+    parts = [part for part in re.split(r"[:=/]", text) if part]
+    if len(parts) > 1 and parts[0] == "gres":
+        del parts[0]
+    number = 1
+    if len(parts) > 1 and (found := _COUNT.fullmatch(parts[-1])):
+        number = int(found.group(1)) * _UNITS[found.group(2)]
+        del parts[-1]
+    return Gres(name=parts[0] if parts else text, type=":".join(parts[1:]), count=number)
 
 
 def _row_start(number: int, cell: str) -> str:
@@ -249,15 +265,18 @@ def _row_start(number: int, cell: str) -> str:
     return cell[1:] if number else cell
 
 
-def _job(row: dict[str, str]) -> RawJob:
+@lru_cache(maxsize=1 << 14)
+def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
+    # From one snapshot to the next most rows of a long queue stay the same.
+    row = dict(zip(fields, cells, strict=True))
     excluded = row.get("ExcNodes")
     return RawJob(
         job_id=row["JobArrayID"],
         state=row["State"],
         reason=row["Reason"],
-        node_count=int(row["NumNodes"]),
-        cpu_count=int(row["NumCPUs"]),
-        cpus_per_task=int(row["MinCpus"]),
+        node_count=count(row["NumNodes"]),
+        cpu_count=count(row["NumCPUs"]),
+        cpus_per_task=count(row["MinCpus"]),
         memory_mb=memory_mb(row["MinMemory"]),
         tres=row["tres-alloc"],
         gres_per_node=gres(row["tres-per-node"]),
@@ -354,5 +373,5 @@ def _asked(text: str) -> tuple[str, ...]:
 
 
 def _tres_count(tres: str, name: str) -> int:
-    found = re.search(rf"(?:^|,){name}=(\d+)", tres)
-    return int(found.group(1)) if found else 0
+    found = re.search(rf"(?:^|,){name}=(\d+[KMGTP]?(?:-\d+[KMGTP]?)?)(?=,|$)", tres)
+    return count(found.group(1)) if found else 0

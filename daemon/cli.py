@@ -99,6 +99,21 @@ def check_config(file: Path) -> None:
 
 
 @cli.command()
+@_config_option
+@_json_option
+@click.pass_obj
+def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
+    """Look for what could keep makeway from doing its work here.
+
+    Checks the configuration, the folders, the cluster and, of a Slurm, what matters of its own configuration. Nothing is
+    changed. Exit status 1 if there is a problem.
+    """
+    from makeway.daemon import cli_doctor
+
+    return cli_doctor.show(shell.factories, config or CONFIG_PATH, as_json=as_json)
+
+
+@cli.command()
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes are wanted.")
 @click.option("--deadline", type=duration, default="15m", show_default=True, help="By when, from now.")
 @click.option("--walltime", type=duration, default="1h", show_default=True, help="For how long.")
@@ -173,6 +188,68 @@ def notice(
 
     path = socket or _from_config(config, "socket", SOCKET_PATH)
     cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user)
+
+
+@cli.group()
+def devcluster() -> None:
+    """A real Slurm on this machine, on loopback, for development and demonstrations."""
+
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_folder_option = click.option(
+    "--folder",
+    type=_FOLDER,
+    help="State folder [default: /tmp/makeway-devcluster-UID, in the chroot if there is one].",
+)
+_root_option = click.option(
+    "--version-root",
+    type=_FOLDER,
+    help="Chroot with another Slurm, as deploy/install-slurm-chroot.sh makes it.",
+)
+
+
+@devcluster.command()
+@click.option("--nodes", type=click.IntRange(1, 4096), default=8, show_default=True, help="How many nodes.")
+@click.option("--cpus", type=click.IntRange(1, 1024), default=2, show_default=True, help="CPUs of a node.")
+@click.option(
+    "--memory-mb", type=click.IntRange(1), default=1000, show_default=True, help="Memory of a node."
+)
+@_root_option
+@_folder_option
+@click.option(
+    "--expansion/--no-expansion", default=True, show_default=True, help="Whether running jobs may grow."
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A line of slurm.conf instead of ours."
+)
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="LINE", help="A partition line instead of ours."
+)
+def up(**options: Any) -> None:
+    """Start a cluster of nodes n1, n2, ... and wait until every node is idle."""
+    from makeway.daemon import cli_devcluster
+
+    cli_devcluster.up(cli_devcluster.Options(**options))
+
+
+@devcluster.command()
+@_root_option
+@_folder_option
+def down(version_root: Path | None, folder: Path | None) -> None:
+    """Cancel the jobs, stop the cluster and remove its folder; also what an interrupted one has left."""
+    from makeway.daemon import cli_devcluster
+
+    cli_devcluster.down(folder, version_root)
+
+
+@devcluster.command("status")
+@_root_option
+@_folder_option
+def devcluster_status(version_root: Path | None, folder: Path | None) -> int:
+    """What runs, and what sinfo says. Exit status 1 if there is no cluster."""
+    from makeway.daemon import cli_devcluster
+
+    return cli_devcluster.status(folder, version_root)
 
 
 @cli.command()

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from makeway.adapters.protocol import Adapter
 from makeway.daemon.errors import UserError, printable
@@ -95,16 +96,25 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
 
 
 def open_adapter(settings: "AdapterSettings", factories: Mapping[str, AdapterFactory]) -> Connection:
-    """Open the cluster by the factory that is registered for `settings.type`.
+    """Open the cluster by the factory that is registered for `settings.type`; the one for `slurm` is there already.
 
     Raises:
         UserError: nobody registered one, or what the factory says of the settings.
     """
+    factories = {"slurm": _open_slurm, **factories}
     factory = factories.get(settings.type)
     if factory is None:
-        known = ", ".join(sorted(factories)) or "none"
+        known = ", ".join(sorted(factories))
         raise UserError(f"adapter.type: {settings.type} cannot be opened here; available: {known}")
     return factory(settings)
+
+
+def _open_slurm(settings: "AdapterSettings") -> Connection:
+    """A real Slurm. Nothing is asked of it yet."""
+    from makeway.adapters.slurm_cli import SlurmCliAdapter
+
+    assert settings.type == "slurm"
+    return Connection(adapter=SlurmCliAdapter(settings.to_settings()))
 
 
 def effective(config: Config) -> str:
@@ -189,19 +199,81 @@ def _problems(error: "ValidationError", model: "type[BaseModel]", file: "ConfigF
 
     found = []
     for entry in error.errors():
-        key = _placed(entry["loc"], file.values)
-        section, accepted = _describe(model, key)
+        place = _place(model, entry["loc"])
+        key, value = place.key, entry["input"]
         match entry["type"]:
             case "extra_forbidden":
-                text = f"unknown key; {closest(str(key[-1]), section)}"
+                text = f"unknown key; {closest(str(key[-1]), place.siblings)}"
             case "missing":
-                text = f"this key is missing; accepted: {accepted}"
+                text = f"this key is missing; accepted: {place.accepted}"
+            case "union_tag_not_found":
+                key = (*key, "type")
+                text = f"this key is missing; accepted: {' or '.join(place.kinds)}"
+            case "union_tag_invalid":
+                key = (*key, "type")
+                text = f"{_shown(value['type'])} is not accepted; accepted: {' or '.join(place.kinds)}"
             case "value_error":
                 text = str(entry["ctx"]["error"])
             case _:
-                text = f"{_shown(entry['input'])} is not accepted; accepted: {accepted}"
+                text = f"{_shown(value)} is not accepted; accepted: {place.accepted}"
         found.append(Problem(key=key, text=text))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What the schema knows of one place in a configuration."""
+
+    key: "Key"
+    siblings: tuple[str, ...]
+    """The names that the section around it has."""
+    accepted: str
+    kinds: tuple[str, ...]
+    """What the key `type` may say, at a section of which there are several kinds."""
+
+
+def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
+    """Where a location of pydantic's is; it names the kind after a section of which there are several kinds."""
+    kinds: dict[str, type[BaseModel]] = {}
+    here: list[Any] = [model]
+    key: list[str | int] = []
+    siblings: tuple[str, ...] = tuple(model.model_fields)
+    accepted = "a mapping of settings"
+    for part in location:
+        if part in kinds:
+            here, kinds = [kinds[str(part)]], {}
+            continue
+        key.append(part)
+        if isinstance(part, int):
+            here = [bare for inner in here for item in get_args(inner) for bare in _bare(item)]
+            continue
+        section = next((one for one in here if hasattr(one, "model_fields")), None)
+        if section is None:
+            break
+        siblings = tuple(section.model_fields)
+        info = section.model_fields.get(part)
+        if info is None:
+            break
+        accepted = info.description or accepted
+        here = _bare(info.annotation)
+        kinds = _kinds(here) if info.discriminator else {}
+    return _Place(key=tuple(key), siblings=siblings, accepted=accepted, kinds=tuple(sorted(kinds)))
+
+
+def _bare(annotation: Any) -> list[Any]:
+    """The types that an annotation joins, without None and without what `Annotated` says of them."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [bare for one in get_args(annotation) for bare in _bare(one)]
+    return [] if annotation is NoneType else [annotation]
+
+
+def _kinds(sections: list[Any]) -> "dict[str, type[BaseModel]]":
+    """The kinds of a section by what their key `type` has to say."""
+    return {
+        name: section for section in sections for name in get_args(section.model_fields["type"].annotation)
+    }
 
 
 def _placed(location: "Iterable[str | int]", values: Any) -> "Key":
@@ -217,22 +289,6 @@ def _placed(location: "Iterable[str | int]", values: Any) -> "Key":
             continue
         key.append(part)
     return tuple(key)
-
-
-def _describe(model: "type[BaseModel]", key: "Key") -> tuple[list[str], str]:
-    """The names that the section around `key` has, and what is accepted at `key`."""
-    from pydantic import BaseModel
-
-    section, accepted = list(model.model_fields), "a mapping of settings"
-    for part in key:
-        info = model.model_fields.get(str(part))
-        if info is None:
-            break
-        accepted = info.description or accepted
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            model = info.annotation
-            section = section if part == key[-1] else list(model.model_fields)
-    return section, accepted
 
 
 def _said(message: str, value: Any) -> str:

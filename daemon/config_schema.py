@@ -4,44 +4,19 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from makeway.daemon.config import Mode
+from makeway.daemon.config_parts import DAY_S, FilePath, Names, Section, below_folder
+from makeway.daemon.config_slurm import SlurmAdapterSettings
 from makeway.daemon.observation import Patience
 from makeway.policies.model import Limits
 
 SOCKET_PATH_LIMIT = 107
 """Bytes of the path of a Unix socket that Linux takes."""
-DAY_S = 86_400.0
 
 
-def _below_folder(path: Path, info: ValidationInfo) -> Path:
-    """Relative paths start at the folder of the configuration file, wherever the daemon was started."""
-    text = str(path)
-    if not text.isprintable() or text.startswith("~") or text in {"", "."}:
-        raise ValueError("a path of a file is expected, without ~ and control characters")
-    folder: Path = (info.context or {}).get("folder", Path())
-    return folder.absolute() / path
-
-
-FilePath = Annotated[Path, AfterValidator(_below_folder)]
-Names = Annotated[frozenset[str], PlainSerializer(sorted)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class SimulatedSettings(_Section):
+class SimulatedSettings(Section):
     """A cluster that replays a trace; `simharness` opens it."""
 
     type: Literal["simulated"] = Field(description="simulated")
@@ -76,22 +51,22 @@ class SimulatedSettings(_Section):
 
     @field_validator("trace")
     @classmethod
-    def _trace_below_folder(cls, trace: str, info: ValidationInfo) -> str:
-        return trace if trace == "sample" else str(_below_folder(Path(trace), info))
+    def _tracebelow_folder(cls, trace: str, info: ValidationInfo) -> str:
+        return trace if trace == "sample" else str(below_folder(Path(trace), info))
 
 
-AdapterSettings = SimulatedSettings
-"""Every adapter's settings, told apart by `type`. A second one makes this a union with `Field(discriminator="type")`."""
+AdapterSettings = Annotated[SimulatedSettings | SlurmAdapterSettings, Field(discriminator="type")]
+"""Every adapter's settings, told apart by `type`."""
 
 
-class PolicySettings(_Section):
+class PolicySettings(Section):
     """Which policy decides, and its own settings, which the policy describes."""
 
     name: str = Field(default="eviction", description="the name of a policy")
     settings: dict[str, Any] = Field(default={}, description="a mapping of the policy's own settings")
 
 
-class LimitsSettings(_Section):
+class LimitsSettings(Section):
     """What the site forbids, whatever the policy: `model.Limits`, with ranges."""
 
     min_runtime_s: float = Field(
@@ -128,7 +103,7 @@ class LimitsSettings(_Section):
         return Limits(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
-class PatienceSettings(_Section):
+class PatienceSettings(Section):
     """How long an operation waits for what: `observation.Patience`, with ranges."""
 
     give_up_after_s: float = Field(default=600.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
@@ -141,7 +116,7 @@ class PatienceSettings(_Section):
         return Patience(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
-class MetricsSettings(_Section):
+class MetricsSettings(Section):
     """The Prometheus endpoint."""
 
     enabled: bool = Field(default=True, description="true or false")
@@ -168,7 +143,7 @@ class MetricsSettings(_Section):
         return self
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """What is logged, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -177,11 +152,13 @@ class LogSettings(_Section):
     format: Literal["json", "console"] = Field(default="json", description="json or console")
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything that a configuration file says."""
 
     mode: Mode = Field(default=Mode.OBSERVE, description="observe (decide, log, touch nothing) or act")
-    adapter: AdapterSettings = Field(description="a mapping with `type: simulated` and its settings")
+    adapter: AdapterSettings = Field(
+        description="a mapping with `type: slurm` or `type: simulated`, and its settings"
+    )
     policy: PolicySettings = Field(
         default=PolicySettings(), description="a mapping with the `name` of a policy"
     )

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from makeway.daemon.observation import Patience
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -91,6 +92,21 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
             )
         )
     return tuple(actions)
+
+
+def about_to_start(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> bool:
+    """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until it can.
+
+    A cluster may let a requeued job start only some seconds later. Whoever is not seen in front after a while is not
+    waited for.
+    """
+    lender = jobs.get(task.action.job_id)
+    if not isinstance(task.action, Prioritise) or task.progress is not Progress.ACCEPTED or lender is None:
+        return False
+    if task.issued_s is None or cluster.now_s >= task.issued_s + patience.settle_s:
+        return False
+    too_early = lender.eligible_s is not None and lender.eligible_s > cluster.now_s
+    return lender.state is JobState.PENDING and (too_early or not lender.prioritised)
 
 
 def _return_of(

@@ -14,7 +14,7 @@ hold is let go after the lenders stand first in the queue.
 from dataclasses import replace
 from typing import assert_never
 
-from makeway.daemon.lending import method_of, missing_returns
+from makeway.daemon.lending import about_to_start, method_of, missing_returns
 from makeway.daemon.observation import ENDED, Patience, ended, observe
 from makeway.policies.model import (
     Action,
@@ -122,7 +122,7 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
             continue
         if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
             continue
-        if _may_issue(operation, task, cluster, jobs):
+        if _may_issue(operation, task, cluster, jobs, patience):
             return index
     return None
 
@@ -319,7 +319,9 @@ def _outcome(operation: Operation) -> str:
     return f"the urgent job started {when}; {lenders} given back"
 
 
-def _may_issue(operation: Operation, task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
+def _may_issue(
+    operation: Operation, task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
     match action:
@@ -335,7 +337,9 @@ def _may_issue(operation: Operation, task: Task, cluster: Cluster, jobs: dict[st
             job = jobs.get(action.job_id)
             return job is not None and job.state is JobState.PENDING
         case Release():
-            return _lenders_served(operation)
+            return _lenders_served(operation) and not any(
+                about_to_start(task, cluster, jobs, patience) for task in operation.tasks
+            )
         case _:
             assert_never(action)
 

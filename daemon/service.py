@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 
 from structlog.typing import FilteringBoundLogger
 
+from makeway.adapters.protocol import Adapter, AdapterError
 from makeway.daemon import api, logs
 from makeway.daemon.config import AdapterFactory, Config, Connection, load, open_adapter
 from makeway.daemon.config_schema import Settings
@@ -159,7 +160,7 @@ class Service:
                 version=self._status.version,
                 mode=settings.mode,
                 policy=self._config.policy.name,
-                cluster=self._connection.adapter.capabilities.name,
+                cluster=_cluster_name(self._connection.adapter),
                 journal=str(settings.journal),
                 socket=str(settings.socket),
             )
@@ -322,6 +323,14 @@ class Service:
         self._log.info("reloaded", mode=settings.mode, policy=config.policy.name)
         if kept:
             self._log.warning("settings that cannot change at run time wait for a restart", settings=kept)
+
+
+def _cluster_name(adapter: Adapter) -> str:
+    """What the cluster is called; why it does not say so, where it is down when we start."""
+    try:
+        return adapter.capabilities.name
+    except AdapterError as error:
+        return f"unknown yet: {error}"
 
 
 def _loop_settings(settings: Settings) -> LoopSettings:

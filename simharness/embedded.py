@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from makeway.adapters.protocol import Capabilities
 from makeway.daemon.config import Connection
-from makeway.daemon.config_schema import AdapterSettings
+from makeway.daemon.config_schema import SimulatedSettings
 from makeway.policies.model import Cluster
 from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster
@@ -77,7 +77,7 @@ class EmbeddedAdapter:
         return self._adapter
 
 
-def open_simulated(settings: AdapterSettings) -> Connection:
+def open_simulated(settings: SimulatedSettings) -> Connection:
     """Open the simulated cluster that a configuration describes.
 
     Raises:

@@ -30,6 +30,7 @@ def main() -> int:
 def _open_simulated(settings: "AdapterSettings") -> "Connection":
     from makeway.simharness.embedded import open_simulated
 
+    assert settings.type == "simulated"
     return open_simulated(settings)
 
 

@@ -1,6 +1,7 @@
 """The unit and the sample configuration as they are shipped."""
 
 import configparser
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from makeway.daemon.config import Mode, load
 from makeway.daemon.config_schema import SOCKET_PATH_LIMIT
+from makeway.daemon.config_slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
+from makeway.policies.model import JobKind
 
 DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 UNIT = DEPLOY / "makeway.service"
@@ -46,11 +49,32 @@ def test_the_unit_fits_the_service() -> None:
     assert said["MemoryMax"]
 
 
-def test_the_sample_configuration_fits_the_unit() -> None:
-    settings = load(DEPLOY / "makeway.yaml").settings
+@pytest.mark.parametrize("name", ["makeway.yaml", "makeway-slurm.yaml"])
+def test_the_sample_configurations_fit_the_unit(name: str) -> None:
+    settings = load(DEPLOY / name).settings
     said = service()
     assert settings.mode is Mode.OBSERVE
     assert settings.journal.parent == Path("/var/lib") / said["StateDirectory"]
     assert settings.socket.parent == Path("/run") / said["RuntimeDirectory"]
     assert len(bytes(settings.socket)) <= SOCKET_PATH_LIMIT
     assert said["ExecStart"].endswith("run --config /etc/makeway/makeway.yaml")
+
+
+def test_the_sample_for_a_slurm_touches_those_alone_who_opted_in() -> None:
+    sample = DEPLOY / "makeway-slurm.yaml"
+    settings = load(sample).settings
+    assert settings.mode is Mode.OBSERVE
+    assert isinstance(settings.adapter, SlurmAdapterSettings)
+    by_name = {one.name: one for one in settings.adapter.to_settings().classes}
+    (urgent,) = (one for one in by_name.values() if one.kind is JobKind.ON_DEMAND)
+    assert urgent.qos
+    taken_from = [one for one in by_name.values() if one.preemptible]
+    assert taken_from
+    assert all(one.partitions == {"preemptible"} for one in taken_from)
+    saving = by_name["saving"].checkpoint
+    assert saving is not None
+    assert saving.system_s is not None
+    # Every setting of a Slurm has its place in the sample.
+    named = set(re.findall(r"\b(\w+)\b", sample.read_text()))
+    for section in (SlurmAdapterSettings, JobClassSettings, CheckpointSettings):
+        assert named >= set(section.model_fields)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from makeway.daemon.config import Config, Connection, Mode, effective, load, open_adapter
 from makeway.daemon.config_file import ConfigError
-from makeway.daemon.config_schema import LimitsSettings, PatienceSettings, Settings
+from makeway.daemon.config_schema import LimitsSettings, PatienceSettings, Settings, SimulatedSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.observation import Patience
 from makeway.policies.baseline import NONE
@@ -96,6 +96,7 @@ log: {level: debug, format: console}
     config = read(tmp_path, text)
     said = config.settings
     assert said.mode is Mode.ACT
+    assert isinstance(said.adapter, SimulatedSettings)
     assert said.adapter.trace == str(tmp_path / "kth.swf")
     assert (said.adapter.nodes, said.adapter.speed, said.adapter.workload) == (100, 1000.0, None)
     assert config.policy is KNOBS
@@ -185,10 +186,12 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "makeway.yaml:1: adapter: this key is missing; accepted: a mapping with `type: simulated`"),
+        ("", "makeway.yaml:1: adapter: this key is missing; accepted: a mapping with `type: slurm` or `type: simulated`, and its"),
         ("# nothing\n", "makeway.yaml:1: adapter: this key is missing"),
-        ("adapter: {type: slurmm}", 'makeway.yaml:1: adapter.type: "slurmm" is not accepted; accepted: simulated'),
-        ("adapter: {}", "makeway.yaml:1: adapter.type: this key is missing; accepted: simulated"),
+        ("adapter: {type: slurmm}", 'makeway.yaml:1: adapter.type: "slurmm" is not accepted; accepted: simulated or slurm'),
+        ("adapter: {type: [slurm]}", "makeway.yaml:1: adapter.type: a list is not accepted; accepted: simulated or slurm"),
+        ("adapter: slurm", 'makeway.yaml:1: adapter: "slurm" is not accepted; accepted: a mapping with `type: slurm` or'),
+        ("adapter: {}", "makeway.yaml:1: adapter.type: this key is missing; accepted: simulated or slurm"),
         ("adapter: {type: simulated, speed: 0}", "makeway.yaml:1: adapter.speed: 0 is not accepted; accepted: simul"),
         ("- a\n- b", "makeway.yaml:1: a mapping of settings is expected"),
         ("just text", "makeway.yaml:1: a mapping of settings is expected"),
@@ -284,8 +287,10 @@ def test_adapters_are_opened_by_who_registered_for_their_type(tmp_path: Path) ->
     said = read(tmp_path, MINIMAL).settings.adapter
     adapter = FakeAdapter(cluster(1))
     assert open_adapter(said, {"simulated": lambda _: Connection(adapter=adapter)}).adapter is adapter
-    with pytest.raises(UserError, match=r"adapter\.type: simulated cannot be opened here; available: slurm"):
-        open_adapter(said, {"slurm": lambda _: Connection(adapter=adapter)})
+    with pytest.raises(
+        UserError, match=r"adapter\.type: simulated cannot be opened here; available: other, slurm"
+    ):
+        open_adapter(said, {"other": lambda _: Connection(adapter=adapter)})
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

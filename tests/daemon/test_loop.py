@@ -256,6 +256,8 @@ def test_the_whole_story() -> None:
 
     adapter.view = replace(adapter.view, now_s=2000.0, jobs=(lender,))
     loop.run_cycle()
+    adapter.view = replace(adapter.view, jobs=(replace(lender, prioritised=True),))
+    loop.run_cycle()
     assert adapter.calls[-2:] == [("prioritise", "v"), ("release", "mw_u")]
     adapter.view = replace(adapter.view, jobs=(running("v", FOUR, requeue_count=1),))
     report = loop.run_cycle()

@@ -283,13 +283,15 @@ def test_at_its_end_the_lender_goes_first_and_then_the_hold_ends() -> None:
     view = after_view(pending("v", 4, requeue_count=1))
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
 
-    assert [type(action) for action in issued] == [Prioritise, Release]
+    assert [type(action) for action in issued] == [Prioritise]
     assert issued[0].job_id == "v"
 
-    waits = replace(
-        after_view(reservations=False),
-        jobs=(replace(pending("v", 4, requeue_count=1), prioritised=True),),
-    )
+    first = pending("v", 4, requeue_count=1, prioritised=True)
+    view = after_view(first)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(action) for action in issued] == [Release]
+
+    waits = after_view(first, reservations=False)
     operation = advance(operation, waits, PATIENCE)
     assert operation.phase is Phase.RETURNING
 
@@ -297,6 +299,32 @@ def test_at_its_end_the_lender_goes_first_and_then_the_hold_ends() -> None:
     operation = advance(operation, resumed, PATIENCE)
     assert operation.phase is Phase.CLOSED
     assert leases(operation, resumed) == ()
+
+
+@pytest.mark.parametrize(
+    ("prioritised", "eligible_s", "now_s", "released"),
+    [
+        (True, None, 2002.0, True),
+        (True, 2003.0, 2002.0, False),
+        (True, 2003.0, 2003.0, True),
+        (False, None, 2002.0, False),
+        (True, 4e9, 2029.0, False),
+        (True, 4e9, 2030.0, True),
+        (False, None, 2030.0, True),
+    ],
+)
+def test_the_hold_lasts_until_the_lender_can_start(
+    prioritised: bool, eligible_s: float | None, now_s: float, released: bool
+) -> None:
+    """A waiting job would be on the nodes before a lender that may start only some seconds after it was put first."""
+    operation = lent_operation(requeue("v"))
+    view = after_view(pending("v", 4, requeue_count=1), now_s=2000.0)
+    operation, _ = issue_all(advance(operation, view, PATIENCE), view)
+    lender = replace(pending("v", 4, requeue_count=1, prioritised=prioritised), eligible_s=eligible_s)
+    later = after_view(lender, now_s=now_s)
+
+    issued = due(advance(operation, later, PATIENCE), later)
+    assert [type(action) for action in issued] == ([Release] if released else [])
 
 
 def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
@@ -333,7 +361,7 @@ def test_an_urgent_job_that_is_gone_midway_gives_everything_back(started: bool) 
     view = after_view(lender)
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
 
-    assert [type(action) for action in issued] == ([Prioritise, Release] if started else [Release])
+    assert [type(action) for action in issued] == ([Prioritise] if started else [Release])
     last = after_view(running("v", NODES, requeue_count=int(started)), reservations=False)
     assert advance(operation, last, PATIENCE).phase is Phase.CLOSED
 
@@ -364,14 +392,14 @@ def test_an_eviction_that_turns_out_late_is_given_back_too() -> None:
     assert issued == []  # the hold stays until it is known whether there is a lender
 
     late = after_view(pending("v", 4, requeue_count=1), now_s=1021.0)
-    assert [type(action) for action in due(advance(operation, late, PATIENCE), late)] == [Prioritise, Release]
+    assert [type(action) for action in due(advance(operation, late, PATIENCE), late)] == [Prioritise]
 
 
 def test_an_urgent_job_that_never_starts_is_given_up() -> None:
     operation = held_operation(requeue("v"))
     view = holding(pending("v", 4, requeue_count=1), now_s=DEADLINE_S + PATIENCE.give_up_after_s)
 
-    assert [type(action) for action in due(advance(operation, view, PATIENCE), view)] == [Prioritise, Release]
+    assert [type(action) for action in due(advance(operation, view, PATIENCE), view)] == [Prioritise]
 
 
 def in_doubt(spec: CheckpointSpec | None) -> Operation:

@@ -29,7 +29,8 @@ def slurm_root() -> str | None:
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """A cluster of eight nodes, one a module, on which jobs can grow."""
-    with dev_cluster(DevSpec(node_count=8, expansion=True, root=slurm_root)) as cluster:
+    spec = DevSpec(node_count=8, expansion=True, root=slurm_root, settings={"MessageTimeout": "2"})
+    with dev_cluster(spec) as cluster:
         yield cluster
 
 

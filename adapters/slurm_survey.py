@@ -1,0 +1,236 @@
+"""What an administrator should know of a Slurm before makeway runs on it: read once, and nothing is changed."""
+
+import os
+import pwd
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters import slurm_parse as parse
+from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
+from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm_classes import job_class, over, state
+from makeway.adapters.slurm_errors import refusal
+from makeway.adapters.slurm_parse import RawJob
+from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.policies.model import JobState
+
+_OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnly=NO")
+
+
+class Privilege(StrEnum):
+    """What Slurm lets us do. From OPERATOR up it is everything that makeway needs."""
+
+    ROOT = "root"
+    SLURM_USER = "SlurmUser"
+    ADMINISTRATOR = "administrator"
+    OPERATOR = "operator"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+    @property
+    def exempt(self) -> bool:
+        """Whether Slurm's limit on requests does not hold for us."""
+        return self in (Privilege.ROOT, Privilege.SLURM_USER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassCount:
+    """The jobs of one class that are in the queue now."""
+
+    name: str | None
+    """None: the jobs of no class."""
+    pending: int = 0
+    running: int = 0
+    """All that are not pending."""
+    unable: int = 0
+    """Of all of them, those that Slurm would not put back into the queue: not from sbatch, or with --no-requeue."""
+    nodes: int = 0
+    """Nodes held; one that jobs share counts for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A Slurm, and what we are there."""
+
+    settings: Mapping[str, str]
+    """`scontrol show config`, without what has no value."""
+    version: str
+    release: tuple[int, int]
+    """Its year and month."""
+    user: str
+    privilege: Privilege
+    clock_ahead_s: float | None
+    """By how much the controller's clock is ahead of ours, as far as can be told for certain. None: not told."""
+    partitions: Mapping[str, bool]
+    """By name: whether everybody may submit to it."""
+    counts: tuple[ClassCount, ...]
+    """Every class of the configuration in its order, then the jobs of no class."""
+
+    def parameters(self, name: str) -> Mapping[str, str]:
+        """The parts of a setting such as SchedulerParameters, by their names; empty for one without a value."""
+        return parameters(self.settings.get(name, ""))
+
+
+def survey(
+    settings: SlurmSettings,
+    *,
+    runner: Runner | None = None,
+    now: Callable[[], float] = time.time,
+    user_id: int | None = None,
+) -> Survey:
+    """Look at the Slurm that the settings describe, by four commands.
+
+    Args:
+        settings: where it is, and the classes of its jobs.
+        runner: what runs the commands. None: one that follows the settings.
+        now: our clock.
+        user_id: who we are. None: whoever runs this.
+
+    Raises:
+        AdapterError: it does not answer, or nothing that can be understood.
+    """
+    runner = _runner(settings) if runner is None else runner
+    user_id = os.geteuid() if user_id is None else user_id
+    began_s = now()
+    config = _run(runner, settings, build.show_config())
+    ended_s = now()
+    told = parse.config(config.stdout)
+    try:
+        release = parse.release(told["SLURM_VERSION"])
+    except (KeyError, ValueError) as error:
+        message = f"no version in the configuration ({error})"
+        raise Unreadable(message, command=config.argv, text=config.stdout) from None
+    user = _user_name(user_id)
+    asked = ("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users")
+    levels = runner.run(asked, timeout_s=settings.timeout_s)
+    partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
+    return Survey(
+        settings=told,
+        version=told["SLURM_VERSION"],
+        release=release,
+        user=user,
+        privilege=privilege(user_id, user, told, levels.stdout if levels.returncode == 0 else ""),
+        clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
+        partitions=open_partitions(partitions.stdout),
+        counts=count(_jobs(runner, settings, release), settings.classes),
+    )
+
+
+def parameters(text: str) -> Mapping[str, str]:
+    """The parts of `one=1,two`, by their names; a part without a value has an empty one. `(null)` has no parts."""
+    parts = (part.partition("=") for part in text.split(",") if part.strip() and text != "(null)")
+    return {name.strip().lower(): value.strip() for name, _, value in parts}
+
+
+def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) -> Privilege:
+    """What Slurm lets a user do.
+
+    Args:
+        user_id: the number of the user.
+        user: the name.
+        settings: those of slurm.conf.
+        users: what `scontrol show assoc_mgr` prints of the users; empty if it prints nothing.
+    """
+    if user_id == 0:
+        return Privilege.ROOT
+    if settings.get("SlurmUser", "").endswith(f"({user_id})"):
+        return Privilege.SLURM_USER
+    if not settings.get("AccountingStorageType", "").endswith("slurmdbd"):
+        return Privilege.NONE  # levels are a matter of accounting
+    found = re.search(rf"^UserName={re.escape(user)}\(\d+\) .*\bAdminLevel=(\w+)", users, re.MULTILINE)
+    match found.group(1).lower() if found else "":
+        case "administrator" | "admin":
+            return Privilege.ADMINISTRATOR
+        case "operator":
+            return Privilege.OPERATOR
+        case "none" | "not":
+            return Privilege.NONE
+        case _:
+            return Privilege.UNKNOWN
+
+
+def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
+    """By how much the controller's clock is ahead of ours at the least; 0 if they may agree, None if it is not told.
+
+    `config` is what `scontrol show config` printed between the two instants, with times in seconds: its first line has the
+    controller's present second.
+    """
+    found = re.match(r"Configuration data as of (\d+)\n", config)
+    if found is None:
+        return None
+    least_s, most_s = int(found.group(1)) - ended_s, int(found.group(1)) + 1 - began_s
+    if least_s <= 0.0 <= most_s:
+        return 0.0
+    return least_s if least_s > 0.0 else most_s
+
+
+def open_partitions(text: str) -> Mapping[str, bool]:
+    """The partitions that `scontrol --oneliner show partitions` lists, and whether everybody may submit to each."""
+    found = {}
+    for line in text.splitlines():
+        name = re.match(r"PartitionName=(\S+)", line)
+        if name is not None:
+            found[name.group(1)] = all(words in line.split() for words in _OPEN_TO_ALL)
+    return found
+
+
+def count(jobs: tuple[RawJob, ...], classes: tuple[JobClass, ...]) -> tuple[ClassCount, ...]:
+    """How many jobs are of which class, in the order of the classes; at the end those of no class."""
+    members: dict[str | None, list[RawJob]] = {one.name: [] for one in classes}
+    members[None] = []
+    for job in jobs:
+        found = None if job.heterogeneous else job_class(job, classes)
+        members[None if found is None else found.name].append(job)
+    return tuple(_counted(name, found) for name, found in members.items())
+
+
+def _counted(name: str | None, jobs: list[RawJob]) -> ClassCount:
+    pending = sum(1 for job in jobs if state(job) is JobState.PENDING)
+    return ClassCount(
+        name=name,
+        pending=pending,
+        running=len(jobs) - pending,
+        unable=sum(1 for job in jobs if not (job.batch and job.requeueable)),
+        nodes=sum(len(job.nodes) for job in jobs),
+    )
+
+
+def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:
+    fields = build.job_fields(release)
+    token = f"mw{secrets.token_hex(8)}"
+    done = _run(runner, settings, build.squeue(), build.squeue_environment(fields, token))
+    found = parse.jobs(done.stdout, fields=fields, token=token, command=done.argv)
+    return tuple(job for job in found if not over(job))
+
+
+def _run(
+    runner: Runner,
+    settings: SlurmSettings,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str] | None = None,
+) -> CompletedCommand:
+    variables = {"SLURM_TIME_FORMAT": "%s"} if environment is None else environment
+    done = runner.run(argv, timeout_s=settings.timeout_s, environment=variables)
+    if done.returncode != 0:
+        raise refusal(done)
+    return done
+
+
+def _runner(settings: SlurmSettings) -> CommandRunner:
+    environment = {} if settings.conf is None else {"SLURM_CONF": settings.conf}
+    if settings.bin_dir is not None:
+        environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
+    return CommandRunner(environment=environment)
+
+
+def _user_name(user_id: int) -> str:
+    """The name of a user; the number where there is none."""
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)

@@ -1,0 +1,139 @@
+"""The commands `devcluster up|down|status`: a real Slurm on this machine, for development and demonstrations."""
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from makeway.adapters import devcluster
+from makeway.adapters.devcluster import DevClusterError
+from makeway.adapters.devconf import DevSpec
+from makeway.adapters.protocol import AdapterError
+from makeway.daemon.errors import UserError, printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `up`, as click gives them."""
+
+    nodes: int
+    cpus: int
+    memory_mb: int
+    version_root: Path | None
+    folder: Path | None
+    expansion: bool
+    settings: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+
+def up(options: Options) -> None:
+    """Start a cluster and say how to use it. Interrupted, it leaves nothing behind.
+
+    Raises:
+        UserError: it cannot be started, and why.
+    """
+    root = None if options.version_root is None else str(options.version_root.absolute())
+    spec = DevSpec(
+        node_count=options.nodes,
+        cpus_per_node=options.cpus,
+        memory_mb=options.memory_mb,
+        root=root,
+        expansion=options.expansion,
+        settings=dict(_setting(text) for text in options.settings),
+        partitions=options.partitions or DevSpec().partitions,
+    )
+    folder = options.folder or default_folder(options.version_root)
+    _require_ours(folder)
+    with _said(), _terminable():
+        cluster = devcluster.up(spec, folder)
+    year, month = cluster.version
+    given = "" if options.folder is None and root is None else f" --folder {cluster.folder}"
+    inside = f", inside {root}" if root else ""
+    click.echo(
+        f"Slurm {year}.{month:02} with {options.nodes} nodes runs in {printable(str(cluster.folder))}{inside}."
+    )
+    click.echo(f"    export SLURM_CONF={cluster.inner_folder}/slurm.conf       # for sinfo, sbatch and so on")
+    click.echo(f"    adapter: {{type: slurm, conf: {cluster.inner_folder}/slurm.conf}}       # for makeway")
+    click.echo(f"    makeway devcluster down{given}")
+
+
+def down(folder: Path | None, version_root: Path | None) -> None:
+    """Stop the cluster and remove its folder; nothing to stop is no error.
+
+    Raises:
+        UserError: the folder is no cluster's, or a process would not go.
+    """
+    folder = folder or default_folder(version_root)
+    _require_ours(folder)
+    with _said():
+        for sentence in devcluster.down(folder):
+            click.echo(printable(sentence), err=True)
+
+
+def status(folder: Path | None, version_root: Path | None) -> int:
+    """Print what runs. Returns 1 if there is no cluster, or none that answers, else 0."""
+    folder = folder or default_folder(version_root)
+    if not folder.exists():
+        click.echo(f"no cluster in {printable(str(folder))}")
+        return 1
+    _require_ours(folder)
+    with _said():
+        found = devcluster.status(folder)
+    names = [process.name for process in found.running]
+    told = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names))) or "nothing"
+    click.echo(printable(f"{found.folder}: {told} running"))
+    click.echo("\n".join(printable(line) for line in found.answer.splitlines()))
+    return 0 if "slurmctld" in names else 1
+
+
+def default_folder(version_root: Path | None) -> Path:
+    """The state folder of a user who names none, inside the chroot if there is one."""
+    return (version_root or Path("/")) / "tmp" / f"makeway-devcluster-{os.geteuid()}"
+
+
+def _require_ours(folder: Path) -> None:
+    """Raise `UserError` if somebody else made the folder: whoever owns it could change what we start."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise UserError(
+            f"{printable(str(folder))}: a folder of your own is expected; name another by --folder"
+        )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (equals and key.isalnum() and value.isprintable()):
+        raise UserError(f"--set {printable(text)}: KEY=VALUE as in slurm.conf is expected")
+    return key, value
+
+
+@contextmanager
+def _said() -> "Iterator[None]":
+    """Turn what a cluster fails with into the user's error."""
+    try:
+        yield
+    except (DevClusterError, AdapterError) as error:
+        raise UserError(str(error)) from error
+
+
+@contextmanager
+def _terminable() -> "Iterator[None]":
+    """Make SIGTERM an interrupt too, so that a cluster that is half up is taken down."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

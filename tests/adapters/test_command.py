@@ -1,0 +1,134 @@
+"""The one module that starts processes, with programs that every machine has."""
+
+import ast
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters.command import CommandRunner, CompletedCommand
+from makeway.adapters.protocol import Unavailable, Unreadable
+
+PYTHON = sys.executable
+PATIENCE_S = 60.0
+
+
+def python(program: str, *arguments: str) -> tuple[str, ...]:
+    return (PYTHON, "-I", "-S", "-c", program, *arguments)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended; a zombie that nobody waits for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_what_a_command_says() -> None:
+    program = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    done = CommandRunner().run(python(program))
+    assert done == CompletedCommand(argv=python(program), returncode=3, stdout="out\n", stderr="err\n")
+
+
+def test_words_are_one_line() -> None:
+    done = CompletedCommand(argv=("a",), returncode=1, stdout="out", stderr=" one\n two \n")
+    assert done.words == "one two"
+    assert CompletedCommand(argv=("a",), returncode=1, stdout="out\n", stderr="\n").words == "out"
+
+
+def test_arguments_are_no_shell_s() -> None:
+    words = ("a b", "$HOME", "`id`", "; rm -rf /", "*", "'\"", "new\nline", "")
+    done = CommandRunner().run(python("import sys; print(sys.argv[1:])", *words))
+    assert done.stdout == f"{list(words)}\n"
+
+
+def test_nothing_of_the_environment_reaches_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    runner = CommandRunner(environment={"SLURM_CONF": "/etc/slurm.conf"})
+    program = "import os; print(sorted(os.environ.items()))"
+    done = runner.run(python(program), environment={"SLURM_TIME_FORMAT": "%s"})
+    variables = dict(ast.literal_eval(done.stdout))
+    assert set(variables) - {"LC_CTYPE"} == {"PATH", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_TIME_FORMAT"}
+    assert (variables["LC_ALL"], variables["TZ"]) == ("C", "UTC")
+
+
+def test_bytes_that_are_no_text_survive() -> None:
+    program = (
+        "import sys; sys.stdout.buffer.write(sys.argv[1].encode('utf-8', 'surrogateescape') + b'\\xff\\n')"
+    )
+    done = CommandRunner(environment={"PYTHONUTF8": "1"}).run((PYTHON, "-S", "-c", program, "é\udcc3"))
+    assert done.stdout == "é\udcc3\udcff\n"
+    assert done.stdout.encode("utf-8", "surrogateescape") == b"\xc3\xa9\xc3\xff\n"
+
+
+def test_standard_input() -> None:
+    echo = python("import sys; sys.stdout.write(sys.stdin.read())")
+    text = b"line\n" * 100_000
+    assert CommandRunner().run(echo, stdin=text).stdout == text.decode()
+    assert CommandRunner().run(echo).stdout == ""
+
+
+def test_a_time_out_kills_the_command_and_what_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    child = "import time; time.sleep(1000)"
+    program = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-S', '-c', {child!r}])\n"
+        "open(sys.argv[1], 'w').write(f'{os.getpid()} {child.pid}')\n"
+        "time.sleep(1000)"
+    )
+    with pytest.raises(Unavailable, match=r"gave no answer within 4 s"):
+        CommandRunner(timeout_s=4).run(python(program, str(pids)))
+    deadline_s = time.monotonic() + PATIENCE_S
+    left = [int(pid) for pid in pids.read_text().split()]
+    assert len(left) == 2
+    while any(not gone(pid) for pid in left):
+        assert time.monotonic() < deadline_s, "a process outlived its time-out"
+
+
+def test_a_command_that_closes_its_output_is_timed_out_too() -> None:
+    program = "import os, time; os.close(1); os.close(2); time.sleep(1000)"
+    with pytest.raises(Unavailable):
+        CommandRunner().run(python(program), timeout_s=1)
+
+
+def test_too_much_output_is_cut_off() -> None:
+    program = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    with pytest.raises(Unreadable, match=r"more than 1000000 bytes") as error:
+        CommandRunner(output_limit_bytes=1_000_000, timeout_s=PATIENCE_S).run(python(program))
+    assert error.value.text.startswith("xxx")
+
+
+@pytest.mark.parametrize("name", ["no-such-program", "/no/such/program", "/etc/passwd", "/"])
+def test_a_program_that_cannot_be_started(name: str) -> None:
+    with pytest.raises(Unavailable, match="cannot be started"):
+        CommandRunner().run((name, "-h"))
+
+
+def test_an_argument_with_a_nul_byte_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        CommandRunner().run(("echo", "a\0b"))
+
+
+def test_a_prefix_stands_before_every_command() -> None:
+    done = CommandRunner(prefix=("env", "-i")).run(("env",))
+    assert (done.stdout, done.argv) == ("", ("env",))
+
+
+def test_the_end_by_a_signal() -> None:
+    assert CommandRunner().run(python("import os; os.kill(os.getpid(), 9)")).returncode == -9
+
+
+def test_no_descriptor_is_left_open() -> None:
+    runner = CommandRunner(timeout_s=1)
+    runner.run(("true",))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        runner.run(("echo", "x"), stdin=b"y")
+        with pytest.raises(Unavailable):
+            runner.run(("no-such-program",))
+    assert len(os.listdir("/proc/self/fd")) == before

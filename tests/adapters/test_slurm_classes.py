@@ -1,0 +1,401 @@
+"""Which job is what, and which nodes may serve it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters.slurm_classes import (
+    NOT_BEFORE_S,
+    Translator,
+    comment_words,
+    job_class,
+    node,
+    over,
+    printable,
+    state,
+)
+from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition
+from makeway.adapters.slurm_settings import JobClass
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Job, JobKind, JobState, NodeState
+
+NOW_S = 1_795_250_000.0
+PENDING = RawJob(
+    job_id="7",
+    state="PENDING",
+    reason="Resources",
+    node_count=2,
+    cpu_count=4,
+    cpus_per_task=1,
+    memory_mb=0.0,
+    tres="cpu=4,mem=2000M,node=2,billing=4",
+    gres_per_node=(),
+    gres_per_job=(),
+    limit_s=3600.0,
+    submit_s=NOW_S - 500,
+    start_s=NOW_S + 4000,
+    eligible_s=NOW_S - 500,
+    user_id="1000",
+    group_id="1000",
+    user="alice",
+    account="physics",
+    qos="normal",
+    partitions=("batch",),
+    features="",
+    required_nodes=(),
+    excluded_nodes=(),
+    nodes=(),
+    exclusive=False,
+    requeueable=True,
+    batch=True,
+    restarts=0,
+    heterogeneous=False,
+    reservation=None,
+    priority=1,
+    name="name",
+    comment="",
+)
+RUNNING = replace(
+    PENDING, state="RUNNING", reason="None", nodes=("n1", "n2"), start_s=NOW_S - 400, eligible_s=NOW_S - 500
+)
+SPEC = CheckpointSpec(
+    interval_s=600.0, application_s=20.0, system_s=30.0, acknowledgement=Acknowledgement.COMMENT
+)
+ANY = JobClass(name="any", preemptible=True, checkpoint=SPEC)
+PARTITIONS = (
+    RawPartition(name="batch", state="UP"),
+    RawPartition(name="big", state="DRAIN"),
+    RawPartition(name="closed", state="DOWN"),
+)
+
+
+def raw_node(number: int) -> RawNode:
+    """Four small nodes and four big ones, the latter in the partition `big` too."""
+    big = number > 4
+    return RawNode(
+        name=f"n{number}",
+        states=frozenset({"IDLE"}),
+        cpu_count=16 if big else 2,
+        memory_mb=64_000.0 if big else 8_000.0,
+        features=frozenset({"large", "fast"} if big else {"small"}),
+        gres=(Gres(name="gpu", type="a100", count=4),) if big else (),
+        partitions=frozenset({"batch", "big", "closed"} if big else {"batch", "closed"}),
+    )
+
+
+NODES = tuple(raw_node(number) for number in range(1, 9))
+
+
+def translated(
+    raw: RawJob, *classes: JobClass, asked: int | None = None, exclusive_shrink: bool = True
+) -> Job:
+    translator = Translator(classes, NODES, PARTITIONS, NOW_S, exclusive_shrink=exclusive_shrink)
+    return translator.job(raw, asked_node_count=asked)
+
+
+def serving(**changes: Any) -> str:
+    """The nodes that may serve a pending job with these demands."""
+    names = translated(replace(PENDING, **changes)).eligible_nodes
+    return "all" if names is None else " ".join(sorted(names))
+
+
+# Classes
+
+
+def test_a_job_of_no_class_is_never_touched() -> None:
+    job = translated(RUNNING)
+    assert (job.kind, job.preemptible, job.checkpoint) == (JobKind.RIGID, False, None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "job"),
+    [
+        (JobClass(name="x", partitions=frozenset({"batch"})), PENDING),
+        (JobClass(name="x", qos=frozenset({"normal", "other"})), PENDING),
+        (JobClass(name="x", accounts=frozenset({"physics"})), PENDING),
+        (JobClass(name="x", users=frozenset({"alice"})), PENDING),
+        (JobClass(name="x", features=frozenset({"fast"})), replace(PENDING, features="small|(fast&large)")),
+        (
+            JobClass(name="x", words=frozenset({"urgent"})),
+            replace(PENDING, comment="please makeway:urgent now"),
+        ),
+    ],
+)
+def test_each_condition_alone(condition: JobClass, job: RawJob) -> None:
+    assert job_class(job, (condition,)) is condition
+    other = replace(
+        job,
+        partitions=("p",),
+        qos="q",
+        account="a",
+        user="u",
+        features="breakfast",
+        comment="makeway:urgently",
+    )
+    assert job_class(other, (condition,)) is None
+
+
+def test_all_conditions_have_to_hold_and_the_first_class_wins() -> None:
+    both = JobClass(name="both", users=frozenset({"alice"}), qos=frozenset({"urgent"}))
+    assert job_class(PENDING, (both, ANY)) is ANY
+    assert job_class(replace(PENDING, qos="urgent"), (both, ANY)) is both
+
+
+def test_an_urgent_job_is_never_preemptible() -> None:
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND, preemptible=True, start_within_s=120.0)
+    job = translated(RUNNING, urgent)
+    assert (job.kind, job.preemptible, job.start_within_s) == (JobKind.ON_DEMAND, False, 120.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"heterogeneous": True},
+        {"batch": False},
+        {"requeueable": False},
+        {"state": "CONFIGURING"},
+        {"state": "COMPLETING"},
+        {"state": "SUSPENDED"},
+        {"state": "SOMETHING_NEW"},
+    ],
+)
+def test_what_slurm_would_not_requeue_is_not_touched(changes: dict[str, Any]) -> None:
+    assert translated(RUNNING, ANY).preemptible
+    assert not translated(replace(RUNNING, **changes), ANY).preemptible
+
+
+def test_a_heterogeneous_job_is_of_no_class() -> None:
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
+    assert translated(replace(PENDING, heterogeneous=True), urgent).kind is JobKind.RIGID
+
+
+# Malleable jobs
+
+
+def test_the_sizes_of_a_malleable_job() -> None:
+    malleable = JobClass(name="m", kind=JobKind.MALLEABLE, preemptible=True, node_count_min=1)
+    job = translated(RUNNING, malleable)
+    assert (job.node_count, job.node_count_min, job.node_count_max) == (2, 1, 2)
+    shrunk = translated(replace(RUNNING, nodes=("n1",), node_count=1), malleable, asked=2)
+    assert (shrunk.node_count, shrunk.node_count_min, shrunk.node_count_max) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(("word", "smallest"), [("2", 2), ("0", 1), ("99", 4), ("", 3)])
+def test_a_job_may_tell_its_smallest_size(word: str, smallest: int) -> None:
+    malleable = JobClass(name="m", kind=JobKind.MALLEABLE, node_count_min=3)
+    raw = replace(PENDING, node_count=4, comment=f"makeway:min-nodes={word}")
+    assert translated(raw, malleable).node_count_min == smallest
+
+
+def test_a_rigid_job_has_no_other_sizes() -> None:
+    job = translated(replace(RUNNING, comment="makeway:min-nodes=1"), ANY)
+    assert (job.node_count_min, job.node_count_max) == (None, None)
+
+
+def test_an_exclusive_job_is_malleable_where_slurm_can_shrink_it() -> None:
+    malleable = JobClass(name="m", kind=JobKind.MALLEABLE, preemptible=True)
+    raw = replace(RUNNING, exclusive=True)
+    assert translated(raw, malleable).kind is JobKind.MALLEABLE
+    job = translated(raw, malleable, exclusive_shrink=False)
+    assert (job.kind, job.preemptible, job.node_count_min) == (JobKind.RIGID, True, None)
+
+
+def test_a_shrunk_job_that_was_requeued_small_has_its_size() -> None:
+    """22.05: NumNodes stays at 3, the requested resources still have 6 nodes."""
+    raw = replace(PENDING, restarts=1, node_count=3, tres="cpu=6,mem=6000M,node=6,billing=6")
+    assert translated(raw).node_count == 6
+    assert translated(replace(raw, restarts=0)).node_count == 3
+
+
+# Checkpoints
+
+
+def test_what_a_job_tells_of_its_checkpoints() -> None:
+    raw = replace(RUNNING, comment=f"makeway:ckpt-begin={NOW_S - 60:.0f} makeway:ckpt={NOW_S - 50:.0f}.25")
+    job = translated(raw, ANY)
+    assert job.last_checkpoint_s == NOW_S - 49.75
+    assert job.checkpointing_since_s == pytest.approx(NOW_S - 60 + 0.999)
+    assert job.checkpoint == SPEC
+
+
+def test_a_checkpoint_in_the_second_of_the_signal_counts() -> None:
+    """`date +%s` cuts the second off: signalled at ...00.7 and done at ...00.9, the job writes ...00."""
+    job = translated(replace(RUNNING, comment=f"makeway:ckpt={NOW_S - 10:.0f}"), ANY)
+    assert job.last_checkpoint_s is not None
+    assert job.last_checkpoint_s >= NOW_S - 10 + 0.9
+
+
+def test_no_checkpoint_is_of_the_future_or_of_an_earlier_run() -> None:
+    assert translated(replace(RUNNING, comment="makeway:ckpt=4000000000"), ANY).last_checkpoint_s == NOW_S
+    earlier = replace(RUNNING, comment=f"makeway:ckpt={NOW_S - 402:.0f}")
+    assert translated(earlier, ANY).last_checkpoint_s is None
+    assert (
+        translated(replace(PENDING, comment=f"makeway:ckpt={NOW_S - 1:.0f}"), ANY).last_checkpoint_s is None
+    )
+
+
+def test_a_job_may_tell_its_own_figures() -> None:
+    raw = replace(RUNNING, comment="makeway:ckpt-interval=900 makeway:ckpt-takes=45.5")
+    told = translated(raw, ANY).checkpoint
+    assert told == replace(SPEC, interval_s=900.0, application_s=45.5, system_s=45.5)
+    only_application = replace(ANY, checkpoint=CheckpointSpec(application_s=20.0))
+    assert translated(raw, only_application).checkpoint == CheckpointSpec(
+        interval_s=900.0, application_s=45.5
+    )
+    assert translated(raw, replace(ANY, checkpoint=None)).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ("makeway:ckpt=12", {"ckpt": 12.0}),
+        ("a makeway:urgent\tmakeway:ckpt=1.5\nb", {"urgent": None, "ckpt": 1.5}),
+        ("makeway:ckpt=1 makeway:ckpt=2", {"ckpt": 2.0}),
+        ("xmakeway:ckpt=1 makeway:ckpt=x makeway:ckpt=-1 makeway:ckpt=1e9 makeway: MAKEWAY:a", {}),
+        ("makeway:ckpt=1234567890123", {}),
+        ("makeway:ckpt=1,makeway:urgent", {}),
+        ("makeway:ckpt=\udcc3 makeway:ckpt=٣", {}),
+    ],
+)
+def test_the_words_of_a_comment(comment: str, words: dict[str, float | None]) -> None:
+    assert comment_words(comment) == words
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_every_comment_has_words_or_none(comment: str) -> None:
+    job = translated(replace(RUNNING, comment=comment), ANY)
+    assert job.last_checkpoint_s is None or job.last_checkpoint_s <= NOW_S
+
+
+# States and when a job may start
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "expected"),
+    [
+        ("PENDING", (), JobState.PENDING),
+        ("REQUEUED", (), JobState.PENDING),
+        ("RUNNING", ("n1",), JobState.RUNNING),
+        ("CONFIGURING", ("n1",), JobState.RUNNING),
+        ("COMPLETING", ("n1",), JobState.COMPLETING),
+        ("SUSPENDED", ("n1",), JobState.SUSPENDED),
+        ("STOPPED", ("n1",), JobState.SUSPENDED),
+        ("SOMETHING_NEW", ("n1",), JobState.SUSPENDED),
+        ("SOMETHING_NEW", (), JobState.PENDING),
+    ],
+)
+def test_states(name: str, nodes: tuple[str, ...], expected: JobState) -> None:
+    assert state(replace(PENDING, state=name, nodes=nodes)) is expected
+    assert not over(replace(PENDING, state=name))
+
+
+def test_a_job_that_has_ended_is_over() -> None:
+    assert all(over(replace(PENDING, state=name)) for name in ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "eligible_s"),
+    [
+        ({}, None),
+        ({"reason": "None"}, None),
+        ({"reason": "Priority"}, None),
+        ({"reason": "ReqNodeNotAvail, May be reserved for other job"}, None),
+        ({"reason": "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved"}, None),
+        ({"reason": "BeginTime", "eligible_s": NOW_S + 60}, NOW_S + 60),
+        ({"reason": "BeginTime", "eligible_s": NOW_S - 1}, None),
+        ({"reason": "Dependency", "eligible_s": None}, NOT_BEFORE_S),
+        ({"reason": "JobHeldUser", "priority": 0}, NOT_BEFORE_S),
+        ({"reason": "None", "priority": 0}, NOT_BEFORE_S),
+        ({"reason": "QOSMaxJobsPerUserLimit"}, NOT_BEFORE_S),
+        ({"reason": "Licenses"}, NOT_BEFORE_S),
+        ({"reason": "PartitionConfig"}, NOT_BEFORE_S),
+        ({"reason": "PartitionConfig", "partitions": ("big", "batch")}, None),
+    ],
+)
+def test_when_a_pending_job_may_start(changes: dict[str, Any], eligible_s: float | None) -> None:
+    assert translated(replace(PENDING, **changes)).eligible_s == eligible_s
+
+
+def test_a_pending_job_has_no_start_and_a_running_one_no_delay() -> None:
+    assert translated(PENDING).start_s is None
+    running = translated(RUNNING)
+    assert (running.start_s, running.eligible_s) == (NOW_S - 400, None)
+
+
+def test_a_prioritised_job_is_known_by_its_priority() -> None:
+    assert not translated(PENDING).prioritised
+    assert translated(replace(PENDING, priority=build.FRONT_PRIORITY)).prioritised
+
+
+# Which nodes may serve
+
+
+def test_demands() -> None:
+    assert serving() == "all"
+    assert serving(partitions=("big",)) == "n5 n6 n7 n8"
+    assert serving(partitions=("closed",)) == ""
+    assert serving(partitions=("unknown",)) == ""
+    assert serving(partitions=("closed", "big", "batch")) == "all"
+    assert serving(features="fast&large") == "n5 n6 n7 n8"
+    assert serving(features="[small|fast]") == "n1 n2 n3 n4"
+    assert serving(features="small*2") == ""
+    assert serving(excluded_nodes=("n1", "n8")) == "n2 n3 n4 n5 n6 n7"
+    assert serving(cpus_per_task=4) == "n5 n6 n7 n8"
+    assert serving(cpu_count=5) == "n5 n6 n7 n8"
+    assert serving(memory_mb=10_000.0) == "n5 n6 n7 n8"
+    assert serving(memory_mb=100.0, tres="cpu=4,mem=20000M,node=2") == "n5 n6 n7 n8"
+    assert serving(memory_mb=0.0, tres="cpu=4,mem=20000M,node=2") == "all"
+    assert serving(gres_per_node=(Gres(name="gpu", type="", count=4),)) == "n5 n6 n7 n8"
+    assert serving(gres_per_node=(Gres(name="gpu", type="h100", count=1),)) == ""
+    assert serving(gres_per_job=(Gres(name="gpu", type="a100", count=9),)) == ""
+    assert serving(gres_per_job=(Gres(name="gpu", type="a100", count=8),)) == "n5 n6 n7 n8"
+
+
+def test_required_nodes() -> None:
+    """A set of nodes cannot say "these, and some others"; then no room is made rather than the wrong one."""
+    assert serving(required_nodes=("n2", "n5")) == "n2 n5"
+    assert serving(required_nodes=("n2",)) == ""
+    assert serving(required_nodes=("n2", "n5"), partitions=("big",)) == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ("IDLE", NodeState.UP),
+        ("ALLOCATED", NodeState.UP),
+        ("MIXED PLANNED", NodeState.UP),
+        ("IDLE RESERVED", NodeState.UP),
+        ("ALLOCATED COMPLETING", NodeState.UP),
+        ("IDLE DRAIN", NodeState.DRAINED),
+        ("MIXED DRAIN", NodeState.DRAINED),
+        ("IDLE MAINTENANCE", NodeState.DRAINED),
+        ("DOWN", NodeState.DOWN),
+        ("DOWN DRAIN", NodeState.DOWN),
+        ("IDLE NOT_RESPONDING", NodeState.DOWN),
+        ("IDLE CLOUD POWERED_DOWN", NodeState.DOWN),
+        ("ALLOCATED REBOOT_REQUESTED", NodeState.DOWN),
+    ],
+)
+def test_node_states(states: str, expected: NodeState) -> None:
+    assert node(replace(NODES[0], states=frozenset(states.split()))).state is expected
+
+
+# Users' text
+
+
+def test_the_text_of_users_is_harmless_in_a_log() -> None:
+    assert printable("a b=é") == "a b=é"
+    assert printable("a\n\x1b[31m\udcff\u202e") == "a\\n\\x1b[31m\\udcff\\u202e"
+    job = translated(replace(PENDING, account="x\ny", user="\udcffz"))
+    assert (job.account, job.user) == ("x\\ny", "\\udcffz")
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_printable_text_is_printable(text: str) -> None:
+    assert printable(text).isprintable()
+    printable(text).encode("utf-8")

@@ -1,0 +1,126 @@
+"""Writes what a real Slurm prints into `tests/adapters/captured/RELEASE/`, for the tests of the parsers.
+
+Run as `python -m tests.slurm.capture [CHROOT]` whenever the adapter asks Slurm for something else. What tells of the
+machine alone (its name and kernel) is replaced.
+"""
+
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters.devcluster import DevCluster, dev_cluster
+from makeway.adapters.devconf import DevSpec
+
+TOKEN = "mwcaptured"
+FOLDER = Path(__file__).resolve().parent.parent / "adapters" / "captured"
+SPEC = DevSpec(
+    partitions=(
+        "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        "PartitionName=urgent Nodes=n[3-8] MaxTime=1:00:00 PriorityTier=10 State=UP",
+        "PartitionName=closed Nodes=n[1-2] State=DOWN",
+    ),
+    node_options={
+        **{f"n{number}": "Gres=fpga:2 Feature=small" for number in range(1, 5)},
+        **{f"n{number}": "Gres=fpga:large:1 Feature=big,fast" for number in range(5, 9)},
+    },
+    gres=("NodeName=n[1-4] Name=fpga Count=2", "NodeName=n[5-8] Name=fpga Type=large Count=1"),
+    settings={"GresTypes": "fpga"},
+)
+SLEEP = "exec sleep 1000"
+HOSTILE_NAME = "a\nb|c\t\x1b[31m JobState=RUNNING ExcNodeList=n1 NodeList=\udcff\udcfe"
+HOSTILE_COMMENT = "first\nmakeway:ckpt=1795247730\n2|PENDING|\udcc3( makeway:ckpt=x %s ~T~ é"
+LONG_COMMENT = "makeway:min-nodes=2 ".ljust(1024, "x")
+
+
+def fill(cluster: DevCluster) -> None:
+    """Submit one job of every sort that the parsers have to tell apart, and change some nodes."""
+    cluster.run("scontrol", "update", "NodeName=n8", "State=DRAIN", "Reason=a bad disk | State=IDLE")
+    cluster.run("scontrol", "update", "NodeName=n7", "State=DOWN", "Reason=gone")
+    submit = cluster.submit
+    submit(SLEEP, "-N2", f"--job-name={HOSTILE_NAME}", f"--comment={HOSTILE_COMMENT}", "--time=1-12:30:00")
+    submit(SLEEP, "-N1", "-n1", "--array=0-2%2", "--constraint=big", "--job-name=array", "--time=90")
+    submit(
+        SLEEP, "-N2-3", "--exclusive", f"--comment={LONG_COMMENT}", "--job-name=long-comment", "--exclude=n1"
+    )
+    time.sleep(2)
+    first = cluster.run("squeue", "-h", "-o", "%A", "-n", "long-comment").strip()
+    cluster.run("scontrol", "requeue", "Incomplete", first)
+    submit(
+        SLEEP,
+        "-N2",
+        "-p",
+        "urgent",
+        "--job-name=urgent",
+        "--exclude=n[3-4]",
+        "--account=a b=c",
+        "--gres=fpga:1",
+    )
+    submit(
+        SLEEP, "-N4", "--job-name=asks", "--nodelist=n1,n5", "--mem=100", "--cpus-per-task=2", "--no-requeue"
+    )
+    submit(SLEEP, "-n7", "--mem-per-cpu=200", "--job-name=by-tasks", "--time=UNLIMITED")
+    submit(SLEEP, "-N1", "--hold", "--job-name=held")
+    submit(SLEEP, "-N1", "--begin=now+1hour", "--job-name=later")
+    submit(SLEEP, "-N1", f"--dependency=afterok:{first}", "--job-name=dependent")
+    submit(SLEEP, "-N1", "--partition=urgent,batch", "--job-name=two-partitions", "--constraint=[small|big]")
+    het = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n" + SLEEP
+    submit(het, "--job-name=heterogeneous")
+    cluster.run(
+        *(
+            "scontrol",
+            "create",
+            "reservation",
+            "ReservationName=mw_7",
+            "StartTime=now",
+            "EndTime=now+600seconds",
+        ),
+        *("Users=root", "Nodes=n[1-2]", "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP=1"),
+    )
+    cluster.run(
+        *(
+            "scontrol",
+            "create",
+            "reservation",
+            "ReservationName=their own",
+            "StartTime=now+1day",
+            "Duration=60",
+        ),
+        *("Users=root", "Nodes=n[4,6]"),
+    )
+    time.sleep(4)
+
+
+def main() -> None:
+    """Capture the Slurm of this machine, or of the chroot that is the first argument."""
+    root = sys.argv[1] if len(sys.argv) > 1 else None
+    spec = DevSpec(
+        root=root,
+        partitions=SPEC.partitions,
+        node_options=SPEC.node_options,
+        gres=SPEC.gres,
+        settings=SPEC.settings,
+    )
+    with dev_cluster(spec) as cluster:
+        fill(cluster)
+        fields = build.job_fields(cluster.version)
+        ids = tuple(cluster.run("squeue", "-h", "-o", "%i", "-n", "urgent,asks").split())
+        runner = cluster.runner
+        jobs = runner.run(build.squeue(), environment=build.squeue_environment(fields, TOKEN))
+        times = {"SLURM_TIME_FORMAT": "%s"}
+        shown = runner.run(build.show_cluster(), stdin=build.show_script(TOKEN, ids), environment=times)
+        config = runner.run(build.show_config())
+    folder = FOLDER / "{}.{:02}".format(*cluster.version)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("squeue", jobs.stdout), ("scontrol", shown.stdout), ("config", config.stdout)):
+        text = re.sub(r"OS=Linux .*? (?= RealMemory)", "OS=Linux 6.1.0 ", text)
+        text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "host", text)
+        text = text.replace(str(cluster.inner_folder), "/srv/slurm")
+        (folder / f"{name}.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+    print(folder, jobs.stderr, shown.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""The daemon's own process beside a real Slurm, and the jobs of the story that it is to play."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.adapters.devcluster import DevCluster
+from makeway.daemon.api import request
+from makeway.daemon.errors import UserError
+from makeway.daemon.journal import Journal, StoredCommand
+from makeway.policies.model import Operation
+from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
+
+COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
+WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")
+WORKER = """
+step=$(cat "state-$SLURM_JOB_ID" 2>/dev/null || echo 0)
+saved=
+save() {
+    echo "$step" >"state-$SLURM_JOB_ID"
+    saved=yes
+    scontrol update JobId="$SLURM_JOB_ID" Comment="makeway:ckpt=$(date +%s)"
+}
+trap save USR1
+while [ -z "$saved" ]; do
+    step=$((step + 1))
+    echo "$step" >>"steps-$SLURM_JOB_ID"
+    sleep 0.1 &
+    wait "$!"
+done
+while :; do sleep 1000 & wait "$!"; done
+"""
+"""Counts its steps; at the signal it saves the count, tells so, and works no more, so that no step is done twice."""
+
+CONFIGURATION = """
+mode: {mode}
+adapter:
+  type: slurm
+  conf: {conf}
+  bin_dir: {bin_dir}
+  classes:
+  - name: urgent
+    accounts: [urgent]
+    kind: on_demand
+    start_within_s: 60
+  - name: saving
+    accounts: [saving]
+    preemptible: true
+    checkpoint: {{system_s: 1, grace_s: 30}}
+policy:
+  name: eviction
+  settings: {{margin_s: 5, step_s: 1}}
+poll_interval_s: {poll_interval_s}
+poke_gap_s: 0.1
+limits: {{min_runtime_s: 1}}
+patience: {{settle_s: 3, retry_s: 1}}
+journal: journal.sqlite
+socket: daemon.sock
+backoff_max_s: 1
+metrics: {{enabled: false}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What a command of the program printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class DaemonProcess:
+    """The daemon of a configuration in a folder of its own; may be killed and started again.
+
+    Args:
+        cluster: the Slurm.
+        folder: for configuration, journal, socket and log.
+        mode: observe or act.
+    """
+
+    def __init__(self, cluster: DevCluster, folder: Path, mode: str, *, poll_interval_s: float = 0.5) -> None:
+        self.folder = folder
+        self.config = folder / "makeway.yaml"
+        self.socket = folder / "daemon.sock"
+        self.config.write_text(
+            CONFIGURATION.format(
+                mode=mode,
+                conf=cluster.inner_folder / "slurm.conf",
+                bin_dir=_wrappers(cluster, folder) or "null",
+                poll_interval_s=poll_interval_s,
+            )
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, sees: bool = True) -> None:
+        """Start it, and wait until it has looked at the cluster; `sees` says whether it is to see something there."""
+        argv = _program("run", "--config", str(self.config))
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(argv, stderr=log)
+        self.await_sight(sees=sees)
+
+    def await_sight(self, *, sees: bool = True) -> None:
+        """Wait until its last look at the cluster was a success, or was none."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self._sees() is not sees:
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline_s:
+                pytest.fail(f"the daemon does not look at the cluster: {self.log()}")
+            time.sleep(POLL_S)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
+        """End it by a signal. Returns its exit status; None if it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.send_signal(number)
+        try:
+            return process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+
+    def log(self) -> str:
+        """What it has logged."""
+        path = self.folder / "log"
+        return path.read_text() if path.exists() else ""
+
+    def run(self, *arguments: str) -> Printed:
+        """Run another command with the same configuration."""
+        argv = _program(*arguments, "--config", str(self.config))
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return Printed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    def told(self, *arguments: str) -> Any:
+        """The JSON that a command prints."""
+        done = self.run(*arguments, "--json")
+        assert done.status == 0, done.stderr + done.stdout
+        return json.loads(done.stdout)
+
+    def poke(self) -> None:
+        """Have it start a cycle at once."""
+        request(self.socket, {"command": "poke"})
+
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations that are open in its journal."""
+        with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
+            return journal.open_operations()
+
+    def commands(self) -> tuple[StoredCommand, ...]:
+        """Every command that its journal has."""
+        with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
+            return journal.commands()
+
+    def _sees(self) -> bool | None:
+        """Whether its last look at the cluster was a success. None: it has not looked yet."""
+        try:
+            told = request(self.socket, {"command": "status"})["status"]
+        except UserError:
+            return None
+        return bool(told["failures"] == 0) if told["cycles"] else None
+
+
+def await_that(what: str, condition: Callable[[], bool], explain: Callable[[], str] = str) -> None:
+    """Look again and again until it is so; fail if it does not become so."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"it never came about that {what}\n{explain()}")
+        time.sleep(POLL_S)
+
+
+def submit_worker(world: SlurmWorld, node_count: int) -> str:
+    """A preemptible job that saves at a signal."""
+    return world.cluster.submit(WORKER, f"--nodes={node_count}", "--account=saving", *WHOLE_NODES)
+
+
+def steps(world: SlurmWorld, job_id: str) -> list[int]:
+    """The steps that a worker has done, in the order in which it did them."""
+    path = world.cluster.folder / "work" / f"steps-{job_id}"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def _program(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "makeway.simharness.main", *arguments]
+
+
+def _wrappers(cluster: DevCluster, folder: Path) -> Path | None:
+    """A folder with Slurm's commands that run inside the chroot of the cluster. None: there is no chroot."""
+    root = cluster.spec.root
+    if root is None:
+        return None
+    found = folder / "bin"
+    found.mkdir(exist_ok=True)
+    for name in COMMANDS:
+        script = f'#!/bin/sh\nexec unshare --mount --root={root} --wd=/ --mount-proc=/proc {name} "$@"\n'
+        (found / name).write_text(script)
+        (found / name).chmod(0o755)
+    return found

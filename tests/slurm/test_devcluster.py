@@ -1,0 +1,181 @@
+"""A development cluster comes up, stays by itself and goes without a trace."""
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters import processes
+from makeway.adapters.devcluster import (
+    DevCluster,
+    DevClusterError,
+    attach,
+    dev_cluster,
+    down,
+    slurm_version,
+    status,
+    up,
+)
+from makeway.adapters.devconf import DevSpec
+
+pytestmark = pytest.mark.slurm
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def folder(slurm_root: str | None) -> Iterator[Path]:
+    """A state folder with a short name; whatever a failed test left there is taken down."""
+    parent = Path(tempfile.mkdtemp(prefix="mwtest-", dir=f"{slurm_root or ''}/tmp"))
+    parent.chmod(0o755)
+    yield parent / "dev"
+    down(parent / "dev")
+    shutil.rmtree(parent)
+
+
+def await_output(cluster: DevCluster, job_id: str, text: str) -> None:
+    """Wait until the job has printed the text."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while text not in cluster.output(job_id):
+        assert time.monotonic() < deadline_s, f"{cluster.output(job_id)!r}\n{cluster.log_end()}"
+        time.sleep(0.05)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ports_of(cluster: DevCluster) -> list[int]:
+    text = (cluster.folder / "slurm.conf").read_text()
+    return [int(port) for port in re.findall(r"Port=(\d+)", text)]
+
+
+def test_eight_nodes_come_and_go_without_a_trace(slurm_root: str | None, folder: Path) -> None:
+    """With a job that ignores every polite signal, and a step of it on another node."""
+    with dev_cluster(DevSpec(root=slurm_root), folder) as cluster:
+        assert cluster.version == slurm_version(slurm_root)
+        assert cluster.run("sinfo", "-h", "-o", "%D %t").split() == ["8", "idle"]
+        job_id = cluster.submit(
+            "trap '' TERM\nsrun sleep 1000 & echo started\nwhile :; do sleep 1; done", "-N2", "-n2"
+        )
+        await_output(cluster, job_id, "started")
+        found = cluster.processes()
+        ports = ports_of(cluster)
+        assert [process.name for process in found].count("slurmd") == 8
+        assert {"munged", "slurmctld", "slurmstepd", "slurm_script"} <= {process.name for process in found}
+        assert len(ports) == 9
+        assert all(listens(port) for port in ports)
+        assert os.getpid() not in {process.pid for process in found}
+    assert not any(process.alive for process in found)
+    assert processes.of_cluster(str(cluster.inner_folder), slurm_root or "/") == ()
+    assert not folder.exists()
+    assert not any(listens(port) for port in ports)
+
+
+def test_everything_listens_on_loopback_alone(slurm_root: str | None, folder: Path) -> None:
+    with dev_cluster(DevSpec(node_count=1, root=slurm_root), folder) as cluster:
+        ports = {f"{port:04X}" for port in ports_of(cluster)}
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        listening = [row[1].split(":") for row in rows if row[3] == "0A"]
+        assert {port for _, port in listening} >= ports
+        assert {address[-2:] for address, port in listening if port in ports} == {"7F"}
+
+
+def test_a_cluster_is_taken_down_by_another_process(slurm_root: str | None, folder: Path) -> None:
+    """What `devcluster down` finds after the process that started the cluster is gone."""
+    cluster = up(
+        DevSpec(node_count=2, root=slurm_root, partitions=("PartitionName=p Nodes=ALL Default=YES",)), folder
+    )
+    again = attach(folder)
+    assert (again.spec, again.version, again.folder) == (cluster.spec, cluster.version, cluster.folder)
+    answer = status(folder)
+    assert "idle" in answer.answer
+    assert {process.name for process in answer.running} >= {"munged", "slurmctld", "slurmd"}
+    assert down(folder) == ()
+    assert down(folder) == ()
+    assert not any(process.alive for process in answer.running)
+    with pytest.raises(DevClusterError, match="no state folder"):
+        status(folder)
+
+
+def test_an_interrupt_leaves_nothing(slurm_root: str | None, folder: Path) -> None:
+    found: list[processes.Process] = []
+
+    def interrupted() -> None:
+        with dev_cluster(DevSpec(node_count=2, root=slurm_root), folder) as cluster:
+            found.extend(cluster.processes())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert found
+    assert not any(process.alive for process in found)
+    assert not folder.exists()
+
+
+def test_a_cluster_that_does_not_come_up_says_why_and_leaves_nothing(
+    slurm_root: str | None, folder: Path
+) -> None:
+    spec = DevSpec(node_count=1, root=slurm_root, settings={"SelectType": "select/no_such"})
+    with pytest.raises(DevClusterError, match="did not come up") as error:
+        up(spec, folder)
+    assert "no_such" in str(error.value)
+    assert not folder.exists()
+
+
+def test_a_folder_in_use_is_left_alone(slurm_root: str | None, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "mine").touch()
+    with pytest.raises(DevClusterError, match="is not empty"):
+        up(DevSpec(root=slurm_root), folder)
+    with pytest.raises(DevClusterError, match="no state folder"):
+        down(folder)
+    assert (folder / "mine").exists()
+    (folder / "mine").unlink()
+
+
+def test_daemons_that_were_killed_are_no_hindrance(slurm_root: str | None, folder: Path) -> None:
+    """A step outlives its slurmd; slurmctld is gone; still everything goes."""
+    cluster = up(DevSpec(node_count=2, root=slurm_root), folder)
+    job_id = cluster.submit("echo started\nexec sleep 1000", "-N1", "-w", "n1")
+    await_output(cluster, job_id, "started")
+    cluster.stop_node("n1", kill=True)
+    cluster.stop_controller(kill=True)
+    found = cluster.processes()
+    assert "slurmstepd" in {process.name for process in found}
+    down(folder)
+    assert not any(process.alive for process in found)
+
+
+def test_controller_and_nodes_stop_and_start_again(slurm_root: str | None, folder: Path) -> None:
+    impatient = {"MessageTimeout": "1"}
+    with dev_cluster(DevSpec(node_count=2, root=slurm_root, settings=impatient), folder) as cluster:
+        job_id = cluster.submit("echo started\nexec sleep 1000", "-N1")
+        await_output(cluster, job_id, "started")
+        cluster.stop_controller()
+        with pytest.raises(DevClusterError):
+            cluster.run("squeue", "-h", "-o", "%i %t")
+        cluster.start_controller()
+        assert cluster.run("squeue", "-h", "-o", "%i %t").split() == [job_id, "R"]
+        cluster.stop_node("n2")
+        cluster.start_node("n2")
+        cluster.cancel_all()
+        cluster.await_idle()
+
+
+def test_processes_are_told_apart() -> None:
+    """No process is ended for another that had its number before."""
+    mine = processes.by_pid(os.getpid())
+    assert mine is not None
+    assert mine.alive
+    earlier = processes.Process(pid=mine.pid, start_ticks=mine.start_ticks - 1, name=mine.name)
+    assert not earlier.alive
+    assert processes.end((earlier,), grace_s=0.0) == ()
+    assert processes.by_pid(2**22 + 1) is None

@@ -1,0 +1,179 @@
+"""What a real Slurm does when it is told to, beyond what every adapter must do."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters.devcluster import DevClusterError, dev_cluster
+from makeway.adapters.devconf import DevSpec
+from makeway.adapters.protocol import Gone, Rejected, Unsupported
+from makeway.policies.model import JobKind, JobState
+from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
+from tests.slurm.world import SlurmWorld
+
+pytestmark = pytest.mark.slurm
+
+NOBODY = ("--uid=65534", "--gid=65534")
+SOMEBODY = ("--uid=1", "--gid=1")
+WHOLE = ("--ntasks-per-node=2", "--time=60", "--no-kill")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def expiring(slurm_root: str | None) -> Iterator[SlurmWorld]:
+    """A cluster whose one reservation ends at once, under a job that waits in it; nobody looks after it.
+
+    Slurm clears such reservations every 30 s: it has the time of this module for that.
+    """
+    with dev_cluster(DevSpec(node_count=2, root=slurm_root)) as cluster:
+        world = SlurmWorld(cluster)
+        running(world, world.submit(2, runtime_s=LONG_S))
+        urgent = world.submit(1, kind=JobKind.ON_DEMAND)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=("n1",), duration_s=1.0, job_id=urgent)
+        yield world
+
+
+def await_output(world: SlurmWorld, job_id: str, text: str, times: int = 1) -> None:
+    """Wait until the job has printed the text so many times."""
+    world.wait(lambda _: world.cluster.output(job_id).count(text) >= times, f"job {job_id} prints {text!r}")
+
+
+def test_a_job_that_has_just_ended_is_not_run_again(slurm_world: SlurmWorld) -> None:
+    """It ends between the look and the command."""
+    job_id = slurm_world.cluster.submit("echo started", "-N1")
+    slurm_world.wait(over(job_id), "the job is over")
+    slurm_world.cluster.run(*build.requeue(job_id))
+    probe = slurm_world.cluster.submit("exec sleep 1000", "-N8")
+    cluster = slurm_world.wait(runs(probe), "a later job runs")
+    assert job_id not in cluster.jobs_by_id()
+    assert slurm_world.cluster.output(job_id).count("started") == 1
+
+
+def test_a_job_that_returns_at_once_is_not_killed_by_its_node(slurm_world: SlurmWorld) -> None:
+    """A slurmd refuses a credential of the second in which it ended the job's last run."""
+    job_id = slurm_world.cluster.submit("echo run $SLURM_RESTART_COUNT.\nexec sleep 1000", "-N2", *WHOLE)
+    await_output(slurm_world, job_id, "run .")
+    slurm_world.adapter.requeue(job_id)
+    slurm_world.wait(waits(job_id), "it waits")
+    slurm_world.adapter.prioritise(job_id)
+    assert job_of(slurm_world.adapter.snapshot(), job_id).prioritised
+    slurm_world.wait(runs(job_id), "it runs again")
+    await_output(slurm_world, job_id, "run 1.")
+    assert job_of(slurm_world.adapter.snapshot(), job_id).state is JobState.RUNNING
+
+
+def test_the_signal_reaches_the_batch_shell_and_no_step(slurm_world: SlurmWorld) -> None:
+    script = "trap 'echo trapped' USR1\nsrun sleep 1000 &\necho started\nwhile :; do wait; sleep 0.1; done"
+    job_id = slurm_world.cluster.submit(script, "-N2", *WHOLE)
+    await_output(slurm_world, job_id, "started")
+    steps = ("squeue", "-h", "-s", "-o", "%i", "-j", job_id)
+    slurm_world.wait(lambda _: f"{job_id}.0" in slurm_world.cluster.run(*steps), "the step runs")
+    slurm_world.adapter.checkpoint(job_id, signal="USR1", walltime_s=2 * LONG_S)
+    await_output(slurm_world, job_id, "trapped")
+    slurm_world.adapter.checkpoint(job_id, signal="USR1", walltime_s=0.0)
+    await_output(slurm_world, job_id, "trapped", times=2)
+    assert f"{job_id}.0" in slurm_world.cluster.run(*steps)
+    assert job_of(slurm_world.adapter.snapshot(), job_id).walltime_s == 2 * LONG_S
+
+
+def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) -> None:
+    victims = [running(slurm_world, slurm_world.submit(4)) for _ in range(2)]
+    urgent = [slurm_world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0) for _ in range(2)]
+    for job_id, victim in zip(urgent, reversed(victims), strict=True):
+        waiting(slurm_world, job_id)
+        slurm_world.adapter.reserve(f"mw_{job_id}", nodes=victim.nodes[1:3], duration_s=LONG_S, job_id=job_id)
+    rival = slurm_world.submit(2)
+    for victim in victims:
+        slurm_world.adapter.requeue(victim.job_id)
+    for job_id, victim in zip(urgent, reversed(victims), strict=True):
+        assert sorted(running(slurm_world, job_id).nodes) == sorted(victim.nodes[1:3])
+    assert set(running(slurm_world, rival).nodes).isdisjoint(victims[0].nodes[1:3] + victims[1].nodes[1:3])
+
+
+def test_a_reservation_is_for_the_user_of_its_job(slurm_world: SlurmWorld) -> None:
+    """A job of a third user that asks for the reservation does not get in; root's might, on some releases."""
+    victim = running(slurm_world, slurm_world.submit(8))
+    urgent = slurm_world.cluster.submit("exec sleep 1000", "-N2", "--account=urgent", *WHOLE, *NOBODY)
+    job = waiting(slurm_world, urgent)
+    assert job.user == "nobody"
+    slurm_world.adapter.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
+    with pytest.raises(DevClusterError, match="reservation"):
+        slurm_world.cluster.submit("exec sleep 1000", "-N2", f"--reservation={HOLD}", *WHOLE, *SOMEBODY)
+    slurm_world.adapter.requeue(victim.job_id)
+    assert sorted(running(slurm_world, urgent).nodes) == sorted(victim.nodes[:2])
+
+
+def test_an_urgent_job_that_is_cancelled_leaves_a_reservation_that_can_go(slurm_world: SlurmWorld) -> None:
+    victim = running(slurm_world, slurm_world.submit(8))
+    urgent = slurm_world.submit(2, kind=JobKind.ON_DEMAND)
+    waiting(slurm_world, urgent)
+    slurm_world.adapter.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
+    slurm_world.adapter.cancel(urgent)
+    slurm_world.wait(over(urgent), "the urgent job is gone")
+    slurm_world.adapter.release(HOLD)
+    assert slurm_world.adapter.snapshot().reservations == ()
+    with pytest.raises(Gone):
+        slurm_world.adapter.release(HOLD)
+
+
+def test_a_shrunk_job_comes_back_in_its_full_size(slurm_world: SlurmWorld) -> None:
+    """22.05 requeues it with the size that it was shrunk to."""
+    job = running(slurm_world, slurm_world.submit(6, kind=JobKind.MALLEABLE, node_count_min=1))
+    slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:2], walltime_s=2 * LONG_S)
+    slurm_world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 2, "the job has two nodes")
+    slurm_world.adapter.requeue(job.job_id)
+    cluster = slurm_world.wait(waits(job.job_id), "it waits")
+    assert job_of(cluster, job.job_id).node_count == 6
+    slurm_world.adapter.prioritise(job.job_id)
+    again = running(slurm_world, job.job_id)
+    assert (again.node_count, again.node_count_max, again.requeue_count) == (6, 6, 1)
+
+
+def test_the_nodes_that_a_job_gave_away_stay_usable(slurm_world: SlurmWorld) -> None:
+    """Not so on 22.05 for exclusive jobs, which therefore count as rigid there."""
+    options = ("-N4", "--exclusive", "--account=malleable", "--time=60")
+    job = running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", *options))
+    if job.kind is JobKind.MALLEABLE:
+        slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S)
+    else:
+        assert slurm_world.cluster.version < build.RESIZES_CLEANLY
+        with pytest.raises(Rejected, match="exclusive"):
+            slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S)
+    for _ in range(2):
+        slurm_world.clear()
+        running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", "-N8", "--exclusive"))
+
+
+def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
+    options = ("-N2", "--account=malleable", *WHOLE, *NOBODY)
+    job = running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", *options))
+    free = tuple(name for name in slurm_world.nodes if name not in job.nodes)[:2]
+    if not slurm_world.adapter.capabilities.expand:
+        assert slurm_world.cluster.version < build.RESIZES_CLEANLY
+        with pytest.raises(Unsupported):
+            slurm_world.adapter.expand(job.job_id, nodes=free, reservation=None)
+        return
+    slurm_world.adapter.expand(job.job_id, nodes=free, reservation=None)
+    cluster = slurm_world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 4, "it has grown")
+    assert sorted(job_of(cluster, job.job_id).nodes) == sorted((*job.nodes, *free))
+    assert set(cluster.jobs_by_id()) == {job.job_id}
+
+
+def test_a_held_job_is_not_let_loose(slurm_world: SlurmWorld) -> None:
+    job_id = slurm_world.cluster.submit("exec sleep 1000", "-N1", "--hold")
+    with pytest.raises(Rejected, match="is held"):
+        slurm_world.adapter.prioritise(job_id)
+    assert job_of(slurm_world.adapter.snapshot(), job_id).state is JobState.PENDING
+
+
+def test_a_hold_that_nobody_ends_ends_by_itself(expiring: SlurmWorld) -> None:
+    """As if makeway had died: the urgent job is neither held nor bound, and starts when there is room."""
+    cluster = expiring.wait(
+        lambda cluster: all(job.reservation is None for job in cluster.jobs), "nobody is bound any more"
+    )
+    (urgent,) = [job for job in cluster.jobs if job.kind is JobKind.ON_DEMAND]
+    (other,) = [job for job in cluster.jobs if job.kind is JobKind.RIGID]
+    assert (urgent.state, urgent.eligible_s) == (JobState.PENDING, None)
+    expiring.adapter.cancel(other.job_id)
+    running(expiring, urgent.job_id)
