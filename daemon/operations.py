@@ -236,7 +236,7 @@ def _advance_making_room(
     over = refused_s is not None and cluster.now_s >= refused_s + patience.refused_s
     if over or cluster.now_s >= operation.give_up_s:
         return give_back(operation, cluster, Reason.GIVEN_UP)
-    return _renew_hold(operation, cluster)
+    return _renew_hold(operation, borrower, cluster)
 
 
 def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
@@ -273,12 +273,16 @@ def _hold_refused_s(operation: Operation) -> float | None:
     return operation.tasks[index].ended_s
 
 
-def _renew_hold(operation: Operation, cluster: Cluster) -> Operation:
-    """A hold that was seen and is there no more (somebody deleted it) is made again."""
+def _renew_hold(operation: Operation, borrower: Job, cluster: Cluster) -> Operation:
+    """A hold that was seen is made again if it is there no more, or its job is bound to it no more.
+
+    Somebody deleted it, or a controller that crashed forgot it.
+    """
     index = _hold(operation)
     if index is None or operation.tasks[index].progress is not Progress.DONE:
         return operation
-    if any(reservation.name == operation.reservation for reservation in cluster.reservations):
+    there = any(reservation.name == operation.reservation for reservation in cluster.reservations)
+    if there and borrower.reservation == operation.reservation:
         return operation
     lost = replace(
         operation.tasks[index], progress=Progress.PLANNED, ended_s=None, detail="the hold had vanished"

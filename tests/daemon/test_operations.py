@@ -461,6 +461,14 @@ def test_a_hold_that_somebody_deleted_is_made_again() -> None:
     assert due(advance(operation, view, PATIENCE), view) == [reserve()]
 
 
+def test_a_job_that_is_bound_to_its_hold_no_more_is_bound_again() -> None:
+    """A controller that crashed may have kept the reservation and forgotten who waits in it."""
+    operation = held_operation(requeue("v"))
+    unbound = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0, reservations=(held("u", NODES),))
+
+    assert due(advance(operation, unbound, PATIENCE), unbound) == [reserve()]
+
+
 def test_a_new_hold_replaces_the_old_one() -> None:
     operation = held_operation(requeue("v"))
     other = ("n1", "n2", "n3", "n5")

@@ -110,7 +110,12 @@ class Story:
         return any(self.field(job_id, "Comment").startswith("makeway:ckpt") for job_id in self.workers)
 
     def explain(self, daemon: DaemonProcess) -> Callable[[], str]:
-        return lambda: daemon.run("explain", "last").stdout + daemon.log() + self.world.cluster.run("squeue") + self.world.cluster.log_end(40)
+        return lambda: (
+            daemon.run("explain", "last").stdout
+            + daemon.log()
+            + self.world.cluster.run("squeue")
+            + self.world.cluster.log_end(40)
+        )
 
 
 def plays_to_the_end(story: Story, daemon: DaemonProcess) -> None:
@@ -239,21 +244,6 @@ def test_killed_in_the_middle_and_started_again(
     await_that(f"the moment {moment} is there", lambda: MOMENTS[moment](story), story.explain(daemon))
     assert daemon.stop(signal.SIGKILL) == -signal.SIGKILL
     daemon.start()
-    plays_to_the_end(story, daemon)
-
-
-@pytest.mark.parametrize("moment", ["held", "requeued"])
-def test_the_controller_is_killed_in_the_middle_and_started_again(
-    slurm_world: SlurmWorld, start_daemon: StartDaemon, moment: str
-) -> None:
-    story = Story(slurm_world)
-    daemon = start_daemon("act")
-    # slurmctld saves the queue every five seconds at the most: a job that is younger is lost with it.
-    story.urgent_comes("--begin=now+6")
-    await_that(f"the moment {moment} is there", lambda: MOMENTS[moment](story), story.explain(daemon))
-    slurm_world.cluster.stop_controller(kill=True)
-    daemon.await_sight(sees=False)
-    slurm_world.cluster.start_controller()
     plays_to_the_end(story, daemon)
 
 
