@@ -8,6 +8,7 @@ on the same file, and looks at what the cluster was asked to do in all.
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -51,8 +52,8 @@ class MortalJournal(Journal):
         return row_id
 
 
-def rigid(job_id: str, submit_s: float, node_count: int, runtime_s: float, **more: float) -> SimJob:
-    return SimJob(job_id, submit_s, runtime_s, 2 * runtime_s, node_count, user="batch", **more)  # type: ignore[arg-type]
+def rigid(job_id: str, submit_s: float, node_count: int, runtime_s: float, **more: Any) -> SimJob:
+    return SimJob(job_id, submit_s, runtime_s, 2 * runtime_s, node_count, user="batch", **more)
 
 
 def urgent(job_id: str, submit_s: float, node_count: int) -> SimJob:
