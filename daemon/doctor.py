@@ -19,7 +19,8 @@ from makeway.daemon.config import AdapterFactory, Config, Mode, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.policies.model import Cluster, JobKind, NodeState
 
-NAMES_SHOWN = 5
+UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
+"""What deploy/makeway.service makes when it starts."""
 
 
 class Level(StrEnum):
@@ -53,6 +54,11 @@ def warning(name: str, text: str) -> Check:
 def problem(name: str, text: str) -> Check:
     """It does not work."""
     return Check(name=name, level=Level.PROBLEM, text=text)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Check, ...]:
@@ -99,8 +105,8 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
 def check_journal(path: Path) -> Check:
     """Whether the journal can be written, and nobody has it."""
     where = printable(str(path))
-    if (refused := _folder_refused(path.parent)) is not None:
-        return problem("journal", f"{where}: {refused}")
+    if (refused := _folder_refused("journal", path)) is not None:
+        return refused
     lock = path.with_name(path.name + ".lock")
     if (owner := _owner(lock)) is not None:
         return warning("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
@@ -115,14 +121,14 @@ def check_journal(path: Path) -> Check:
             count = len(journal.open_operations())
     except JournalError as error:
         return problem("journal", printable(str(error)))
-    return ok("journal", f"{where}: writable, {count} operation{'' if count == 1 else 's'} open")
+    return ok("journal", f"{where}: writable, {counted(count, 'operation')} open")
 
 
 def check_socket(path: Path) -> Check:
     """Whether the socket can be made, and nobody answers on it."""
     where = printable(str(path))
-    if (refused := _folder_refused(path.parent)) is not None:
-        return problem("socket", f"{where}: {refused}")
+    if (refused := _folder_refused("socket", path)) is not None:
+        return refused
     if not path.exists():
         return ok("socket", f"{where}: will be made")
     if not path.is_socket():
@@ -146,8 +152,8 @@ def check_snapshot(
     """Whether the cluster can be read, and quickly enough."""
     up = sum(1 for node in cluster.nodes if node.state is NodeState.UP)
     text = (
-        f"{printable(capabilities.name)}: {len(cluster.nodes)} nodes ({up} up), {len(cluster.jobs)} jobs, "
-        f"read in {took_s:.2f} s"
+        f"{printable(capabilities.name)}: {counted(len(cluster.nodes), 'node')} ({up} up), "
+        f"{counted(len(cluster.jobs), 'job')}, read in {took_s:.2f} s"
     )
     if took_s > poll_interval_s / 2:
         return warning("cluster", f"{text}: that is much of poll_interval_s, {poll_interval_s:g}: raise it")
@@ -170,12 +176,17 @@ def check_jobs(cluster: Cluster, mode: Mode) -> Check:
     return ok("jobs", text)
 
 
-def _folder_refused(folder: Path) -> str | None:
-    """Why no file can be made in a folder. None: it can."""
+def _folder_refused(name: str, path: Path) -> Check | None:
+    """The check of a file that cannot be made in its folder. None: it can."""
+    where, folder = printable(str(path)), path.parent
     if not folder.is_dir():
-        return f"there is no folder {printable(str(folder))}: make it, or choose another"
+        text = f"{where}: there is no folder {printable(str(folder))}"
+        if folder in UNIT_FOLDERS:
+            return warning(name, f"{text}: makeway.service makes it; without systemd make it yourself")
+        return problem(name, f"{text}: make it, or choose another")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"{_us()} may not write in its folder: give the folder to the daemon's user, or run this as that user"
+        text = f"{where}: {_us()} may not write in its folder"
+        return problem(name, f"{text}: give it to the daemon's user, or run this as that user")
     return None
 
 

@@ -7,7 +7,7 @@ from makeway.adapters.slurm_settings import JobClass
 from makeway.adapters.slurm_survey import ClassCount, Privilege, Survey, parameters
 from makeway.daemon.config import Config, Mode
 from makeway.daemon.config_schema import Settings
-from makeway.daemon.doctor import Check, ok, problem, warning
+from makeway.daemon.doctor import Check, counted, ok, problem, warning
 from makeway.daemon.errors import printable
 from makeway.policies.model import JobKind
 
@@ -84,7 +84,7 @@ def check_privilege(survey: Survey, mode: Mode) -> Check:
                 "observe needs nothing, act an operator",
             )
         case granted:
-            return ok("privilege", f"{user} is {granted}: that is enough for both modes")
+            return ok("privilege", f"{user} may do all that both modes need ({granted})")
 
 
 def check_clock(survey: Survey) -> Check | None:
@@ -114,7 +114,7 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         ]
     checks = []
     opted_in = {one.name for one in classes if one.preemptible}
-    counts = "; ".join(_counted(found, found.name in opted_in) for found in survey.counts)
+    counts = "; ".join(_class_count(found, found.name in opted_in) for found in survey.counts)
     checks.append(ok("classes", counts))
     if not any(one.kind is JobKind.ON_DEMAND for one in classes):
         checks.append(warning("classes", "no class is of the kind on_demand: no job will ever be urgent"))
@@ -126,13 +126,22 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
     if missing:
         text = f"there are no such partitions ({', '.join(missing)}): no job is ever in one of them; correct the names"
         checks.append(warning("classes", text))
+    by_qos = sorted(one.name for one in classes if one.qos)
+    if by_qos and not accounting(survey):
+        text = f"without accounting no job has a QOS, so that none is ever of class {', '.join(by_qos)}"
+        checks.append(warning("classes", f"{text}: use partitions, or set up slurmdbd"))
     return checks
 
 
-def _counted(found: ClassCount, opted_in: bool) -> str:
+def accounting(survey: Survey) -> bool:
+    """Whether there is a database of users, accounts and QOS."""
+    return survey.settings.get("AccountingStorageType", "").endswith("slurmdbd")
+
+
+def _class_count(found: ClassCount, opted_in: bool) -> str:
     name = "of no class" if found.name is None else found.name
     unable = f", {found.unable} that cannot be requeued" if opted_in and found.unable else ""
-    return f"{name}: {found.running} running on {found.nodes} nodes and {found.pending} pending{unable}"
+    return f"{name}: {found.running} running on {counted(found.nodes, 'node')} and {found.pending} pending{unable}"
 
 
 def check_open_door(survey: Survey, classes: tuple[JobClass, ...]) -> Check | None:
@@ -193,8 +202,8 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         text = "JobRequeue=0: jobs without `sbatch --requeue` are left alone, whatever their class says"
         checks = [warning("requeue", f"{text}; set JobRequeue=1, or tell the users")]
     elif unable:
-        text = f"{unable} jobs of preemptible classes are left alone, because they cannot be requeued"
-        checks = [warning("requeue", f"{text} (salloc, srun or --no-requeue)")]
+        text = f"{counted(unable, 'job')} of preemptible classes left alone: Slurm would not requeue what is not from sbatch"
+        checks = [warning("requeue", f"{text}, or was submitted with --no-requeue")]
     else:
         checks = [ok("requeue", "jobs of preemptible classes go back into the queue when they are evicted")]
     delay_s = _requeue_delay_s(survey)

@@ -1,0 +1,211 @@
+"""What is read of a Slurm for the administrator: pure functions of text, and the commands that bring it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters import slurm_parse as parse
+from makeway.adapters.command import CompletedCommand
+from makeway.adapters.protocol import Unavailable, Unreadable
+from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.slurm_survey import (
+    ClassCount,
+    Privilege,
+    clock_ahead_s,
+    count,
+    open_partitions,
+    parameters,
+    privilege,
+    survey,
+)
+from makeway.policies.model import JobKind
+from tests.adapters.test_slurm_parse import COMMAND, RELEASES, TOKEN, captured
+
+DATABASE = {"AccountingStorageType": "accounting_storage/slurmdbd", "SlurmUser": "slurm(64030)"}
+USERS = """Current Association Manager state
+
+User Records
+
+UserName=ann(1001) DefAccount=physics DefWckey=(null) AdminLevel=None
+UserName=makeway(990) DefAccount=root DefWckey=(null) AdminLevel=Operator
+UserName=makeway2(991) DefAccount=root DefWckey=(null) AdminLevel=Administrator
+"""
+CLASSES = (
+    JobClass(name="urgent", partitions=frozenset({"urgent"}), kind=JobKind.ON_DEMAND),
+    JobClass(name="batch", partitions=frozenset({"batch"}), preemptible=True),
+)
+
+
+@dataclass
+class Printer:
+    """Prints what Slurm printed, by the first words of a command."""
+
+    config: str
+    squeue: str = ""
+    partitions: str = ""
+    users: str = ""
+    fails: str = ""
+    """The first words of the command that fails."""
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> CompletedCommand:
+        self.calls.append(argv)
+        words = " ".join(argv)
+        if self.fails and words.startswith(self.fails):
+            error = "slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)"
+            return CompletedCommand(argv=argv, returncode=1, stdout="", stderr=error)
+        if words.startswith("squeue"):
+            token = environment["SQUEUE_FORMAT2"].split(":0")[-1]
+            text = self.squeue.replace(TOKEN, token)
+        elif "config" in argv:
+            text = self.config
+        else:
+            text = self.users if "assoc_mgr" in argv else self.partitions
+        return CompletedCommand(argv=argv, returncode=0, stdout=text, stderr="")
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_a_slurm_is_surveyed_by_four_commands(release: str) -> None:
+    _, settings = captured(release, "config").split("\n", 1)
+    printer = Printer(
+        config=f"Configuration data as of 1000\n{settings}",
+        squeue=captured(release, "squeue"),
+        partitions=captured(release, "scontrol"),
+    )
+    found = survey(SlurmSettings(classes=CLASSES), runner=printer, now=lambda: 1000.5, user_id=0)
+    assert len(printer.calls) == 4
+    assert found.release == RELEASES[release]
+    assert found.version.startswith(release)
+    assert (found.user, found.privilege, found.clock_ahead_s) == ("root", Privilege.ROOT, 0.0)
+    assert found.partitions == {"batch": True, "urgent": True, "closed": True}
+    assert "bf_continue" in found.parameters("SchedulerParameters")
+    assert found.parameters("SlurmctldParameters") == {}
+    assert [one.name for one in found.counts] == ["urgent", "batch", None]
+    assert sum(one.pending + one.running for one in found.counts) == 14
+
+
+def test_what_fails_is_said_in_the_words_of_slurm() -> None:
+    config = captured("24.11", "config")
+    with pytest.raises(Unavailable, match="Unable to contact slurm controller"):
+        survey(SlurmSettings(), runner=Printer(config=config, fails="scontrol show config"))
+    with pytest.raises(Unavailable, match="squeue: "):
+        survey(SlurmSettings(), runner=Printer(config=config, fails="squeue"))
+    with pytest.raises(Unreadable, match="no version in the configuration"):
+        survey(SlurmSettings(), runner=Printer(config="ClusterName = x\n"))
+
+
+def test_levels_that_are_not_told_are_unknown() -> None:
+    config = captured("24.11", "config").replace(
+        "AccountingStorageType   = (null)", "AccountingStorageType = x/slurmdbd"
+    )
+    printer = Printer(config=config, squeue="", fails="scontrol show assoc_mgr")
+    assert survey(SlurmSettings(), runner=printer, user_id=12345).privilege is Privilege.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("user_id", "user", "settings", "users", "expected"),
+    [
+        (0, "root", {}, "", Privilege.ROOT),
+        (64030, "slurm", DATABASE, "", Privilege.SLURM_USER),
+        (30, "x", DATABASE, "", Privilege.UNKNOWN),
+        (990, "makeway", DATABASE, USERS, Privilege.OPERATOR),
+        (991, "makeway2", DATABASE, USERS, Privilege.ADMINISTRATOR),
+        (1001, "ann", DATABASE, USERS, Privilege.NONE),
+        (1002, "an", DATABASE, USERS, Privilege.UNKNOWN),
+        (1003, "a.n", DATABASE, USERS, Privilege.UNKNOWN),
+        (990, "makeway", {}, USERS, Privilege.NONE),
+        (990, "makeway", {"AccountingStorageType": "accounting_storage/none"}, "", Privilege.NONE),
+    ],
+)
+def test_privileges(
+    user_id: int, user: str, settings: dict[str, str], users: str, expected: Privilege
+) -> None:
+    assert privilege(user_id, user, settings, users) is expected
+
+
+@pytest.mark.parametrize(
+    ("told_s", "began_s", "ended_s", "expected"),
+    [
+        (1000, 1000.2, 1000.3, 0.0),
+        (1000, 1000.9, 1001.1, 0.0),
+        (1001, 1000.9, 1000.95, 0.05),
+        (1003, 1000.0, 1000.5, 2.5),
+        (990, 1000.0, 1000.5, -9.0),
+    ],
+)
+def test_clocks(told_s: int, began_s: float, ended_s: float, expected: float) -> None:
+    told = f"Configuration data as of {told_s}\nx = y\n"
+    assert clock_ahead_s(told, began_s, ended_s) == pytest.approx(expected)
+
+
+@given(st.floats(0, 1e9), st.floats(-1e5, 1e5), st.floats(0, 100), st.floats(0, 1))
+def test_the_skew_that_is_told_is_never_more_than_the_real_one(
+    began_s: float, ahead_s: float, took_s: float, share: float
+) -> None:
+    told = f"Configuration data as of {int(1e6 + began_s + share * took_s + ahead_s)}\n"
+    found = clock_ahead_s(told, 1e6 + began_s, 1e6 + began_s + took_s)
+    assert found is not None
+    assert abs(found) <= abs(ahead_s) + 1e-3
+    assert found == 0.0 or found * ahead_s > 0.0
+
+
+def test_a_clock_that_is_told_otherwise_is_not_told() -> None:
+    assert clock_ahead_s(captured("24.11", "config"), 0.0, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("(null)", {}),
+        ("none", {"none": ""}),
+        ("rl_enable, RL_REFILL_RATE=5,", {"rl_enable": "", "rl_refill_rate": "5"}),
+        ("socket=/run/munge.socket,cred_expire=60", {"socket": "/run/munge.socket", "cred_expire": "60"}),
+    ],
+)
+def test_parameters(text: str, expected: dict[str, str]) -> None:
+    assert parameters(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "is_open"),
+    [
+        ("", True),
+        ("AllowGroups=ops", False),
+        ("AllowAccounts=a", False),
+        ("AllowQos=rt", False),
+        ("RootOnly=YES", False),
+    ],
+)
+def test_partitions_that_everybody_may_use(change: str, is_open: bool) -> None:
+    line = "PartitionName=rt AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL RootOnly=NO State=UP"
+    key = change.split("=")[0]
+    words = [change if key and word.startswith(f"{key}=") else word for word in line.split()]
+    assert open_partitions(" ".join(words) + "\n\n") == {"rt": is_open}
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_jobs_are_counted_by_class(release: str) -> None:
+    fields = build.job_fields(RELEASES[release])
+    jobs = parse.jobs(captured(release, "squeue"), fields=fields, token=TOKEN, command=COMMAND)
+    urgent, batch, rest = count(jobs, CLASSES)
+    assert (urgent.name, batch.name, rest.name) == ("urgent", "batch", None)
+    assert urgent.pending + urgent.running == 2  # one of them in either partition
+    assert batch.unable == 1
+    assert rest.pending + rest.running == 2  # the parts of the heterogeneous one
+    assert batch.nodes == sum(
+        len(job.nodes) for job in jobs if job.partitions == ("batch",) and not job.heterogeneous
+    )
+    assert count((), CLASSES)[0] == ClassCount(name="urgent")
