@@ -149,13 +149,14 @@ def test_misuse_is_told(batch: Batch) -> None:
 def test_outside_a_job_the_program_just_runs(batch: Batch) -> None:
     script = """
         set -eu
+        before=$(trap)  # whoever started us may have had signals ignored
         makeway_on_checkpoint 'touch saved'
         makeway_forward_checkpoint
         makeway_forward_to_steps
         makeway_checkpointed
         status=0
         makeway_run sh -c 'cat; exit 3' || status=$?
-        trap
+        [ "$(trap)" = "$before" ]
         exit $status
         """
     ended = batch.run(script, given=b"given\n", variables={"SLURM_JOB_ID": None})
