@@ -220,11 +220,14 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         )
     )
     most = survey.settings.get("MaxBatchRequeue", "5")
-    if most.isdecimal() and int(most) == 0:
-        text = (
-            "MaxBatchRequeue=0: a job whose start fails once after its requeue is held for the administrator"
+    checks.append(
+        warning("requeue limit", "MaxBatchRequeue=0: a job whose start fails once is held: allow a few")
+        if most == "0"
+        else ok(
+            "requeue limit",
+            f"MaxBatchRequeue is {printable(most)}: it counts failed starts, not our requeues",
         )
-        checks.append(warning("requeue limit", f"{text}; allow a few"))
+    )
     return checks
 
 

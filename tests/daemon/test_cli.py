@@ -107,9 +107,17 @@ def test_help_and_version_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
-    assert {"run", "check-config", "whatif", "explain", "status", "poke", "notice", "completion"} <= set(
-        done.stdout.split()
-    )
+    assert {
+        "run",
+        "check-config",
+        "doctor",
+        "whatif",
+        "explain",
+        "status",
+        "poke",
+        "notice",
+        "devcluster",
+    } <= set(done.stdout.split())
 
 
 @pytest.mark.parametrize("command", sorted(cli.commands))

@@ -19,7 +19,7 @@ class Calls:
     def __init__(self) -> None:
         self.specs: list[DevSpec] = []
         self.folders: list[Path | None] = []
-        self.names = ("slurmctld", "slurmd", "slurmd")
+        self.names: tuple[str, ...] = ("slurmctld", "slurmd", "slurmd")
         self.error: BaseException | None = None
 
     def up(self, spec: DevSpec, folder: Path | None = None) -> DevCluster:
@@ -92,8 +92,6 @@ def test_an_interrupt_and_sigterm_end_a_start(calls: Calls, tmp_path: Path) -> N
         signal.raise_signal(signal.SIGTERM)
         raise AssertionError("SIGTERM was not heard")
 
-    calls.error = None
-    calls.up = terminated  # type: ignore[method-assign]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devcluster, "up", terminated)
         assert run("up", "--folder", str(tmp_path / "c")) == 130

@@ -145,10 +145,6 @@ class DaemonProcess:
         assert done.status == 0, done.stderr + done.stdout
         return json.loads(done.stdout)
 
-    def poke(self) -> None:
-        """Have it start a cycle at once."""
-        request(self.socket, {"command": "poke"})
-
     def operations(self) -> tuple[Operation, ...]:
         """The operations that are open in its journal."""
         with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:

@@ -41,15 +41,15 @@ UPDATES = re.compile(r"update_job|requeue|reservation|REQUEST_KILL|kill_job|canc
 class StartDaemon(Protocol):
     """Starts the daemon in a mode; the test's end ends it. `sees`: whether the cluster is up."""
 
-    def __call__(self, mode: str, *, sees: bool = True) -> DaemonProcess: ...
+    def __call__(self, mode: str, *, sees: bool = True, poll_interval_s: float = 0.5) -> DaemonProcess: ...
 
 
 @pytest.fixture
 def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemon]:
     started: list[DaemonProcess] = []
 
-    def start(mode: str, *, sees: bool = True) -> DaemonProcess:
-        daemon = DaemonProcess(slurm_world.cluster, tmp_path, mode)
+    def start(mode: str, *, sees: bool = True, poll_interval_s: float = 0.5) -> DaemonProcess:
+        daemon = DaemonProcess(slurm_world.cluster, tmp_path, mode, poll_interval_s=poll_interval_s)
         started.append(daemon)
         daemon.start(sees=sees)
         return daemon
@@ -70,13 +70,12 @@ class Story:
         self.batch = world.cluster.submit("exec sleep 600", "--nodes=2", *WHOLE_NODES)
         self.urgent = ""
 
-    def urgent_comes(self, *options: str) -> None:
+    def urgent_comes(self) -> None:
         self.urgent = self.world.cluster.submit(
             'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.1; done',
             "--nodes=2",
             "--account=urgent",
             *WHOLE_NODES,
-            *options,
         )
 
     def urgent_ends(self) -> None:
@@ -174,7 +173,8 @@ def test_an_urgent_job_on_a_full_cluster(slurm_world: SlurmWorld, start_daemon: 
 
 def test_the_commands_beside_the_running_daemon(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
     story = Story(slurm_world)
-    daemon = start_daemon("act")
+    # It polls once in ten minutes: what it does sooner, a poke has started.
+    daemon = start_daemon("act", poll_interval_s=600)
     told = daemon.told("doctor")
     assert told["problems"] == 0, told
     assert {check["name"] for check in told["checks"]} >= {
@@ -190,7 +190,7 @@ def test_the_commands_beside_the_running_daemon(slurm_world: SlurmWorld, start_d
         job_id for level in whatif["levels"] for one in level["departures"] for job_id in one["job_ids"]
     } <= set(story.workers)
     story.urgent_comes()
-    daemon.poke()
+    assert daemon.run("poke").status == 0
     await_that("the urgent job runs", lambda: story.state(story.urgent) == "RUNNING", story.explain(daemon))
     status = daemon.told("status")
     assert (status["mode"], status["policy"], status["adapter"]) == ("act", "eviction", "slurm")

@@ -1,0 +1,58 @@
+"""The commands `makeway devcluster` start and stop a real cluster, and an interrupt leaves nothing of it."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters import devcluster, processes
+from makeway.daemon.cli import run_cli
+from tests.slurm.world import PATIENCE_S, POLL_S
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture
+def options(slurm_root: str | None) -> Iterator[tuple[str, ...]]:
+    """The options that name a state folder, and the chroot if there is one."""
+    folder = Path(tempfile.mkdtemp(prefix="mw-cli-", dir=Path(slurm_root or "/") / "tmp"))
+    root = () if slurm_root is None else ("--version-root", slurm_root)
+    yield ("--folder", str(folder), *root)
+    if folder.exists():
+        devcluster.down(folder)
+        if folder.exists():
+            folder.rmdir()
+
+
+def test_up_status_down(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["devcluster", "up", "--nodes", "2", *options], factories={}) == 0
+    assert "with 2 nodes runs in" in capsys.readouterr().out
+    assert run_cli(["devcluster", "status", *options], factories={}) == 0
+    told = capsys.readouterr().out
+    assert "1 munged, 1 slurmctld, 2 slurmd" in told
+    assert "n[1-2]" in told
+    folder = Path(options[1])
+    inner = str(devcluster.attach(folder).inner_folder)
+    assert run_cli(["devcluster", "down", *options], factories={}) == 0
+    assert not folder.exists()
+    assert processes.of_cluster(inner) == ()
+    assert run_cli(["devcluster", "status", *options], factories={}) == 1
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(options: tuple[str, ...]) -> None:
+    folder = Path(options[1])
+    argv = [sys.executable, "-m", "makeway.simharness.main", "devcluster", "up", "--nodes", "64", *options]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (folder / "slurmctld.pid").exists() and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        inner = str(devcluster.attach(folder).inner_folder)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 130
+    assert not folder.exists()
+    assert processes.of_cluster(inner) == ()
