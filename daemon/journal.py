@@ -96,12 +96,14 @@ class Journal:
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self._path = path
         self._mutex = threading.Lock()
+        self._notices_mutex = threading.Lock()
         self._lock_file: int | None = None
         if path is not None and not read_only:
             self._lock_file = _take_lock(path)
         try:
             self._database = _connect(path, read_only)
             self._open_operations = self._load_operations()
+            self._notices = self._load_notices()
         except BaseException:
             self._let_go()
             raise
@@ -202,21 +204,16 @@ class Journal:
 
     def add_notice(self, notice: Notice) -> None:
         """Keep an announcement; one of the same id is replaced."""
-        self._write(
-            (
-                "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
-                (notice.notice_id, _dump(_notice(), notice)),
-            )
-        )
+        sql = "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)"
+        self._write_notice(sql, (notice.notice_id, _dump(_notice(), notice)))
 
     def remove_notice(self, notice_id: str) -> None:
         """Forget an announcement; one that is not there is no error."""
-        self._write(("DELETE FROM notices WHERE notice_id = ?", (notice_id,)))
+        self._write_notice("DELETE FROM notices WHERE notice_id = ?", (notice_id,))
 
     def notices(self) -> tuple[Notice, ...]:
         """The announcements, in the order of their ids."""
-        rows = self._read("SELECT body FROM notices ORDER BY notice_id")
-        return tuple(_notice().validate_json(row[0]) for row in rows)
+        return self._notices
 
     def close(self) -> None:
         """Close the file and let another daemon have it."""
@@ -227,6 +224,16 @@ class Journal:
         rows = self._read("SELECT body FROM operations WHERE closed = 0 ORDER BY opened_s, operation_id")
         operations = [_operation().validate_json(row[0]) for row in rows]
         return {operation.operation_id: operation for operation in operations}
+
+    def _write_notice(self, sql: str, values: tuple[Any, ...]) -> None:
+        """Notices come from other threads than the cycle's: what is remembered is what was written last."""
+        with self._notices_mutex:
+            self._write((sql, values))
+            self._notices = self._load_notices()
+
+    def _load_notices(self) -> tuple[Notice, ...]:
+        rows = self._read("SELECT body FROM notices ORDER BY notice_id")
+        return tuple(_notice().validate_json(row[0]) for row in rows)
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:

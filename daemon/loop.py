@@ -11,6 +11,7 @@ from makeway.daemon.config import Mode
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
 from makeway.daemon.lending import leases
+from makeway.daemon.notices import changes, handed_over
 from makeway.daemon.observation import ENDED, Patience
 from makeway.daemon.operations import (
     advance,
@@ -32,15 +33,15 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Limits,
+    Notice,
     Operation,
     Phase,
     Progress,
     Reason,
     Release,
+    Reserve,
 )
-
-NOTICE_KEPT_S = 3600.0
-"""An announcement is forgotten so long after the arrival that it promised."""
+from makeway.policies.notices import awaited
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -114,6 +115,7 @@ class Daemon:
         self._executor = Executor(adapter, journal, now)
         self._now = now
         self._snapshot_s: float | None = None
+        self._again_s: float | None = None
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
         self._waiting_before: frozenset[str] = frozenset()
@@ -139,12 +141,14 @@ class Daemon:
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
         operations = tuple(self._advance(operation, seen) for operation in before)
+        operations = self._arrive(operations, seen)
         cluster = self._join(seen, operations)
 
         # 3. The policy decides on that view alone.
         began = time.perf_counter()
         decision = self._policy.decide(cluster, self._policy_config)
         decision_s = time.perf_counter() - began
+        self._again_s = decision.again_s
 
         # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
         opened, reports, lost_node_s = self._open(decision, cluster)
@@ -154,7 +158,8 @@ class Daemon:
         # 5. Whatever is due is written down and sent.
         if opened:
             cluster = self._join(seen, self._journal.open_operations())
-        for operation in self._journal.open_operations():
+        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
+        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)
 
         # 6. One sentence.
@@ -186,7 +191,7 @@ class Daemon:
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
         """The next instant at which time alone makes something due. None: only a change of the cluster does."""
-        instants = []
+        instants = [] if self._again_s is None or self._again_s <= now_s else [self._again_s]
         for operation in self._journal.open_operations():
             due_s = wakeup_s(operation, now_s, self._settings.patience)
             if due_s is not None:
@@ -224,14 +229,34 @@ class Daemon:
             self._journal.save(new)
         return new
 
+    def _arrive(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
+        """Bring the announcements up to date; what is held for one whose job has arrived becomes the job's.
+
+        First which job it is, then the operation: whatever a death comes between, the next cycle goes on from there.
+        """
+        notices = self._journal.notices()
+        if not notices:
+            return operations
+        told = changes(notices, operations, seen, self._settings.patience)
+        for notice in told.arrived:
+            self._journal.add_notice(notice)
+        for notice_id in told.over:
+            self._journal.remove_notice(notice_id)
+        if told.arrived or told.over:
+            notices = self._journal.notices()
+        found = []
+        for operation in operations:
+            new = handed_over(operation, notices, seen)
+            if new is not operation:
+                self._journal.save(new)
+            found.append(new)
+        return tuple(found)
+
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
         window_s = limits.breaker_window_s
-        for notice in self._journal.notices():
-            if notice.expected_s + NOTICE_KEPT_S < seen.now_s:
-                self._journal.remove_notice(notice.notice_id)
         return replace(
             seen,
             notices=self._journal.notices(),
@@ -274,7 +299,9 @@ class Daemon:
             if operation.for_job_id == actions[0].for_job_id and operation.phase is Phase.MAKING_ROOM
         ]
         if mine:
-            operation = top_up(mine[0], actions, cluster)
+            operation = top_up(
+                mine[0], actions, cluster, deadline_s=deadline_s, patience=self._settings.patience
+            )
         else:
             operation = open_operation(
                 actions,
@@ -282,6 +309,7 @@ class Daemon:
                 deadline_s=deadline_s,
                 patience=self._settings.patience,
                 observe=self._settings.mode is Mode.OBSERVE,
+                notice=_announced(actions, cluster),
             )
         self._journal.save(operation)
         return operation
@@ -361,6 +389,14 @@ def _groups(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
     for action in actions:
         groups[action.for_job_id] = (*groups.get(action.for_job_id, ()), action)
     return groups
+
+
+def _announced(actions: tuple[Action, ...], cluster: Cluster) -> Notice | None:
+    """The announcement that a hold is made for. None: it is for a job, or there is no hold."""
+    for action in actions:
+        if isinstance(action, Reserve) and action.user is not None:
+            return next((one for one in cluster.notices if one.notice_id == action.job_id), None)
+    return None
 
 
 def _refused(verdict: Verdict) -> ActionReport:

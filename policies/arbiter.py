@@ -279,11 +279,19 @@ class _Court:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
         if limit is not None:
-            held = sum(len(nodes) for nodes in ours.values())
-            if held + len(wanted) > limit:
-                return Refusal.MAX_NODES, f"{held} nodes held, {len(wanted)} more wanted, at most {limit}"
+            held = sum(self._counted(name, nodes) for name, nodes in ours.items())
+            more = self._counted(action.reservation, action.nodes)
+            if held + more > limit:
+                return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
         self.spent = _Spent(evicted=self.spent.evicted, held=(*self.spent.held, action))
         return None
+
+    def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
+        """How many nodes a hold counts as. One for an announced job may span more, but keeps as many as it is to have."""
+        for notice in self.cluster.notices:
+            if notice.job_id is None and reservation == reservation_name(notice.notice_id):
+                return min(notice.node_count, len(nodes))
+        return len(nodes)
 
     def _foreign_holds(self) -> list[tuple[str, tuple[str, ...]]]:
         now_s = self.cluster.now_s

@@ -37,9 +37,11 @@ from makeway.policies.model import (
     Prioritise,
     Rationale,
     Reason,
+    Release,
     Requeue,
     Reserve,
 )
+from makeway.policies.notices import awaited, unbound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,10 @@ class Ask:
 
     def reason(self, *, fits: bool) -> Reason:
         """The reason of the actions that serve it."""
-        if self.request.operation is not None:
+        operation = self.request.operation
+        if operation is not None and awaited(operation):
+            return Reason.ANNOUNCED
+        if operation is not None and not unbound(operation):
             return Reason.SHORTFALL
         return Reason.URGENT_FITS if fits else Reason.URGENT_ARRIVAL
 
@@ -90,13 +95,17 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Promised:
+class Promised:
     """What is promised or under way, by open operations and by earlier answers of the same decision."""
 
     cluster: Cluster
-    spared: set[str]
-    leaves: dict[str, Leave]
+    spared: set[str] = field(init=False)
+    leaves: dict[str, Leave] = field(init=False)
     nodes: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.spared = set(engaged(self.cluster))
+        self.leaves = departures(self.cluster)
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
@@ -125,12 +134,12 @@ def decide_each(
     requests = urgent(cluster)
     if not requests:
         return Decision(policy=policy)
-    promised = _Promised(cluster=cluster, spared=set(engaged(cluster)), leaves=departures(cluster))
+    promised = Promised(cluster=cluster)
     answers = []
     for request in requests:
         deadline_s = request.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + request.job.walltime_s + hold_slack_s
-        ask = _ask(promised, request, policy, deadline_s, duration_s)
+        ask = ask_for(promised, request, policy, deadline_s, duration_s)
         given = fits(ask) if ask.shortage <= 0 else answer(ask)
         promised.add(given.actions)
         answers.append(given)
@@ -141,7 +150,7 @@ def decide_each(
     )
 
 
-def _ask(promised: _Promised, request: Request, policy: str, deadline_s: float, duration_s: float) -> Ask:
+def ask_for(promised: Promised, request: Request, policy: str, deadline_s: float, duration_s: float) -> Ask:
     """What there is for a request without asking anybody to leave, and what may not be touched for it."""
     cluster = promised.cluster
     now_s = cluster.now_s
@@ -190,14 +199,27 @@ def fits(ask: Ask) -> Answer:
 
 
 def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answer:
-    """No way is made: the job goes to the front of the queue, once (P5, section III-B-2)."""
-    job = ask.request.job
-    actions = (
-        ()
-        if job.prioritised
-        else (Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM),)
-    )
-    return Answer(actions=actions, rationale=rationale(ask, why, candidates=candidates))
+    """No way is made: the job goes to the front of the queue, once (P5, section III-B-2).
+
+    What was held for it since it was announced goes back to the queue, of which it is the first then.
+    """
+    job, operation = ask.request.job, ask.request.operation
+    actions: list[Action] = []
+    if not job.prioritised:
+        actions.append(
+            Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM)
+        )
+    if operation is not None and unbound(operation):
+        actions.append(
+            Release(
+                job_id=job.job_id,
+                for_job_id=job.job_id,
+                policy=ask.policy,
+                reason=Reason.NO_ROOM,
+                reservation=operation.reservation,
+            )
+        )
+    return Answer(actions=tuple(actions), rationale=rationale(ask, why, candidates=candidates))
 
 
 def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:

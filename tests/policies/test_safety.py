@@ -294,12 +294,14 @@ def check_request(for_job_id: str, cluster: Cluster) -> Job:
 
 
 def still_held(for_job_id: str, cluster: Cluster) -> set[str]:
-    """The nodes that an operation of the urgent job holds and has not lost."""
+    """The nodes that an operation of the urgent job holds, has not lost, and can use."""
+    eligible = cluster.jobs_by_id()[for_job_id].eligible_nodes
     return {
         name
         for operation in cluster.operations
         if operation.for_job_id == for_job_id
         for name in set(operation.nodes) - set(shortfall(operation, cluster))
+        if eligible is None or name in eligible
     }
 
 
