@@ -370,7 +370,7 @@ def _may_issue(
     action = task.action
     match action:
         case Reserve():
-            return True
+            return _let_go(action, cluster)
         case Checkpoint() | Shrink():
             return _hold_seen(operation)
         case Requeue() | Cancel():
@@ -386,6 +386,15 @@ def _may_issue(
             )
         case _:
             assert_never(action)
+
+
+def _let_go(hold: Reserve, cluster: Cluster) -> bool:
+    """Whether no other hold of ours has one of the nodes any more: what it gives up for this one must be seen first."""
+    nodes = frozenset(hold.nodes)
+    return not any(
+        other.ours and other.name != hold.reservation and not nodes.isdisjoint(other.nodes)
+        for other in cluster.reservations
+    )
 
 
 def _lenders_served(operation: Operation) -> bool:

@@ -53,6 +53,8 @@ class Request:
     operation: Operation | None = None
     kept: tuple[str, ...] = ()
     """Nodes that its operation holds and that are still good."""
+    announced: bool = False
+    """Whether the job has not arrived: `job` is what its notice says of it, under the notice's id."""
 
     @property
     def missing(self) -> int:

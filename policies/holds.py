@@ -41,7 +41,7 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
 )
-from makeway.policies.notices import awaited, unbound
+from makeway.policies.notices import unbound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Ask:
     def reason(self, *, fits: bool) -> Reason:
         """The reason of the actions that serve it."""
         operation = self.request.operation
-        if operation is not None and awaited(operation):
+        if self.request.announced:
             return Reason.ANNOUNCED
         if operation is not None and not unbound(operation):
             return Reason.SHORTFALL

@@ -259,7 +259,7 @@ def _ask(
     )
     return ask_for(
         promised,
-        Request(job=job, operation=operation, kept=kept[: notice.node_count]),
+        Request(job=job, operation=operation, kept=kept[: notice.node_count], announced=True),
         policy,
         notice.expected_s,
         max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s,

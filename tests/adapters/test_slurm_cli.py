@@ -291,7 +291,7 @@ def test_a_reservation_that_cannot_be_bound_is_taken_away_again() -> None:
 def test_a_reservation_that_is_there_is_changed() -> None:
     slurm = FakeSlurm(ROW, script=((1, "", "Requested reservation overlaps with another reservation"),))
     adapter_of(slurm).reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17")
-    update = build.update_reservation("mw_1", nodes=("n3",), duration_s=60, user_ids=("1000",))
+    update = build.update_reservation("mw_1", nodes=("n3",), duration_s=60, users=("1000",))
     assert slurm.acts[1:] == [update, build.bind("17", "mw_1")]
 
 
