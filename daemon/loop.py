@@ -225,6 +225,10 @@ class Daemon:
         elif not new.observe and not acts and new.phase is Phase.MAKING_ROOM:
             # An earlier life acted: what it took goes back, and nothing more is taken.
             new = give_back(new, cluster, Reason.GIVEN_UP)
+        elif (
+            awaited(new) and new.phase is Phase.MAKING_ROOM and not new.observe and not self._policy.collects
+        ):
+            new = give_back(new, cluster, Reason.ORPHANED)
         if new != operation:
             self._journal.save(new)
         return new

@@ -5,7 +5,7 @@ gives back (`Release`, `Expand`, `Prioritise`) is let through even when the circ
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -162,6 +162,8 @@ class _Spent:
 
     evicted: frozenset[str] = frozenset()
     held: tuple[Reserve, ...] = ()
+    released: frozenset[str] = frozenset()
+    """Names of reservations."""
 
 
 @dataclass(slots=True)
@@ -197,11 +199,10 @@ class _Court:
             case Reserve():
                 return self._judge_reserve(action)
             case Release():
-                return (
-                    None
-                    if action.reservation.startswith(RESERVATION_PREFIX)
-                    else _foreign(action.reservation)
-                )
+                if not action.reservation.startswith(RESERVATION_PREFIX):
+                    return _foreign(action.reservation)
+                self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
+                return None
             case Expand():
                 if self.cluster.can_expand:
                     return None
@@ -245,7 +246,7 @@ class _Court:
             used = self._evictions_counted() + len(self.spent.evicted)
             if used >= limit:
                 return Refusal.PER_HOUR, f"{used} of {limit} evictions in an hour are used"
-        self.spent = _Spent(evicted=self.spent.evicted | {job_id}, held=self.spent.held)
+        self.spent = replace(self.spent, evicted=self.spent.evicted | {job_id})
         return None
 
     def _evictions_counted(self) -> int:
@@ -283,7 +284,7 @@ class _Court:
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
-        self.spent = _Spent(evicted=self.spent.evicted, held=(*self.spent.held, action))
+        self.spent = replace(self.spent, held=(*self.spent.held, action))
         return None
 
     def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
@@ -302,7 +303,10 @@ class _Court:
         ]
 
     def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
-        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call."""
+        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call.
+
+        Those that are let go in this call are none any more.
+        """
         held = {
             operation.reservation: operation.nodes
             for operation in self.operations.values()
@@ -312,8 +316,11 @@ class _Court:
             if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
                 held[reservation.name] = reservation.nodes
         held.update({hold.reservation: hold.nodes for hold in self.spent.held})
-        held.pop(action.reservation, None)
-        return held
+        return {
+            name: nodes
+            for name, nodes in held.items()
+            if name != action.reservation and name not in self.spent.released
+        }
 
 
 def reservation_name(for_job_id: str) -> str:

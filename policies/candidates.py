@@ -219,8 +219,8 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
     A node that is held for an announced job, and on which somebody else is for the time being, is not promised to it.
     """
     taken: set[str] = set()
-    loose = {
-        operation.reservation: frozenset(shortfall(operation, cluster))
+    firm = {
+        operation.reservation: set(operation.nodes).difference(shortfall(operation, cluster))
         for operation in cluster.operations
         if awaited(operation) and operation.phase is Phase.MAKING_ROOM
     }
@@ -228,11 +228,11 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
         own = request.operation is not None and reservation.name == request.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
-            taken.update(set(reservation.nodes).difference(loose.get(reservation.name, ())))
+            taken.update(firm.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:
         lent = operation.phase is Phase.LENT and not operation.observe
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
-            taken.update(set(operation.nodes).difference(loose.get(operation.reservation, ())))
+            taken.update(firm.get(operation.reservation, operation.nodes))
     return frozenset(taken)
 
 

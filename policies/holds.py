@@ -150,11 +150,22 @@ def decide_each(
     )
 
 
-def ask_for(promised: Promised, request: Request, policy: str, deadline_s: float, duration_s: float) -> Ask:
-    """What there is for a request without asking anybody to leave, and what may not be touched for it."""
+def ask_for(
+    promised: Promised,
+    request: Request,
+    policy: str,
+    deadline_s: float,
+    duration_s: float,
+    *,
+    barred_nodes: frozenset[str] = frozenset(),
+) -> Ask:
+    """What there is for a request without asking anybody to leave, and what may not be touched for it.
+
+    `barred_nodes`: nodes that it may not have beside those that are spoken for or promised.
+    """
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = spoken_for(cluster, request, until_s=now_s + duration_s) | promised.nodes
+    unusable = spoken_for(cluster, request, until_s=now_s + duration_s) | promised.nodes | barred_nodes
     barred = unusable | set(request.kept)
     free = [name for name in cluster.free_nodes(request.job.eligible_nodes) if name not in barred]
     free = free[: max(0, request.missing)]

@@ -35,7 +35,13 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
         )
         return served if collect is None else collect_each(cluster, served, collect, config)
 
-    return Policy(name=name, summary=summary, config_type=HybridConfig, decide=decide)
+    return Policy(
+        name=name,
+        summary=summary,
+        config_type=HybridConfig,
+        decide=decide,
+        collects=collect is not None,
+    )
 
 
 def _while_on_time(ask: Ask, config: HybridConfig, arrival: Arrival) -> Answer:

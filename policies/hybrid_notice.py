@@ -15,7 +15,7 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from makeway.policies.candidates import Bundle, Request, bundles, loss_node_s, shortfall
@@ -43,7 +43,10 @@ from makeway.policies.model import (
     Operation,
     Phase,
     Rationale,
+    Reason,
+    Release,
     Reserve,
+    names,
 )
 from makeway.policies.notices import awaited
 
@@ -97,6 +100,8 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         first = first and ask.shortage <= 0
         held = _hold(ask, plan, notice, config)
         actions: list[Action] = [held] if _changes(held, plan, operation) else []
+        if operation is not None and not held.nodes:
+            actions = [_release(operation, held)]
         for leave in plan.leaving:
             actions.extend(leave.actions(ask, held))
         promised.nodes.update(held.nodes)
@@ -137,7 +142,7 @@ def prepare(ask: Ask, config: HybridConfig, first: bool) -> Plan:
     missing = ask.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
         return Plan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
-    unusable = ask.unusable | frozenset(ending) | _reserved(ask)
+    unusable = ask.unusable | frozenset(ending)
     considered = bundles(cluster, ask.request, unusable=unusable, spared=ask.spared)
     ranked = sorted(
         (_departure(bundle, ask, config) for bundle in considered if not bundle.barrier),
@@ -263,6 +268,7 @@ def _ask(
         policy,
         notice.expected_s,
         max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s,
+        barred_nodes=_reserved(cluster, operation),
     )
 
 
@@ -274,6 +280,17 @@ def _hold(ask: Ask, plan: Plan, notice: Notice, config: HybridConfig) -> Reserve
         nodes=(*held.nodes, *plan.nodes),
         duration_s=max(0.0, notice.expected_s - ask.cluster.now_s) + config.hold_slack_s,
         user=notice.user,
+    )
+
+
+def _release(operation: Operation, held: Reserve) -> Release:
+    """Nothing is left to hold: a job that is here needs it, or it is down."""
+    return Release(
+        job_id=held.job_id,
+        for_job_id=held.for_job_id,
+        policy=held.policy,
+        reason=Reason.SHORTFALL,
+        reservation=operation.reservation,
     )
 
 
@@ -295,30 +312,25 @@ def _why(ask: Ask, plan: Plan) -> Rationale:
 
 def _ends_s(ask: Ask) -> dict[str, float]:
     """The busy nodes that nobody else is promised, with the time limit of whoever is on it longest, soonest first."""
-    barred = ask.unusable | _reserved(ask)
     up = {node.name for node in ask.cluster.nodes if node.state is NodeState.UP}
     ends_s: dict[str, float] = {}
     for job in ask.cluster.jobs:
         if job.nodes:
             end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
             for name in job.nodes:
-                if name in up and name not in barred:
+                if name in up and name not in ask.unusable:
                     ends_s[name] = max(end_s, ends_s.get(name, end_s))
     for name in ask.request.kept:
         ends_s.pop(name, None)
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
 
 
-def _reserved(ask: Ask) -> frozenset[str]:
-    """The nodes in somebody else's reservations: even if they are promised to nobody, they are not ours to take."""
-    operation = ask.request.operation
+def _reserved(cluster: Cluster, operation: Operation | None) -> frozenset[str]:
+    """The nodes that others hold: even those that are promised to nobody are not there for another notice."""
     own = "" if operation is None else operation.reservation
-    return _names(
+    kept = [
         reservation.nodes
-        for reservation in ask.cluster.reservations
-        if reservation.name != own and reservation.start_s <= ask.cluster.now_s < reservation.end_s
-    ) | _names(other.nodes for other in ask.cluster.operations if other is not operation)
-
-
-def _names(groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(name for group in groups for name in group)
+        for reservation in cluster.reservations
+        if reservation.name != own and reservation.start_s <= cluster.now_s < reservation.end_s
+    ]
+    return frozenset(names([*kept, *(other.nodes for other in cluster.operations if other is not operation)]))

@@ -201,7 +201,7 @@ def test_every_death_has_the_same_end(policy: str, tmp_path_factory: pytest.Temp
                 assert start_s <= before_s + 90.0, (cut, after, job_id)
 
 
-@pytest.mark.parametrize("policy", ["cua-paa", "cua-spaa", "cup-paa", "cup-spaa"])
+@pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
 def test_every_death_with_announced_jobs_has_the_same_end(
     policy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
