@@ -202,8 +202,8 @@ def test_an_early_arrival_calls_off_who_was_to_leave_after_a_checkpoint() -> Non
     journal = told()
     loop = daemon(adapter, journal, "cup-paa")
     loop.run_cycle()
-    (planned,) = [task for task in only(journal).tasks if isinstance(task.action, Requeue)]
-    assert planned.action == replace(planned.action, method=Method.APPLICATION, not_after_s=2000.0)
+    (planned,) = [task.action for task in only(journal).tasks if isinstance(task.action, Requeue)]
+    assert (planned.method, planned.not_after_s) == (Method.APPLICATION, 2000.0)
     loop.run_cycle()
     assert adapter.calls == [("reserve", HELD)], "it leaves once it has saved its work"
 

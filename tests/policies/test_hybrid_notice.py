@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from makeway.policies.hybrid import CUA_PAA, CUA_SPAA, CUP_PAA, HybridConfig
+from makeway.policies.hybrid import CUA_PAA, CUA_SPAA, CUP_PAA
+from makeway.policies.hybrid_arrival import HybridConfig
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,

@@ -209,7 +209,7 @@ def test_every_death_with_announced_jobs_has_the_same_end(
     undisturbed, writes = replay(tmp_path_factory.mktemp("whole"), policy, jobs=announced_story())
     assert {"notice-u1", "notice-u3", "u1", "u2", "u3"} <= undisturbed.operations
     assert undisturbed.completed == everybody
-    nothing_left = (0, 0, 0, [])
+    nothing_left: tuple[object, ...] = (0, 0, 0, [])
     left = (undisturbed.holds, undisturbed.open_operations, undisturbed.notices, undisturbed.twice)
     assert left == nothing_left
     assert writes > 40
