@@ -292,6 +292,8 @@ class Task:
     nodes: tuple[str, ...] = ()
     """The nodes of the action's job when the task was planned."""
     detail: str = ""
+    forgotten: bool = False
+    """The cluster accepted it, then took the job for ended: a controller that crashed had not yet saved it."""
 
 
 class Phase(StrEnum):
