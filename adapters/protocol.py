@@ -89,6 +89,12 @@ class Adapter(Protocol):
     def requeue(self, job_id: str) -> None:
         """Put the running job back into the queue. Raises `Gone` if it is not running."""
 
+    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
+        """Put back a job that was requeued and then taken for ended, by a controller that crashed and had forgotten it.
+
+        `requeue_count` is that of the run that was requeued. Raises `Gone` if the job is over for another reason.
+        """
+
     def cancel(self, job_id: str) -> None:
         """End the job. Raises `Gone` if there is none."""
 

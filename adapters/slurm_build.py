@@ -78,13 +78,18 @@ def job_fields(version: tuple[int, int]) -> tuple[str, ...]:
     return (EXCLUDED_NODES, *JOB_FIELDS) if version >= KNOWS_EXCLUDED_NODES else JOB_FIELDS
 
 
-def squeue(job_id: str | None = None, reservation: str | None = None) -> tuple[str, ...]:
-    """List the jobs that are not over, array tasks one by one: all, one, or those bound to a reservation."""
-    which: tuple[str, ...] = ()
+def squeue(
+    job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
+) -> tuple[str, ...]:
+    """List the jobs that are not over, array tasks one by one: all, one, or those bound to a reservation.
+
+    `ended`: those too that are over, as far as Slurm has not forgotten them.
+    """
+    which: tuple[str, ...] = ("--states=all",) if ended else ()
     if job_id is not None:
-        which = (f"--jobs={_job(job_id)}",)
+        which += (f"--jobs={_job(job_id)}",)
     if reservation is not None:
-        which = (f"--reservation={_name(reservation)}",)
+        which += (f"--reservation={_name(reservation)}",)
     return ("squeue", "--noheader", "--all", "--array", *which)
 
 
@@ -127,6 +132,11 @@ def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
 def requeue(job_id: str) -> tuple[str, ...]:
     """Put a running job back into the queue. `Incomplete`: without it a job that has just ended would run again."""
     return ("scontrol", "requeue", "Incomplete", _job(job_id))
+
+
+def requeue_ended(job_id: str) -> tuple[str, ...]:
+    """Put a job that is over back into the queue."""
+    return ("scontrol", "requeue", _job(job_id))
 
 
 def cancel(job_id: str) -> tuple[str, ...]:

@@ -119,6 +119,21 @@ class SlurmCliAdapter:
         self._running(job_id)
         self._do(build.requeue(job_id))
 
+    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
+        """Put back a job that was requeued and then taken for ended.
+
+        slurmctld saves its state some seconds late. If it dies before, its next life hears from the node that the job has
+        ended, by the signal of the requeue that it does not remember, and takes that for the job's own end.
+        """
+        for job in self._squeue(job_id, ended=True):
+            if job.job_id == job_id and job.restarts == requeue_count:
+                if over(job):
+                    self._do(build.requeue_ended(job_id))
+                else:
+                    self.requeue(job_id)
+                return
+        raise Gone(f"job {job_id} is over")
+
     def cancel(self, job_id: str) -> None:
         """End the job."""
         self._look(job_id)
@@ -179,7 +194,11 @@ class SlurmCliAdapter:
             self._run(build.bind(job_id, None))
             if created:
                 self._run(build.delete_reservation(name))
-            raise refusal(bound) if late is None else Gone(late)
+            if late is not None:
+                raise Gone(late)
+            error = refusal(bound)
+            # A controller that crashed in between has forgotten what it had just made.
+            raise Rejected(str(error), retryable=True) if unknown_reservation(bound) else error
 
     def _keep(self, name: str, nodes: tuple[str, ...], duration_s: float, user: str, *, purge: bool) -> bool:
         """Make the reservation, or change the one that is there. Returns whether it was made."""
@@ -254,10 +273,12 @@ class SlurmCliAdapter:
             self._known = Capabilities(name=name, expand=expand), release
         return self._known
 
-    def _squeue(self, job_id: str | None = None, reservation: str | None = None) -> tuple[RawJob, ...]:
+    def _squeue(
+        self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
+    ) -> tuple[RawJob, ...]:
         fields = build.job_fields(self._cluster_known()[1])
         token = _token()
-        command = build.squeue(job_id, reservation)
+        command = build.squeue(job_id, reservation, ended=ended)
         done = self._run(command, environment=build.squeue_environment(fields, token))
         if done.returncode != 0:
             raise refusal(done)

@@ -23,6 +23,7 @@ _NO_ANSWER = (
     "Message send failure",
     "Zero Bytes were transmitted or received",
     "Insane message length",
+    "Unexpected message received",
     "standby mode",
     "Protocol authentication error",
     "Munge",

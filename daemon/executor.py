@@ -30,6 +30,7 @@ from makeway.policies.model import (
     Reserve,
     RestorePriority,
     Shrink,
+    Task,
 )
 
 
@@ -75,16 +76,17 @@ class Executor:
         Never raises an `AdapterError`: every answer, and none, is an outcome.
         """
         operation = issuing(operation, index, self._now())
-        action = operation.tasks[index].action
+        task = operation.tasks[index]
+        action = task.action
         command_id = self._journal.begin_command(operation, action, self._now())
-        progress, outcome, detail = self._attempt(action)
+        progress, outcome, detail = self._attempt(task)
         operation = record(operation, index, progress, self._now(), detail)
         self._journal.finish_command(command_id, operation, outcome=outcome, detail=detail, now_s=self._now())
         return operation, ActionReport(action=action, outcome=outcome, detail=detail)
 
-    def _attempt(self, action: Action) -> tuple[Progress, Outcome, str]:
+    def _attempt(self, task: Task) -> tuple[Progress, Outcome, str]:
         try:
-            self._send(action)
+            self._send(task)
         except Gone as error:
             return Progress.GONE, Outcome.GONE, str(error)
         except Rejected as error:
@@ -96,13 +98,16 @@ class Executor:
             return Progress.ISSUING, Outcome.IN_DOUBT, str(error)
         return Progress.ACCEPTED, Outcome.ACCEPTED, ""
 
-    def _send(self, action: Action) -> None:
-        adapter = self._adapter
+    def _send(self, task: Task) -> None:
+        adapter, action = self._adapter, task.action
         match action:
             case Checkpoint():
                 adapter.checkpoint(action.job_id, signal=action.signal, walltime_s=action.walltime_s)
             case Requeue():
-                adapter.requeue(action.job_id)
+                if task.forgotten:
+                    adapter.requeue_again(action.job_id, requeue_count=task.requeue_count)
+                else:
+                    adapter.requeue(action.job_id)
             case Cancel():
                 adapter.cancel(action.job_id)
             case Shrink():

@@ -351,17 +351,12 @@ class Daemon:
         return opened
 
     def _restore(self, cluster: Cluster) -> list[Operation]:
-        """Give up the place in the queue of every job that has started from the front.
-
-        Not right after a failure: a cluster that refuses this would be asked again in every cycle.
-        """
-        if any(cluster.now_s < at_s + self._settings.patience.refused_s for at_s in cluster.failures_s):
-            return []
+        """Give up the place in the queue of every job that has started from the front."""
         under_way = {
             task.action.job_id
             for operation in self._journal.open_operations()
             for task in operation.tasks
-            if isinstance(task.action, RestorePriority) and task.progress not in ENDED
+            if isinstance(task.action, RestorePriority)
         }
         return [
             self._begin(

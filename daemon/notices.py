@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from makeway.daemon.lending import method_of
 from makeway.daemon.observation import ENDED, Patience, ended
-from makeway.daemon.operations import give_back
+from makeway.daemon.operations import give_back, is_void
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
@@ -95,7 +95,7 @@ def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
         if task.progress not in ENDED:
             task = replace(task, action=replace(task.action, for_job_id=job.job_id))
         saving = method_of(task.action) is Method.SYSTEM and task.action.job_id in asked
-        if task.progress is Progress.PLANNED and not saving:
+        if is_void(task) and not saving:
             task = ended(task, Progress.DROPPED, cluster.now_s, "the announced job has arrived")
         tasks.append(task)
     operation = replace(operation, for_job_id=job.job_id, tasks=tuple(tasks))

@@ -25,6 +25,8 @@ from makeway.policies.model import (
 ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
 """No task that is here is ever issued (again)."""
 
+FORGETS_S = 60.0
+"""A controller that crashes may forget what it did so short a while ago; Slurm's saves its state every five seconds."""
 UNACKNOWLEDGED = "grace over without an acknowledgement"
 
 
@@ -49,6 +51,14 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
 
 def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
+    if _is_forgotten(task, cluster, jobs):
+        return replace(
+            task,
+            progress=Progress.PLANNED,
+            ended_s=None,
+            forgotten=True,
+            detail="the cluster has forgotten it",
+        )
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
@@ -60,6 +70,19 @@ def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patien
     if task.progress is Progress.ISSUING and task.issued_s is not None:
         return _doubt(task, task.issued_s, cluster, jobs, patience)
     return task
+
+
+def _is_forgotten(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
+    """Whether a requeue was accepted, or even seen done just now, and its job is no longer there.
+
+    No end follows a requeue: either somebody has ended the waiting job, or a controller that crashed knew nothing of the
+    requeue and took its kill for the job's own end. The cluster can tell which.
+    """
+    if not isinstance(task.action, Requeue) or task.action.job_id in jobs:
+        return False
+    if task.progress is Progress.DONE and task.ended_s is not None:
+        return cluster.now_s < task.ended_s + FORGETS_S
+    return task.progress is Progress.ACCEPTED
 
 
 def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress, str] | None:
@@ -76,7 +99,9 @@ def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress,
             return _seen_checkpoint(task, action, cluster, job)
         case Requeue():
             if job is None:
-                return Progress.GONE, "ended by itself"
+                # A requeue that was accepted is not followed by an end.
+                taken = task.forgotten or task.progress is Progress.ACCEPTED
+                return None if taken else (Progress.GONE, "ended by itself")
             left = job.requeue_count > task.requeue_count or job.state is JobState.PENDING
             return (Progress.DONE, "") if left else None
         case Cancel():

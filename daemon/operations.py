@@ -125,8 +125,12 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
             operation = _advance_making_room(operation, cluster, jobs, patience)
         case Phase.LENT:
             borrower = jobs.get(operation.for_job_id)
-            if borrower is None or borrower.state is JobState.PENDING:
+            if borrower is None:
                 operation = give_back(operation, cluster, Reason.BORROWER_ENDED)
+            elif borrower.state is JobState.PENDING:
+                # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
+                operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
+                operation = _advance_making_room(operation, cluster, jobs, patience)
         case Phase.RETURNING:
             operation = _advance_returning(operation, cluster)
         case Phase.CLOSED:
@@ -143,11 +147,11 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 
     Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
     """
-    if operation.observe or operation.phase in (Phase.LENT, Phase.CLOSED):
+    if operation.observe or operation.phase is Phase.CLOSED:
         return None
     jobs = cluster.jobs_by_id()
     for index, task in enumerate(operation.tasks):
-        if task.progress is not Progress.PLANNED:
+        if task.progress is not Progress.PLANNED or (operation.phase is Phase.LENT and not task.forgotten):
             continue
         if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
             continue
@@ -194,7 +198,7 @@ def give_back(
         ended(task, Progress.DROPPED, cluster.now_s, reason)
         if task.progress not in ENDED
         and task.action not in keep
-        and (task.progress is Progress.PLANNED or method_of(task.action) is None)
+        and (is_void(task) or method_of(task.action) is None)
         else task
         for task in operation.tasks
     )
@@ -211,7 +215,7 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
         return operation.give_up_s
-    if operation.phase in (Phase.LENT, Phase.CLOSED):
+    if operation.phase is Phase.CLOSED:
         return None
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
     refused_s = _hold_refused_s(operation)
@@ -260,6 +264,11 @@ def _plan(
     return tuple(tasks)
 
 
+def is_void(task: Task) -> bool:
+    """Whether a task need not be done any more once it is too late for it. One that was forgotten was done."""
+    return task.progress is Progress.PLANNED and not task.forgotten
+
+
 def _with(operation: Operation, index: int, task: Task) -> Operation:
     tasks = operation.tasks
     return replace(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
@@ -271,18 +280,15 @@ def _advance_making_room(
     borrower = jobs.get(operation.for_job_id)
     if not operation.reservation:
         # Without a hold nothing is lent: it is over with its tasks.
-        return (
-            replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
-            if all(task.progress in ENDED for task in operation.tasks)
-            else operation
-        )
+        over = all(task.progress in ENDED for task in operation.tasks)
+        if not over or _refused_just_now(operation, cluster, patience):
+            return operation
+        return replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
     if borrower is None and not awaited(operation):
         return give_back(operation, cluster, Reason.BORROWER_GONE)
     if borrower is not None and borrower.state is not JobState.PENDING:
         tasks = tuple(
-            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs")
-            if task.progress is Progress.PLANNED
-            else task
+            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if is_void(task) else task
             for task in operation.tasks
         )
         return replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
@@ -293,11 +299,22 @@ def _advance_making_room(
     return _renew_hold(operation, borrower, cluster)
 
 
+def _refused_just_now(operation: Operation, cluster: Cluster, patience: Patience) -> bool:
+    """Whether a priority could not be given back a short while ago: as long as this is open, it is not tried again."""
+    return any(
+        isinstance(task.action, RestorePriority)
+        and task.progress is Progress.REFUSED
+        and task.ended_s is not None
+        and cluster.now_s < task.ended_s + patience.refused_s
+        for task in operation.tasks
+    )
+
+
 def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
     """Nobody is asked to leave any more; whoever is now seen to have left gets a return of his own."""
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, "no longer needed")
-        if task.progress is Progress.PLANNED and method_of(task.action) is not None
+        if is_void(task) and method_of(task.action) is not None
         else task
         for task in operation.tasks
     )
@@ -383,6 +400,8 @@ def _may_issue(
 ) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
+    if task.forgotten:
+        return True
     match action:
         case Reserve():
             return _let_go(action, cluster)

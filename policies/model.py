@@ -302,6 +302,8 @@ class Task:
     planned_s: float | None = None
     """When it was planned. None: with its operation."""
     detail: str = ""
+    forgotten: bool = False
+    """The cluster accepted it, then took the job for ended: a controller that crashed had not yet saved it."""
 
 
 class Phase(StrEnum):

@@ -92,6 +92,11 @@ class SimAdapter:
         """Put the running job back into the queue."""
         self._call("requeue", (job_id,), job_id, partial(control.requeue, self._machine, job_id))
 
+    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
+        """This cluster forgets nothing: whoever is over is over."""
+        apply = partial(control.requeue_again, self._machine, job_id, requeue_count)
+        self._call("requeue_again", (job_id, requeue_count), job_id, apply)
+
     def cancel(self, job_id: str) -> None:
         """End the job."""
         self._call("cancel", (job_id,), job_id, partial(control.cancel, self._machine, job_id))

@@ -121,6 +121,13 @@ def release(machine: Machine, name: str) -> None:
     machine.drop_hold(hold)
 
 
+def requeue_again(machine: Machine, job_id: str, requeue_count: int) -> None:
+    """Put the job back into the queue if it is still in the run that was requeued."""
+    if _running(machine, job_id).requeue_count > requeue_count:
+        raise Gone(f"job {job_id}: it has been requeued")
+    requeue(machine, job_id)
+
+
 def prioritise(machine: Machine, job_id: str) -> None:
     """Move the pending job to the front of the queue, any requeue delay lifted."""
     machine.move_to_front(_pending(machine, job_id))

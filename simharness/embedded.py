@@ -43,6 +43,10 @@ class EmbeddedAdapter:
         """See `Adapter`."""
         self._now().requeue(job_id)
 
+    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
+        """See `Adapter`."""
+        self._now().requeue_again(job_id, requeue_count=requeue_count)
+
     def cancel(self, job_id: str) -> None:
         """See `Adapter`."""
         self._now().cancel(job_id)

@@ -34,6 +34,9 @@ class FakeAdapter:
     def requeue(self, job_id: str) -> None:
         self._call("requeue", job_id)
 
+    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
+        self._call("requeue_again", job_id)
+
     def cancel(self, job_id: str) -> None:
         self._call("cancel", job_id)
 

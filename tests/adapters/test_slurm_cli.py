@@ -343,6 +343,14 @@ def test_a_job_that_started_elsewhere_while_it_was_bound_is_let_go() -> None:
 IN_USE: Answer = (1, "", "delete_reservation ReservationName=mw_1: Requested reservation is in use")
 
 
+def test_a_reservation_that_is_forgotten_before_its_job_is_bound_is_made_again_later() -> None:
+    forgotten = (1, "", "Requested reservation is invalid for job 17")
+    slurm = FakeSlurm(ROW, script=(OK, forgotten))
+    with pytest.raises(Rejected) as refusal:
+        adapter_of(slurm).reserve("mw_1", nodes=("n1",), duration_s=60.0, job_id="17")
+    assert refusal.value.retryable
+
+
 def test_release_unbinds_the_waiting_jobs_first() -> None:
     slurm = FakeSlurm(ROW | {"Reservation": "mw_1"}, script=(IN_USE,))
     adapter_of(slurm).release("mw_1")

@@ -23,6 +23,7 @@ def failed(stderr: str, stdout: str = "") -> CompletedCommand:
         ("squeue: error: Unable to contact slurm controller (connect failure)", Unavailable),
         ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", Unavailable),
         ("slurm_update error: Socket timed out on send/recv operation", Unavailable),
+        ("Unexpected message received for job 5", Unavailable),
         ("slurm_load_jobs error: Zero Bytes were transmitted or received", Unavailable),
         ("slurm_load_node error: Slurm backup controller in standby mode", Unavailable),
         ("scontrol: error: auth_p_create: Munge encode failed: Failed to access socket", Unavailable),

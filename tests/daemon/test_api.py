@@ -258,9 +258,17 @@ def test_too_many_clients_are_told_to_come_back(path: Path, monkeypatch: pytest.
             control.hold.set()
             assert json.loads(first.recv(4096))["ok"] is True
             assert first.recv(1) == b""
-        while exchange(path, b'{"command": "poke"}\n')["ok"] is False:
+        while not _poked(path):
             pass
         assert control.pokes == 1
+
+
+def _poked(path: Path) -> bool:
+    """Whether the daemon took a poke. It may turn its back before it has read one that it has no place for."""
+    try:
+        return bool(exchange(path, b'{"command": "poke"}\n')["ok"])
+    except (BrokenPipeError, ConnectionResetError):
+        return False
 
 
 def test_a_client_without_a_daemon(path: Path) -> None:

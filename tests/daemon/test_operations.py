@@ -279,6 +279,37 @@ def test_while_the_urgent_job_runs_nothing_is_due_and_the_lease_stands() -> None
     assert (lease.lender_job_id, lease.borrower_job_id, lease.nodes) == ("v", "u", NODES)
 
 
+def test_an_urgent_job_that_waits_again_keeps_its_nodes() -> None:
+    operation = lent_operation(requeue("v"))
+    again = cluster(
+        4,
+        urgent("u", 4),
+        pending("v", 4, requeue_count=1),
+        now_s=1030.0,
+        reservations=(held("u", NODES),),
+    )
+    operation, issued = issue_all(advance(operation, again, PATIENCE), again)
+    assert (operation.phase, operation.started_s) == (Phase.MAKING_ROOM, None)
+    assert issued == [reserve()]
+
+    bound = replace(
+        again, jobs=(urgent("u", 4, reservation="mw_u"), pending("v", 4, requeue_count=1)), now_s=1031.0
+    )
+    operation = advance(operation, bound, PATIENCE)
+    assert due(operation, bound) == []
+    operation = advance(operation, lent_view(now_s=1040.0), PATIENCE)
+    assert operation.phase is Phase.LENT
+
+
+def test_an_urgent_job_that_waits_again_too_late_gives_its_nodes_back() -> None:
+    operation = lent_operation(requeue("v"))
+    lender = pending("v", 4, requeue_count=1)
+    late = after_view(urgent("u", 4, reservation="mw_u"), lender, now_s=operation.give_up_s)
+    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
+    assert operation.phase is Phase.RETURNING
+    assert [type(action) for action in issued] == [Prioritise]
+
+
 def after_view(*jobs: Job, reservations: bool = True, now_s: float = 2000.0) -> Cluster:
     """The urgent job is over."""
     return cluster(

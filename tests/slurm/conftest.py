@@ -9,7 +9,7 @@ import pytest
 
 from makeway.adapters.devcluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devconf import DevSpec
-from tests.slurm.daemon import DaemonProcess
+from tests.slurm.daemon import DaemonProcess, Killing
 from tests.slurm.world import SlurmWorld
 
 
@@ -50,7 +50,13 @@ class StartDaemon(Protocol):
     """Starts the daemon in a mode; the test's end ends it. `sees`: whether the cluster is up."""
 
     def __call__(
-        self, mode: str = "act", *, policy: str = "eviction", sees: bool = True, poll_interval_s: float = 0.5
+        self,
+        mode: str = "act",
+        *,
+        policy: str = "eviction",
+        sees: bool = True,
+        poll_interval_s: float = 0.5,
+        killing: Killing | None = None,
     ) -> DaemonProcess: ...
 
 
@@ -60,10 +66,20 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
     started: list[DaemonProcess] = []
 
     def start(
-        mode: str = "act", *, policy: str = "eviction", sees: bool = True, poll_interval_s: float = 0.5
+        mode: str = "act",
+        *,
+        policy: str = "eviction",
+        sees: bool = True,
+        poll_interval_s: float = 0.5,
+        killing: Killing | None = None,
     ) -> DaemonProcess:
         daemon = DaemonProcess(
-            slurm_world.cluster, tmp_path, mode, policy=policy, poll_interval_s=poll_interval_s
+            slurm_world.cluster,
+            tmp_path,
+            mode,
+            policy=policy,
+            poll_interval_s=poll_interval_s,
+            killing=killing,
         )
         started.append(daemon)
         daemon.start(sees=sees)

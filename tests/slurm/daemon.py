@@ -4,12 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -67,6 +68,46 @@ metrics: {{enabled: false}}
 """
 
 POLICY_SETTINGS = {"eviction": "{margin_s: 5, step_s: 1}", "n-spaa": "{}"}
+STEP = """
+step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
+case "{name} $1" in
+scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue | scontrol\\ release | scancel* | salloc*) ;;
+*) step= ;;
+esac
+case "$step" in {only}*) ;; *) step= ;; esac
+"""
+"""What a command does, without numbers that change; empty for those that only read."""
+KILLING = {
+    "before": STEP
+    + """
+if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
+    kill -9 "$(cat {pid})"
+    sleep 0.2
+    [ "{whom}" = controller ] || exit 1
+fi
+""",
+    "after": STEP
+    + """
+if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
+    {enter} "$@"
+    status=$?
+    kill -9 "$(cat {pid})"
+    sleep 0.2
+    exit "$status"
+fi
+""",
+}
+"""Kills, the first time that a step comes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killing:
+    """That somebody is killed at every command that changes something."""
+
+    whom: Literal["daemon", "controller"]
+    when: Literal["before", "after"]
+    step: str = ""
+    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`; empty: at each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +137,7 @@ class DaemonProcess:
         *,
         policy: str = "eviction",
         poll_interval_s: float = 0.5,
+        killing: Killing | None = None,
     ) -> None:
         self.folder = folder
         self.config = folder / "makeway.yaml"
@@ -104,7 +146,7 @@ class DaemonProcess:
             CONFIGURATION.format(
                 mode=mode,
                 conf=cluster.inner_folder / "slurm.conf",
-                bin_dir=_wrappers(cluster, folder) or "null",
+                bin_dir=_wrappers(cluster, folder, killing) or "null",
                 policy=policy,
                 settings=POLICY_SETTINGS[policy],
                 poll_interval_s=poll_interval_s,
@@ -114,9 +156,7 @@ class DaemonProcess:
 
     def start(self, *, sees: bool = True) -> None:
         """Start it, and wait until it has looked at the cluster; `sees` says whether it is to see something there."""
-        argv = _program("run", "--config", str(self.config))
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(argv, stderr=log)
+        self._spawn()
         self.await_sight(sees=sees)
 
     def await_sight(self, *, sees: bool = True) -> None:
@@ -137,6 +177,34 @@ class DaemonProcess:
             return process.wait(PATIENCE_S)
         finally:
             process.kill()
+
+    @contextmanager
+    def restarted(self) -> Iterator[None]:
+        """Meanwhile it is started again whenever it has died, as its service would do."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(POLL_S):
+                if self._process is not None and self._process.poll() is not None:
+                    self._spawn()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def steps(self) -> set[str]:
+        """The commands at which somebody was killed."""
+        return {path.name for path in (self.folder / "bin" / "steps").iterdir()}
+
+    def _spawn(self) -> None:
+        argv = _program("run", "--config", str(self.config))
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(argv, stderr=log)
+        (self.folder / "pid").write_text(str(self._process.pid))
 
     def log(self) -> str:
         """What it has logged."""
@@ -187,15 +255,26 @@ def _program(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "makeway.simharness.main", *arguments]
 
 
-def _wrappers(cluster: DevCluster, folder: Path) -> Path | None:
-    """A folder with Slurm's commands that run inside the chroot of the cluster. None: there is no chroot."""
+def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Path | None:
+    """A folder with Slurm's commands that run inside a chroot, or kill. None: the commands as they are will do."""
     root = cluster.spec.root
-    if root is None:
+    if root is None and killing is None:
         return None
     found = folder / "bin"
-    found.mkdir(exist_ok=True)
+    (found / "steps").mkdir(parents=True, exist_ok=True)
     for name in COMMANDS:
-        script = f'#!/bin/sh\nexec unshare --mount --root={root} --wd=/ --mount-proc=/proc {name} "$@"\n'
-        (found / name).write_text(script)
+        enter = (
+            f"unshare --mount --root={root} --wd=/ --mount-proc=/proc {name}" if root else f"/usr/bin/{name}"
+        )
+        script = f'exec {enter} "$@"\n'
+        if killing is not None:
+            pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
+            script = (
+                KILLING[killing.when].format(
+                    name=name, folder=found, enter=enter, pid=pid_file, whom=killing.whom, only=killing.step
+                )
+                + script
+            )
+        (found / name).write_text(f"#!/bin/sh\n{script}")
         (found / name).chmod(0o755)
     return found
