@@ -67,22 +67,35 @@ def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patien
         if progress is Progress.ACCEPTED:
             return task if task.progress is Progress.ACCEPTED else replace(task, progress=progress)
         return ended(task, progress, cluster.now_s, detail)
-    if task.progress is Progress.ISSUING and task.issued_s is not None:
+    if task.issued_s is None:
+        return task
+    if task.progress is Progress.ISSUING:
         return _doubt(task, task.issued_s, cluster, jobs, patience)
+    gives = isinstance(task.action, Release | Prioritise | RestorePriority)
+    if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + patience.settle_s:
+        # Forgotten, or undone by somebody: it takes nothing from anybody, so it may be asked for again.
+        return replace(task, progress=Progress.PLANNED, detail="accepted, and not seen done")
     return task
 
 
 def _is_forgotten(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
-    """Whether a requeue was accepted, or even seen done just now, and its job is no longer there.
+    """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
-    No end follows a requeue: either somebody has ended the waiting job, or a controller that crashed knew nothing of the
-    requeue and took its kill for the job's own end. The cluster can tell which.
+    Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
+    (No end follows a requeue by itself. Somebody may have ended the waiting job; the cluster can tell.)
     """
-    if not isinstance(task.action, Requeue) or task.action.job_id in jobs:
+    if not isinstance(task.action, Requeue):
         return False
+    job = jobs.get(task.action.job_id)
     if task.progress is Progress.DONE and task.ended_s is not None:
-        return cluster.now_s < task.ended_s + FORGETS_S
-    return task.progress is Progress.ACCEPTED
+        back = (
+            job is not None
+            and job.state is JobState.RUNNING
+            and bool(task.nodes)
+            and job.requeue_count == task.requeue_count
+        )
+        return (job is None or back) and cluster.now_s < task.ended_s + FORGETS_S
+    return job is None and task.progress is Progress.ACCEPTED
 
 
 def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress, str] | None:

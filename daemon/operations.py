@@ -248,9 +248,7 @@ def _advance_making_room(
         return give_back(operation, cluster, Reason.BORROWER_GONE)
     if borrower.state is not JobState.PENDING:
         tasks = tuple(
-            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs")
-            if _is_void(task)
-            else task
+            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if _is_void(task) else task
             for task in operation.tasks
         )
         return replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
@@ -378,16 +376,24 @@ def _may_issue(
         case RestorePriority():
             return True
         case Release():
-            return _lenders_served(operation) and not any(
-                about_to_start(task, cluster, jobs, patience) for task in operation.tasks
+            # Whoever is not seen in front after a while is not waited for.
+            ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
+            waited = cluster.now_s >= ended_s + patience.settle_s
+            return _lenders_served(operation, waited=waited) and (
+                waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
             )
         case _:
             assert_never(action)
 
 
-def _lenders_served(operation: Operation) -> bool:
-    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest."""
+def _lenders_served(operation: Operation, *, waited: bool) -> bool:
+    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest.
+
+    `waited`: what was asked for once is enough.
+    """
     for task in operation.tasks:
+        if waited and task.issued_s is not None and method_of(task.action) is None:
+            continue
         if isinstance(task.action, Expand | Prioritise) and task.progress in (
             Progress.PLANNED,
             Progress.ISSUING,

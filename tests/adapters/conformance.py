@@ -331,6 +331,16 @@ class AdapterConformance:
         assert again.start_s is not None
         assert again.start_s < held_back.eligible_s
 
+    def test_a_requeue_is_repeated_for_the_same_run_alone(self, world: World) -> None:
+        job = running(world, world.submit(2))
+        world.adapter.requeue_again(job.job_id, requeue_count=job.requeue_count)
+        again = waiting(world, job.job_id)
+        assert again.requeue_count == job.requeue_count + 1
+        world.adapter.cancel(job.job_id)
+        world.wait(over(job.job_id), "the job is gone")
+        with pytest.raises(Gone):
+            world.adapter.requeue_again(job.job_id, requeue_count=job.requeue_count)
+
     def test_a_job_that_started_from_the_front_gets_its_own_priority_back(self, world: World) -> None:
         blocker = running(world, world.submit(len(world.nodes)))
         job_id = world.submit(len(world.nodes))

@@ -376,6 +376,24 @@ def test_prioritise_gives_a_job_its_size_back() -> None:
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=6)]
 
 
+def test_a_requeue_that_slurm_forgot_is_repeated() -> None:
+    ended = RUNNING | {"State": "FAILED", "RestartCnt": "1"}
+    slurm = FakeSlurm(ended)
+    adapter_of(slurm).requeue_again("17", requeue_count=1)
+    assert slurm.acts == [("scontrol", "requeue", "17")]
+    slurm = FakeSlurm(RUNNING)
+    adapter_of(slurm).requeue_again("17", requeue_count=0)
+    assert slurm.acts == [build.requeue("17")]
+
+
+@pytest.mark.parametrize("rows", [(), (RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},)])
+def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, str], ...]) -> None:
+    slurm = FakeSlurm(*rows)
+    with pytest.raises(Gone):
+        adapter_of(slurm).requeue_again("17", requeue_count=1)
+    assert slurm.acts == []
+
+
 def test_only_a_running_job_gets_its_priority_back() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter_of(slurm).restore_priority("17")

@@ -269,9 +269,12 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
         script = f'exec {enter} "$@"\n'
         if killing is not None:
             pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
-            script = KILLING[killing.when].format(
-                name=name, folder=found, enter=enter, pid=pid_file, whom=killing.whom, only=killing.step
-            ) + script
+            script = (
+                KILLING[killing.when].format(
+                    name=name, folder=found, enter=enter, pid=pid_file, whom=killing.whom, only=killing.step
+                )
+                + script
+            )
         (found / name).write_text(f"#!/bin/sh\n{script}")
         (found / name).chmod(0o755)
     return found

@@ -13,7 +13,7 @@ from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
 from makeway.policies.model import CheckpointSpec, Cluster, JobKind
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long anything is awaited before a test fails; no test is quicker or slower for it."""
 POLL_S = 0.05
 SOON_S = 100.0
