@@ -99,7 +99,12 @@ class Executor:
         adapter = self._adapter
         match action:
             case Checkpoint():
-                adapter.checkpoint(action.job_id, signal=action.signal, walltime_s=action.walltime_s)
+                adapter.checkpoint(
+                    action.job_id,
+                    signal=action.signal,
+                    signal_to=action.signal_to,
+                    walltime_s=action.walltime_s,
+                )
             case Requeue():
                 adapter.requeue(action.job_id)
             case Cancel():

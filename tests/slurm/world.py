@@ -11,7 +11,7 @@ import pytest
 from makeway.adapters.devcluster import DevCluster
 from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
-from makeway.policies.model import CheckpointSpec, Cluster, JobKind
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
 
 PATIENCE_S = 30.0
 """How long anything is awaited before a test fails; no test is quicker or slower for it."""
@@ -44,6 +44,17 @@ CLASSES = (
         accounts=frozenset({"saving"}),
         preemptible=True,
         checkpoint=CheckpointSpec(system_s=1.0),
+    ),
+    JobClass(
+        name="submitit",
+        words=frozenset({"submitit"}),
+        preemptible=True,
+        checkpoint=CheckpointSpec(
+            system_s=1.0,
+            signal="USR2",
+            signal_to=SignalTarget.STEPS,
+            acknowledgement=Acknowledgement.REQUEUE,
+        ),
     ),
     JobClass(name="batch", accounts=frozenset({"batch"}), preemptible=True),
 )
