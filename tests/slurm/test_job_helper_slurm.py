@@ -156,37 +156,37 @@ def proven(output: str) -> None:
     assert 0 == started[0] < started[1] < STEPS
 
 
-# A minimal chroot has no Python.
+def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
+    options = f"--steps {STEPS} --step-s {STEP_S}"
+    job_id = sbatch(world, "python-program.sh", OPTIONS=options)
+    until(lambda: "step 3\n" in world.cluster.output(job_id), "three steps are done")
+    acknowledged(world, job_id, ask(world, job_id))
+    # Time enough for a step: one that is done now would be done twice.
+    time.sleep(3 * STEP_S)
+    world.adapter.requeue(job_id)
+    start_again(world, job_id)
+    finished(world, job_id)
+    output = world.cluster.output(job_id)
+    proven(output)
+    assert output.endswith(f"the result of {STEPS} steps is {digest(STEPS)}\n")
+
+
+def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
+    options = f"--steps {STEPS} --step-s {STEP_S}"
+    array = sbatch(world, "python-program.sh", "--array=1-2", OPTIONS=options, LAUNCHER="srun")
+    # The last task has the id of the whole array.
+    job_id, other = f"{array}_2", f"{array}_1"
+    until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
+    acknowledged(world, job_id, ask(world, job_id))
+    assert world.cluster.run("squeue", "-h", "-j", other, "-o", "%k").strip() == MINE
+    world.adapter.requeue(job_id)
+    start_again(world, job_id)
+    finished(world, job_id)
+    proven(world.cluster.output(array))
+
+
+# Its program is this machine's, which a chroot does not see.
 if not os.environ.get("MAKEWAY_SLURM_ROOT"):
-
-    def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
-        options = f"--steps {STEPS} --step-s {STEP_S}"
-        job_id = sbatch(world, "python-program.sh", OPTIONS=options)
-        until(lambda: "step 3\n" in world.cluster.output(job_id), "three steps are done")
-        acknowledged(world, job_id, ask(world, job_id))
-        # Time enough for a step: one that is done now would be done twice.
-        time.sleep(3 * STEP_S)
-        world.adapter.requeue(job_id)
-        start_again(world, job_id)
-        finished(world, job_id)
-        output = world.cluster.output(job_id)
-        proven(output)
-        assert output.endswith(f"the result of {STEPS} steps is {digest(STEPS)}\n")
-
-    def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(
-        world: SlurmWorld, work: Path
-    ) -> None:
-        options = f"--steps {STEPS} --step-s {STEP_S}"
-        array = sbatch(world, "python-program.sh", "--array=1-2", OPTIONS=options, LAUNCHER="srun")
-        # The last task has the id of the whole array.
-        job_id, other = f"{array}_2", f"{array}_1"
-        until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
-        acknowledged(world, job_id, ask(world, job_id))
-        assert world.cluster.run("squeue", "-h", "-j", other, "-o", "%k").strip() == MINE
-        world.adapter.requeue(job_id)
-        start_again(world, job_id)
-        finished(world, job_id)
-        proven(world.cluster.output(array))
 
     def test_the_submitit_job_requeues_itself_and_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
         pytest.importorskip("submitit", reason="submitit is not installed")
