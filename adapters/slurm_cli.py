@@ -20,7 +20,7 @@ from makeway.adapters.slurm_classes import Translator, job_class, node, over, re
 from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
 from makeway.adapters.slurm_parse import RawJob
 from makeway.adapters.slurm_settings import SlurmSettings
-from makeway.policies.model import Cluster, JobKind, JobState
+from makeway.policies.model import Cluster, JobKind, JobState, SignalTarget
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _MOST_UNTOLD = 200
@@ -100,8 +100,10 @@ class SlurmCliAdapter:
         _check_whole(cluster, command)
         return cluster
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell.
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps or both.
 
         22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more than its limit.
         """
@@ -112,7 +114,8 @@ class SlurmCliAdapter:
                 isinstance(error := refusal(done), Rejected) and error.retryable
             ):
                 raise error
-        self._do(build.signal_batch(job_id, signal))
+        for command in build.signal_job(job_id, signal, signal_to):
+            self._do(command)
 
     def requeue(self, job_id: str) -> None:
         """Put the running job back into the queue."""

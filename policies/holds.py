@@ -241,6 +241,7 @@ def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tupl
         policy=ask.policy,
         reason=reason,
         signal=victim.checkpoint.signal,
+        signal_to=victim.checkpoint.signal_to,
         grace_s=not_after_s - ask.cluster.now_s,
         walltime_s=victim.walltime_s + (not_after_s - ask.cluster.now_s),
     )

@@ -48,6 +48,14 @@ class Acknowledgement(StrEnum):
     NONE = "none"  # it does not show it: the grace period is waited out
 
 
+class SignalTarget(StrEnum):
+    """Which processes of a job get the signal that asks for a checkpoint."""
+
+    BATCH = "batch"  # the shell of its batch script, and no child of it
+    STEPS = "steps"  # the processes of its steps, on all its nodes
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
     """What is known of a job's checkpoints. None means that the job has no such checkpoint."""
@@ -59,6 +67,7 @@ class CheckpointSpec:
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts at once."""
     signal: str = "USR1"
+    signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
     """How long after the signal the acknowledgement is awaited; never less than `system_s`."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
@@ -182,7 +191,7 @@ class _Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(_Deed):
-    """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge.
+    """Ask a running job to checkpoint now, by `signal` to its processes `signal_to`; it has `grace_s` to acknowledge.
 
     Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
     """
@@ -190,6 +199,7 @@ class Checkpoint(_Deed):
     signal: str
     grace_s: float
     walltime_s: float
+    signal_to: SignalTarget = SignalTarget.BATCH
     verb: Literal["checkpoint"] = "checkpoint"
 
 

@@ -9,7 +9,7 @@ from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, SignalTarget
 from tests.adapters.test_slurm_parse import ROW
 
 NODES = "\n".join(
@@ -236,6 +236,15 @@ def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
     assert slurm.acts == [build.signal_batch("17", "USR1")]
     adapter.checkpoint("17", signal="USR2", walltime_s=3661)
     assert slurm.acts[1:] == [build.resize("17", None, 62), build.signal_batch("17", "USR2")]
+
+
+def test_the_signal_goes_where_it_is_to_go() -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    for target in SignalTarget:
+        adapter.checkpoint("17", signal="USR2", signal_to=target, walltime_s=0)
+    batch, steps = build.signal_batch("17", "USR2"), build.signal_steps("17", "USR2")
+    assert slurm.acts == [batch, steps, batch, steps]
 
 
 def test_a_limit_that_cannot_rise_now_costs_no_checkpoint() -> None:
