@@ -1,5 +1,6 @@
 """Who has lent what to an urgent job, and what gives it back."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from makeway.daemon.observation import Patience
@@ -94,7 +95,7 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     return tuple(actions)
 
 
-def about_to_start(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> bool:
+def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> bool:
     """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until it can.
 
     A cluster may let a requeued job start only some seconds later. Whoever is not seen in front after a while is not

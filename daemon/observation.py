@@ -1,5 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -44,7 +45,7 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
     return replace(task, progress=progress, ended_s=now_s, detail=detail or task.detail)
 
 
-def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     if task.progress in ENDED:
         return task
@@ -59,7 +60,7 @@ def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patien
     return task
 
 
-def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress, str] | None:
+def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
     """What the snapshot says of a task: done, gone or accepted, and how that is known. None: nothing."""
     action = task.action
     job = jobs.get(action.job_id)
@@ -136,7 +137,9 @@ def _seen_checkpoint(
     return None
 
 
-def _doubt(task: Task, issued_s: float, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def _doubt(
+    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
     A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled twice.

@@ -29,7 +29,6 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
-    NodeState,
     Operation,
     Phase,
     Progress,
@@ -118,7 +117,7 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """
     leaves = departures(cluster, (operation,))
     held = frozenset(operation.nodes)
-    up = {node.name for node in cluster.nodes if node.state is NodeState.UP and node.name in held}
+    up = cluster.up_nodes()
     occupied: set[str] = set()
     for job in cluster.jobs:
         if job.nodes and job.state is not JobState.COMPLETING and job.job_id != operation.for_job_id:
@@ -205,17 +204,17 @@ def _called_off(operation: Operation, task: Task) -> bool:
 
 def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozenset[str]:
     """Nodes that are kept for somebody else now, or by the site's own reservations before `until_s`."""
-    taken: set[str] = set()
+    taken: list[tuple[str, ...]] = []
     for reservation in cluster.reservations:
         own = request.operation is not None and reservation.name == request.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
-            taken.update(reservation.nodes)
+            taken.append(reservation.nodes)
     for operation in cluster.operations:
         lent = operation.phase is Phase.LENT and not operation.observe
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
-            taken.update(operation.nodes)
-    return frozenset(taken)
+            taken.append(operation.nodes)
+    return frozenset().union(*taken)
 
 
 def bundles(
@@ -231,14 +230,13 @@ def bundles(
     """
     eligible = request.job.eligible_nodes
     barred = unusable | frozenset(request.kept)
-    useful = {
-        node.name
-        for node in cluster.nodes
-        if node.state is NodeState.UP
-        and node.name not in barred
-        and (eligible is None or node.name in eligible)
-    }
-    lodgers = [(job, tuple(name for name in job.nodes if name in useful)) for job in cluster.holders()]
+    useful = cluster.up_nodes().keys() - barred
+    if eligible is not None:
+        useful &= eligible
+    lodgers = [
+        (job, job.nodes if useful.issuperset(job.nodes) else tuple(filter(useful.__contains__, job.nodes)))
+        for job in cluster.holders()
+    ]
     groups = _sharing([(job, nodes) for job, nodes in lodgers if nodes])
     return tuple(
         sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
@@ -254,7 +252,7 @@ def _bundle(group: list[Lodger], cluster: Cluster, spared: AbstractSet[str]) -> 
     system = [system_s(job) for job in jobs]
     return Bundle(
         jobs=jobs,
-        nodes=tuple(dict.fromkeys(names(nodes for _, nodes in group))),
+        nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
         loss_node_s=sum(loss_node_s(job, cluster.now_s) for job in jobs),
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
@@ -274,6 +272,9 @@ def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) 
 
 def _sharing(lodgers: list[Lodger]) -> list[list[Lodger]]:
     """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
+    nodes_of_all = [nodes for _, nodes in lodgers]
+    if len(frozenset().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):
+        return [[lodger] for lodger in lodgers]
     group_of_node: dict[str, int] = {}
     groups: list[list[Lodger]] = []
     for lodger in lodgers:
