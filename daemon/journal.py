@@ -117,7 +117,7 @@ class Journal:
     def save(self, operation: Operation) -> None:
         """Write an operation down as it is now."""
         with self._mutex:
-            self._write(self._upsert(operation))
+            self._write(*self._upsert(operation))
             self._remember(operation)
 
     def begin_command(self, operation: Operation, action: Action, now_s: float) -> int:
@@ -130,7 +130,7 @@ class Journal:
             (operation.operation_id, action.verb, action.job_id, _dump(_action(), action), now_s),
         )
         with self._mutex:
-            command_id = self._write(self._upsert(operation), insert)
+            command_id = self._write(*self._upsert(operation), insert)
             self._remember(operation)
             self._sent.add(command_id, action.verb, action.job_id, now_s)
         return command_id
@@ -144,7 +144,7 @@ class Journal:
             (now_s, outcome, detail, command_id),
         )
         with self._mutex:
-            self._write(self._upsert(operation), update)
+            self._write(*self._upsert(operation), update)
             self._remember(operation)
             self._sent.answer(command_id, outcome)
 
@@ -253,13 +253,16 @@ class Journal:
         else:
             self._open_operations[operation.operation_id] = operation
 
-    def _upsert(self, operation: Operation) -> tuple[str, tuple[Any, ...]]:
+    def _upsert(self, operation: Operation) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+        """What writes an operation down: nothing in a journal without a file, which no later start can read."""
+        if self._path is None:
+            return ()
         sql = (
             "INSERT INTO operations (operation_id, closed, opened_s, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
-        return sql, (operation.operation_id, closed, operation.opened_s, _dump(_operation(), operation))
+        return ((sql, (operation.operation_id, closed, operation.opened_s, _dump(_operation(), operation))),)
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
         """Carry out all statements in one transaction. Returns the last row's number."""

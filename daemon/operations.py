@@ -89,9 +89,10 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
     jobs = cluster.jobs_by_id()
     if operation.observe:
         return _advance_observed(operation, cluster, jobs)
-    tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
-    if tasks != operation.tasks:
-        operation = replace(operation, tasks=tasks)
+    if any(task.progress not in ENDED for task in operation.tasks):
+        tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
+        if tasks != operation.tasks:
+            operation = replace(operation, tasks=tasks)
     match operation.phase:
         case Phase.MAKING_ROOM:
             operation = _advance_making_room(operation, cluster, jobs, patience)
