@@ -15,7 +15,7 @@ Differs from the paper:
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -35,6 +35,7 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
     Task,
+    kept,
     names,
 )
 
@@ -228,16 +229,9 @@ def bundles(
         unusable: nodes that may not be promised.
         spared: jobs that may not be asked, because another decision concerns them already.
     """
-    eligible = request.job.eligible_nodes
-    barred = unusable | frozenset(request.kept)
-    useful = cluster.up_nodes().keys() - barred
-    if eligible is not None:
-        useful &= eligible
-    lodgers = [
-        (job, job.nodes if useful.issuperset(job.nodes) else tuple(filter(useful.__contains__, job.nodes)))
-        for job in cluster.holders()
-    ]
-    groups = _sharing([(job, nodes) for job, nodes in lodgers if nodes])
+    barred = frozenset(unusable).union(request.kept) if request.kept else frozenset(unusable)
+    lodgers = _lodgers(cluster.up_nodes(), cluster.jobs, barred, request.job.eligible_nodes)
+    groups = _sharing(lodgers)
     return tuple(
         sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
     )
@@ -245,6 +239,25 @@ def bundles(
 
 Lodger = tuple[Job, tuple[str, ...]]
 """A job and those of its nodes that would serve the urgent job."""
+
+
+@kept
+def _lodgers(
+    up: Mapping[str, int],
+    jobs: tuple[Job, ...],
+    barred: frozenset[str],
+    eligible: frozenset[str] | None,
+) -> tuple[Lodger, ...]:
+    """Every job that holds nodes which are up, not barred and eligible."""
+    useful = up.keys() - barred
+    if eligible is not None:
+        useful &= eligible
+    found = []
+    for job in jobs:
+        held = job.nodes if useful.issuperset(job.nodes) else tuple(filter(useful.__contains__, job.nodes))
+        if held:
+            found.append((job, held))
+    return tuple(found)
 
 
 def _bundle(group: list[Lodger], cluster: Cluster, spared: AbstractSet[str]) -> Bundle:
@@ -270,7 +283,7 @@ def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) 
     return ""
 
 
-def _sharing(lodgers: list[Lodger]) -> list[list[Lodger]]:
+def _sharing(lodgers: Sequence[Lodger]) -> list[list[Lodger]]:
     """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
     nodes_of_all = [nodes for _, nodes in lodgers]
     if len(frozenset().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):

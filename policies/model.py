@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import filterfalse
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 RESERVATION_PREFIX = "mw_"
 """Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
@@ -363,40 +363,43 @@ class Limits:
     breaker_window_s: float = 3600.0
 
 
-_Whole = TypeVar("_Whole")
-_Part = TypeVar("_Part")
+_Question = ParamSpec("_Question")
+_Answer = TypeVar("_Answer")
 
 
-def _kept(derive: Callable[[_Whole], _Part]) -> Callable[[_Whole], _Part]:
-    """Remember the last answer of a pure function: a snapshot shares with the one before what has not changed.
+def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
+    """Remember the last answer of a pure function of frozen values; those given by name are not remembered.
 
-    What is asked about is compared by identity, which is quick, and sound because it is frozen.
+    A snapshot shares with the one before what has not changed, and one decision asks the same many times. Questions
+    are compared by identity, which is quick, and sound because nobody can change what is frozen.
     """
-    last: tuple[_Whole, _Part] | None = None
+    last: tuple[tuple[object, ...], _Answer] | None = None
 
-    def derived(whole: _Whole) -> _Part:
+    def derived(*question: _Question.args, **named: _Question.kwargs) -> _Answer:
         nonlocal last
+        if named:
+            return derive(*question, **named)
         known = last
-        if known is None or known[0] is not whole:
-            last = known = (whole, derive(whole))
+        if known is None or not all(mine is theirs for mine, theirs in zip(known[0], question, strict=True)):
+            last = known = (question, derive(*question))
         return known[1]
 
     return derived
 
 
-@_kept
+@kept
 def _up(nodes: tuple[Node, ...]) -> Mapping[str, int]:
     return MappingProxyType(
         {node.name: place for place, node in enumerate(nodes) if node.state is NodeState.UP}
     )
 
 
-@_kept
+@kept
 def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
     return MappingProxyType({job.job_id: job for job in jobs})
 
 
-@_kept
+@kept
 def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset().union(*[job.nodes for job in jobs if job.nodes])
 
