@@ -167,6 +167,7 @@ class Reason(StrEnum):
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
+    STARTED = "started"  # a job that was moved to the front of the queue runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +256,14 @@ class Prioritise(_Deed):
     verb: Literal["prioritise"] = "prioritise"
 
 
-Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePriority(_Deed):
+    """Let a running job that was moved to the front have the priority that the cluster itself gives it."""
+
+    verb: Literal["restore_priority"] = "restore_priority"
+
+
+Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
 """Everything that can be done to a cluster."""
 
 
