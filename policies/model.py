@@ -389,7 +389,7 @@ def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
             return derive(*question, **named)
         known = last
         if known is None or not all(mine is theirs for mine, theirs in zip(known[0], question, strict=True)):
-            last = known = (question, derive(*question))
+            last = known = (question, derive(*question, **named))
         return known[1]
 
     return derived
