@@ -1,5 +1,6 @@
 """Who has lent what to an urgent job, and what gives it back."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from makeway.policies.model import (
@@ -105,7 +106,7 @@ def _outdated(operation: Operation, given: Task) -> bool:
     )
 
 
-def about_to_start(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
+def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
     """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until it can.
 
     A cluster may let a requeued job start only some seconds later.

@@ -231,12 +231,13 @@ class Daemon:
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
         window_s = limits.breaker_window_s
-        for notice in self._journal.notices():
-            if notice.expected_s + NOTICE_KEPT_S < seen.now_s:
-                self._journal.remove_notice(notice.notice_id)
+        notices = self._journal.notices()
+        past = [notice for notice in notices if notice.expected_s + NOTICE_KEPT_S < seen.now_s]
+        for notice in past:
+            self._journal.remove_notice(notice.notice_id)
         return replace(
             seen,
-            notices=self._journal.notices(),
+            notices=tuple(notice for notice in notices if notice not in past),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),

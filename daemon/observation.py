@@ -1,5 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -49,7 +50,7 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
     return replace(task, progress=progress, ended_s=now_s, detail=detail or task.detail)
 
 
-def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     if _is_forgotten(task, cluster, jobs):
         return replace(
@@ -78,7 +79,15 @@ def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patien
     return task
 
 
-def _is_forgotten(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
+def settled(task: Task, now_s: float) -> bool:
+    """Whether no snapshot can tell anything new of a task: it is over, and too long ago to be forgotten."""
+    if task.progress not in ENDED:
+        return False
+    fresh = task.ended_s is not None and now_s < task.ended_s + FORGETS_S
+    return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
+
+
+def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
     """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
@@ -98,7 +107,7 @@ def _is_forgotten(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
     return job is None and task.progress is Progress.ACCEPTED
 
 
-def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress, str] | None:
+def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
     """What the snapshot says of a task: done, gone or accepted, and how that is known. None: nothing."""
     action = task.action
     job = jobs.get(action.job_id)
@@ -181,7 +190,9 @@ def _seen_checkpoint(
     return None
 
 
-def _doubt(task: Task, issued_s: float, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def _doubt(
+    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
     A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled twice.

@@ -11,11 +11,12 @@ The order that the laws ask for is kept in `next_due` alone: nobody is asked to 
 hold is let go after the lenders stand first in the queue.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.lending import about_to_start, method_of, missing_returns
-from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe
+from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe, settled
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -89,9 +90,10 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
     jobs = cluster.jobs_by_id()
     if operation.observe:
         return _advance_observed(operation, cluster, jobs)
-    tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
-    if tasks != operation.tasks:
-        operation = replace(operation, tasks=tasks)
+    if any(not settled(task, cluster.now_s) for task in operation.tasks):
+        tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
+        if tasks != operation.tasks:
+            operation = replace(operation, tasks=tasks)
     match operation.phase:
         case Phase.MAKING_ROOM:
             operation = _advance_making_room(operation, cluster, jobs, patience)
@@ -235,7 +237,7 @@ def _with(operation: Operation, index: int, task: Task) -> Operation:
 
 
 def _advance_making_room(
-    operation: Operation, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+    operation: Operation, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
 ) -> Operation:
     borrower = jobs.get(operation.for_job_id)
     if not operation.reservation:
@@ -321,7 +323,7 @@ def _renew_hold(operation: Operation, borrower: Job, cluster: Cluster) -> Operat
     return _with(operation, index, lost)
 
 
-def _advance_observed(operation: Operation, cluster: Cluster, jobs: dict[str, Job]) -> Operation:
+def _advance_observed(operation: Operation, cluster: Cluster, jobs: Mapping[str, Job]) -> Operation:
     """An operation that is only told ends when its urgent job has started, has gone, or has waited too long."""
     borrower = jobs.get(operation.for_job_id)
     if cluster.now_s >= operation.give_up_s:
@@ -355,7 +357,7 @@ def _outcome(operation: Operation) -> str:
 
 
 def _may_issue(
-    operation: Operation, task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+    operation: Operation, task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
 ) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
@@ -410,7 +412,7 @@ def _hold_seen(operation: Operation) -> bool:
 
 
 def _ready_to_leave(
-    operation: Operation, action: Requeue | Cancel, cluster: Cluster, jobs: dict[str, Job]
+    operation: Operation, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
 ) -> bool:
     """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
     if cluster.now_s >= action.not_after_s:

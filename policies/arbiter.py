@@ -4,7 +4,7 @@ Pure: a verdict depends on the actions and the snapshot alone. What takes someth
 gives back (`Release`, `Expand`, `Prioritise`, `RestorePriority`) is let through even when the circuit breaker has tripped.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
@@ -123,6 +123,8 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
     eviction among these is stopped by the breaker and `hard_protection` only, so that an operation under way is not
     stranded by a limit that it met when it was opened.
     """
+    if not actions:
+        return ()
     court = _Court(cluster)
     together = {
         action.for_job_id for action in actions if isinstance(action, Reserve) and not court.under_way(action)
@@ -170,7 +172,7 @@ class _Court:
     """One call of `arbitrate`: the snapshot, indexed, and what was allowed so far."""
 
     cluster: Cluster
-    jobs: dict[str, Job] = field(init=False)
+    jobs: Mapping[str, Job] = field(init=False)
     operations: dict[str, Operation] = field(init=False)
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)

@@ -11,7 +11,8 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import filterfalse, islice
 
 from makeway.policies.arbiter import reservation_name
 from makeway.policies.candidates import (
@@ -33,7 +34,6 @@ from makeway.policies.model import (
     Decision,
     Job,
     Method,
-    NodeState,
     Prioritise,
     Rationale,
     Reason,
@@ -94,20 +94,48 @@ class _Promised:
     """What is promised or under way, by open operations and by earlier answers of the same decision."""
 
     cluster: Cluster
-    spared: set[str]
+    spared: frozenset[str]
     leaves: dict[str, Leave]
-    nodes: set[str] = field(default_factory=set)
+    free: tuple[str, ...]
+    """The nodes that nobody has, promised ones among them."""
+    nodes: frozenset[str] = frozenset()
+    _coming: dict[str, float] | None = None
+    _unusable: frozenset[str] | None = None
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
         for action in actions:
             leave = leave_of(action, self.cluster.now_s)
             if isinstance(action, Reserve):
-                self.nodes.update(action.nodes)
+                self.nodes |= frozenset(action.nodes)
+                self._unusable = None
             else:
-                self.spared.add(action.job_id)
+                self.spared |= {action.job_id}
             if leave is not None:
                 self.leaves[action.job_id] = leave
+                self._coming = None
+
+    def coming(self) -> dict[str, float]:
+        """The nodes that come free, in the cluster's order, each with the instant by which it is free."""
+        if self._coming is None:
+            up = self.cluster.up_nodes()
+            ready_s = coming_free(self.cluster, self.leaves)
+            order = sorted(ready_s.keys() & up.keys(), key=up.__getitem__)
+            self._coming = {name: ready_s[name] for name in order}
+        return self._coming
+
+    def unusable(self, request: Request, until_s: float) -> frozenset[str]:
+        """The nodes that the request may not be promised; see `spoken_for`.
+
+        Requests without an operation have them in common, as long as nobody else's reservation asks for `until_s`.
+        """
+        alike = request.operation is None and all(held.ours for held in self.cluster.reservations)
+        if alike and self._unusable is not None:
+            return self._unusable
+        found = spoken_for(self.cluster, request, until_s=until_s) | self.nodes
+        if alike:
+            self._unusable = found
+        return found
 
 
 def decide_each(
@@ -125,7 +153,9 @@ def decide_each(
     requests = urgent(cluster)
     if not requests:
         return Decision(policy=policy)
-    promised = _Promised(cluster=cluster, spared=set(engaged(cluster)), leaves=departures(cluster))
+    promised = _Promised(
+        cluster=cluster, free=cluster.free_nodes(), spared=engaged(cluster), leaves=departures(cluster)
+    )
     answers = []
     for request in requests:
         deadline_s = request.deadline_s(start_within_s)
@@ -145,36 +175,32 @@ def _ask(promised: _Promised, request: Request, policy: str, deadline_s: float, 
     """What there is for a request without asking anybody to leave, and what may not be touched for it."""
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = spoken_for(cluster, request, until_s=now_s + duration_s) | promised.nodes
-    barred = unusable | set(request.kept)
-    free = [name for name in cluster.free_nodes(request.job.eligible_nodes) if name not in barred]
-    free = free[: max(0, request.missing)]
-    ready_s = {
-        name: at_s
-        for name, at_s in coming_free(cluster, promised.leaves).items()
-        if at_s <= deadline_s or now_s > deadline_s
-    }
+    unusable = promised.unusable(request, now_s + duration_s)
+    barred = unusable.union(request.kept) if request.kept else unusable
     eligible = request.job.eligible_nodes
-    coming = [
-        node.name
-        for node in cluster.nodes
-        if node.name in ready_s
-        and node.state is NodeState.UP
-        and node.name not in barred
-        and (eligible is None or node.name in eligible)
+    usable = filterfalse(barred.__contains__, promised.free)
+    suitable = usable if eligible is None else filter(eligible.__contains__, usable)
+    free = tuple(islice(suitable, max(0, request.missing)))
+    ready_s = promised.coming()
+    in_time = [
+        name
+        for name, at_s in ready_s.items()
+        if (at_s <= deadline_s or now_s > deadline_s)
+        and name not in barred
+        and (eligible is None or name in eligible)
     ]
-    coming = sorted(coming, key=lambda name: ready_s[name])[: max(0, request.missing - len(free))]
+    coming = sorted(in_time, key=ready_s.__getitem__)[: max(0, request.missing - len(free))]
     return Ask(
         cluster=cluster,
         request=request,
         policy=policy,
         deadline_s=deadline_s,
         duration_s=duration_s,
-        free=tuple(free),
+        free=free,
         coming=tuple(coming),
         coming_s=max((ready_s[name] for name in coming), default=now_s),
-        unusable=frozenset(unusable.union(coming)),
-        spared=frozenset(promised.spared),
+        unusable=unusable.union(coming) if coming else unusable,
+        spared=promised.spared,
     )
 
 

@@ -5,10 +5,12 @@ the simulator, durations are plain seconds. A job that is absent from `Cluster.j
 Standard library only, so that an adapter that imports it loads nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from itertools import filterfalse
+from types import MappingProxyType
+from typing import Literal, ParamSpec, TypeVar
 
 RESERVATION_PREFIX = "mw_"
 """Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
@@ -381,6 +383,47 @@ class Limits:
     breaker_window_s: float = 3600.0
 
 
+_Question = ParamSpec("_Question")
+_Answer = TypeVar("_Answer")
+
+
+def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
+    """Remember the last answer of a pure function of frozen values; those given by name are not remembered.
+
+    A snapshot shares with the one before what has not changed, and one decision asks the same many times. Questions
+    are compared by identity, which is quick, and sound because nobody can change what is frozen.
+    """
+    last: tuple[tuple[object, ...], _Answer] | None = None
+
+    def derived(*question: _Question.args, **named: _Question.kwargs) -> _Answer:
+        nonlocal last
+        if named:
+            return derive(*question, **named)
+        known = last
+        if known is None or not all(mine is theirs for mine, theirs in zip(known[0], question, strict=True)):
+            last = known = (question, derive(*question, **named))
+        return known[1]
+
+    return derived
+
+
+@kept
+def _up(nodes: tuple[Node, ...]) -> Mapping[str, int]:
+    return MappingProxyType(
+        {node.name: place for place, node in enumerate(nodes) if node.state is NodeState.UP}
+    )
+
+
+@kept
+def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
+    return MappingProxyType({job.job_id: job for job in jobs})
+
+
+@kept
+def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
+    return frozenset().union(*[job.nodes for job in jobs if job.nodes])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One whole view of the cluster and of what we have under way on it.
@@ -405,9 +448,9 @@ class Cluster:
     """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
     limits: Limits = Limits()
 
-    def jobs_by_id(self) -> dict[str, Job]:
-        """Every job under its id; built anew at each call."""
-        return {job.job_id: job for job in self.jobs}
+    def jobs_by_id(self) -> Mapping[str, Job]:
+        """Every job under its id."""
+        return _by_id(self.jobs)
 
     def holders(self) -> tuple[Job, ...]:
         """The jobs that hold nodes."""
@@ -418,19 +461,18 @@ class Cluster:
 
         `eligible` restricts the answer; None: every node.
         """
-        taken: set[str] = set()
-        for job in self.jobs:
-            taken.update(job.nodes)
-        for reservation in self.reservations:
-            if reservation.start_s <= self.now_s < reservation.end_s:
-                taken.update(reservation.nodes)
-        return tuple(
-            node.name
-            for node in self.nodes
-            if node.state is NodeState.UP
-            and node.name not in taken
-            and (eligible is None or node.name in eligible)
-        )
+        reserved = [
+            reservation.nodes
+            for reservation in self.reservations
+            if reservation.start_s <= self.now_s < reservation.end_s
+        ]
+        taken = _held(self.jobs).union(*reserved)
+        free = filterfalse(taken.__contains__, self.up_nodes())
+        return tuple(free if eligible is None else filter(eligible.__contains__, free))
+
+    def up_nodes(self) -> Mapping[str, int]:
+        """Names of the nodes that are up, in the cluster's order, each with its place in it."""
+        return _up(self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
