@@ -20,11 +20,20 @@ from dataclasses import dataclass
 from itertools import islice
 
 from makeway.policies.arbiter import reservation_name
-from makeway.policies.candidates import Bundle, Request, bundles, engaged, loss_node_s, spoken_for, system_s
+from makeway.policies.candidates import (
+    Bundle,
+    Request,
+    bundles,
+    engaged,
+    loss_node_s,
+    spoken_for,
+    system_s,
+)
 from makeway.policies.ckpt_backfill_times import (
     CkptBackfillConfig,
     Outlook,
     Place,
+    is_promise,
     may_leave,
     may_start_early,
     outlook,
@@ -42,6 +51,8 @@ from makeway.policies.model import (
     JobState,
     Method,
     Phase,
+    Prioritise,
+    Progress,
     Rationale,
     Reason,
     Reserve,
@@ -49,7 +60,7 @@ from makeway.policies.model import (
 
 
 def decide(cluster: Cluster, config: CkptBackfillConfig) -> Decision:
-    """Make way for the first of the queue if it is due (algorithm 3), else start whoever fits before it (algorithm 1)."""
+    """Make way for the first of the queue if it is due (Algorithm 3), else start whoever fits before it (Algorithm 1)."""
     finished = _finish_holds(cluster, config)
     if finished.actions:
         return finished
@@ -62,7 +73,7 @@ def decide(cluster: Cluster, config: CkptBackfillConfig) -> Decision:
             break  # the scheduler below starts it
         if view.due_s <= cluster.now_s:
             return _make_way(cluster, place.job, view, config)
-        if place.overdue_s <= cluster.now_s:
+        if place.promised_s <= cluster.now_s:
             return _hold_for(cluster, place.job, view, config)
         return _start_early(cluster, place, [other.job for other in queue[position + 1 :]], view, config)
     return Decision(policy=CKPT_BACKFILL.name)
@@ -104,8 +115,10 @@ def _start_early(
 ) -> Decision:
     """Algorithm 1, lines 26 to 40, with the predicted run time of algorithm 2 in line 31.
 
-    With the first start that it makes possible, the first of the queue is promised its own start: a hold without nodes,
-    which is written down and not made.
+    As soon as jobs are on its nodes, or come there, that started before their turn, the first of the queue is promised
+    its own start: a hold without nodes, which is written down and not made. The scheduler below knows these jobs by
+    their time limits, and may let others pass in the belief that they stay. It is too soon to promise while way
+    is made for another job: who leaves for it will be first.
     """
     head = place.job
     window_s = view.due_s - cluster.now_s
@@ -132,7 +145,7 @@ def _start_early(
             )
         )
         reasons.append(_told_start(job, head, view, expected_s))
-    if actions and place.promise is None:
+    if (actions or view.leaving) and place.promise is None and not _way_is_made(cluster):
         actions.insert(0, _hold(head, (), 0.0))
         reasons.insert(
             0, _rationale(head, view, view.due_s, "It is the first of the queue: its start is foreseen then.")
@@ -142,6 +155,22 @@ def _start_early(
         actions=tuple(actions),
         rationale=tuple(reasons),
         again_s=view.due_s if view.leaving else None,
+    )
+
+
+def _way_is_made(cluster: Cluster) -> bool:
+    """Whether another job is being served, or those that left for it have not got their place in the queue yet."""
+    return any(
+        operation.reason is Reason.HEAD_DUE
+        and not is_promise(operation)
+        and (
+            operation.phase is Phase.MAKING_ROOM
+            or any(
+                isinstance(task.action, Prioritise) and task.progress in (Progress.PLANNED, Progress.ISSUING)
+                for task in operation.tasks
+            )
+        )
+        for operation in cluster.operations
     )
 
 

@@ -93,8 +93,8 @@ class Place:
     """Its operation, which holds no nodes yet: it is to start by the operation's deadline."""
 
     @property
-    def overdue_s(self) -> float:
-        """When the start that was promised to it is due. Infinite: none was."""
+    def promised_s(self) -> float:
+        """When it is to start at the latest. Infinite: nothing was promised."""
         return math.inf if self.promise is None else self.promise.deadline_s
 
 
@@ -140,7 +140,7 @@ class Outlook:
 
 
 def outlook(cluster: Cluster, place: Place, config: CkptBackfillConfig) -> Outlook:
-    """What there is for the first job of the queue, and when."""
+    """What there is for the first job of the queue, and when (Algorithm 1, lines 14 to 25)."""
     head = place.job
     leaving = may_leave(cluster, place, config)
     ready_s = _ready_s(cluster, head, leaving)
@@ -172,8 +172,8 @@ def may_leave(cluster: Cluster, place: Place, config: CkptBackfillConfig) -> dic
             continue
         if job.job_id in early:
             found[job.job_id] = job.start_s + predicted_s(job, config, least_s)
-        elif _passed(job, place) and place.overdue_s < job.start_s + job.walltime_s:
-            found[job.job_id] = max(place.overdue_s, job.start_s + least_s)
+        elif _passed(job, place) and place.promised_s < job.start_s + job.walltime_s:
+            found[job.job_id] = max(place.promised_s, job.start_s + least_s)
     return found
 
 
