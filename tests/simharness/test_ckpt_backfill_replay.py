@@ -1,5 +1,6 @@
 """Policy "ckpt-backfill" on whole workloads: nobody who is first in the queue waits for those that started early."""
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import event, given, settings
@@ -97,7 +98,7 @@ class Watch:
         return max(now_s, shadow(sorted(releases), head.size, self.machine.free.bit_count())[0])
 
 
-def replay(jobs: list[SimJob], config: CkptBackfillConfig) -> tuple[ReplayRecord, Watch]:
+def played(jobs: list[SimJob], config: CkptBackfillConfig) -> tuple[ReplayRecord, Watch]:
     cluster = SimCluster(
         NODES,
         jobs,
@@ -122,12 +123,12 @@ def replay(jobs: list[SimJob], config: CkptBackfillConfig) -> tuple[ReplayRecord
     return record, watch
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=100)
 @given(jobs=workloads, p=st.sampled_from([0.1, 0.2, 0.5]))
 def test_the_first_of_the_queue_waits_for_no_more_than_the_slowest_checkpoint(
     jobs: list[SimJob], p: float
 ) -> None:
-    record, watch = replay(jobs, CkptBackfillConfig(p=p, threshold_s=0.0))
+    record, watch = played(jobs, CkptBackfillConfig(p=p, threshold_s=0.0))
     event(f"evictions: {min(3, sum(done.evictions for done in record.jobs))}")
     assert all(done.end_s is not None for done in record.jobs), "nobody starves"
     assert sum(done.lost_node_s for done in record.jobs) == 0.0
@@ -135,9 +136,20 @@ def test_the_first_of_the_queue_waits_for_no_more_than_the_slowest_checkpoint(
 
 
 @settings(deadline=None, max_examples=60)
+@given(jobs=workloads, p=st.sampled_from([0.1, 0.5]))
+def test_where_some_may_not_be_asked_nobody_starves_and_they_are_left_alone(
+    jobs: list[SimJob], p: float
+) -> None:
+    mixed = [replace(job, save_s=None) if index % 3 == 0 else job for index, job in enumerate(jobs)]
+    record, _ = played(mixed, CkptBackfillConfig(p=p, threshold_s=0.0))
+    assert all(done.end_s is not None for done in record.jobs)
+    assert [done.job.job_id for done in record.jobs if done.job.save_s is None and done.evictions] == []
+
+
+@settings(deadline=None, max_examples=60)
 @given(jobs=workloads)
 def test_with_the_whole_time_limit_it_adds_nothing_to_easy(jobs: list[SimJob]) -> None:
-    record, _ = replay(jobs, CkptBackfillConfig(p=1.0))
+    record, _ = played(jobs, CkptBackfillConfig(p=1.0))
     plain = SimCluster(
         NODES, jobs, scheduler=SchedulerSettings(), storage=StorageSettings(), requeue_delay_s=20.0
     )
@@ -155,7 +167,7 @@ def test_a_job_starts_early_leaves_and_goes_on_from_its_checkpoint() -> None:
         SimJob("1", 10.0, 500.0, 500.0, 8, user="u", save_s=30.0),
         SimJob("2", 20.0, 2000.0, 4000.0, 4, user="u", save_s=30.0, setup_s=5.0),
     ]
-    record, _ = replay(jobs, CkptBackfillConfig(p=0.2))
+    record, _ = played(jobs, CkptBackfillConfig(p=0.2))
     starts = [(segment.job, segment.start_s, segment.end_s) for segment in record.segments]
     assert sorted(starts) == [
         (0, 0.0, 1000.0),
