@@ -119,5 +119,8 @@ class Adapter(Protocol):
     def prioritise(self, job_id: str) -> None:
         """Move the pending job to the front of the queue, any requeue delay lifted. Raises `Gone` if not pending."""
 
+    def restore_priority(self, job_id: str) -> None:
+        """Give the running job the priority again that the cluster sets by itself. Raises `Gone` if it is not running."""
+
     def close(self) -> None:
         """Let go of whatever the adapter holds. Nothing may be called afterwards."""

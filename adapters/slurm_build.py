@@ -192,6 +192,11 @@ def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[st
     return (*_update_job(job_id), *changes)
 
 
+def restore_priority(job_id: str) -> tuple[str, ...]:
+    """Let Slurm set the priority of a running job again: `release` undoes any `Priority=`, not only a hold."""
+    return ("scontrol", "release", _job(job_id))
+
+
 def allocate_expander(
     job_id: str, nodes: tuple[str, ...], *, reservation: str | None, user_id: str, group_id: str
 ) -> tuple[str, ...]:

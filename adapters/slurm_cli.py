@@ -215,6 +215,11 @@ class SlurmCliAdapter:
             )
         )
 
+    def restore_priority(self, job_id: str) -> None:
+        """Let Slurm set the priority of the running job again; on a pending one this would lift a hold."""
+        self._running(job_id)
+        self._do(build.restore_priority(job_id))
+
     def close(self) -> None:
         """Nothing is held."""
 

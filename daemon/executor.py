@@ -28,6 +28,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestorePriority,
     Shrink,
 )
 
@@ -116,5 +117,7 @@ class Executor:
                 adapter.release(action.reservation)
             case Prioritise():
                 adapter.prioritise(action.job_id)
+            case RestorePriority():
+                adapter.restore_priority(action.job_id)
             case _:
                 assert_never(action)

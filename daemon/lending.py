@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestorePriority,
     Shrink,
     Task,
     names,
@@ -34,7 +35,7 @@ def method_of(action: Action) -> Method | None:
             return action.method
         case Shrink():
             return Method.SHRINK
-        case Checkpoint() | Expand() | Reserve() | Release() | Prioritise():
+        case Checkpoint() | Expand() | Reserve() | Release() | Prioritise() | RestorePriority():
             return None
         case _:
             assert_never(action)

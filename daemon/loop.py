@@ -37,6 +37,7 @@ from makeway.policies.model import (
     Progress,
     Reason,
     Release,
+    RestorePriority,
 )
 
 NOTICE_KEPT_S = 3600.0
@@ -151,6 +152,7 @@ class Daemon:
         # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
         opened, reports, lost_node_s = self._open(decision, cluster)
         opened += self._sweep(cluster)
+        opened += self._restore(cluster)
         decision_id = self._keep(decision, cluster)
 
         # 5. Whatever is due is written down and sent.
@@ -323,6 +325,36 @@ class Daemon:
             )
             opened.append(self._begin((release,), cluster, cluster.now_s))
         return opened
+
+    def _restore(self, cluster: Cluster) -> list[Operation]:
+        """Give up the place in the queue of every job that has started from the front.
+
+        Not right after a failure: a cluster that refuses this would be asked again in every cycle.
+        """
+        if any(cluster.now_s < at_s + self._settings.patience.refused_s for at_s in cluster.failures_s):
+            return []
+        under_way = {
+            task.action.job_id
+            for operation in self._journal.open_operations()
+            for task in operation.tasks
+            if isinstance(task.action, RestorePriority) and task.progress not in ENDED
+        }
+        return [
+            self._begin(
+                (
+                    RestorePriority(
+                        job_id=job.job_id,
+                        for_job_id=job.job_id,
+                        policy=self._policy.name,
+                        reason=Reason.STARTED,
+                    ),
+                ),
+                cluster,
+                cluster.now_s,
+            )
+            for job in cluster.jobs
+            if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
+        ]
 
     def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
         """Issue whatever of an operation is due, one after another."""

@@ -17,12 +17,15 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestorePriority,
     Shrink,
     Task,
 )
 
 ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
 """No task that is here is ever issued (again)."""
+
+UNACKNOWLEDGED = "grace over without an acknowledgement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,10 @@ def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress,
             return (Progress.DONE, "") if set(action.nodes) <= set(job.nodes) else None
         case Prioritise():
             return _seen_prioritise(action, job)
+        case RestorePriority():
+            if job is None or job.state is JobState.PENDING:
+                return Progress.GONE, "does not run any more"
+            return None if job.prioritised else (Progress.DONE, "")
         case _:
             assert_never(action)
 
@@ -130,7 +137,7 @@ def _seen_checkpoint(
     if job.last_checkpoint_s is not None and job.last_checkpoint_s >= task.issued_s:
         return Progress.DONE, "acknowledged"
     if cluster.now_s >= task.issued_s + action.grace_s:
-        return Progress.DONE, "grace over without an acknowledgement"
+        return Progress.DONE, UNACKNOWLEDGED
     if job.checkpointing_since_s is not None and job.checkpointing_since_s >= task.issued_s:
         return Progress.ACCEPTED, ""
     return None

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.lending import about_to_start, method_of, missing_returns
-from makeway.daemon.observation import ENDED, Patience, ended, observe
+from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -37,6 +37,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestorePriority,
     Shrink,
     Task,
 )
@@ -148,8 +149,22 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 
 
 def issuing(operation: Operation, index: int, now_s: float) -> Operation:
-    """The operation as it is written down before the command of task `index` is sent."""
+    """The operation as it is written down before the command of task `index` is sent.
+
+    Whoever is made to leave has no time left to acknowledge: what comes after is not his own doing.
+    """
     task = operation.tasks[index]
+    if isinstance(task.action, Requeue | Cancel):
+        job_id = task.action.job_id
+        tasks = tuple(
+            ended(other, Progress.DONE, now_s, UNACKNOWLEDGED)
+            if isinstance(other.action, Checkpoint)
+            and other.action.job_id == job_id
+            and other.progress not in ENDED
+            else other
+            for other in operation.tasks
+        )
+        operation = replace(operation, tasks=tasks)
     return _with(operation, index, replace(task, progress=Progress.ISSUING, issued_s=now_s))
 
 
@@ -377,6 +392,8 @@ def _may_issue(
         case Prioritise():
             job = jobs.get(action.job_id)
             return job is not None and job.state is JobState.PENDING
+        case RestorePriority():
+            return True
         case Release():
             return _lenders_served(operation) and not any(
                 about_to_start(task, cluster, jobs, patience) for task in operation.tasks

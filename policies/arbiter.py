@@ -1,7 +1,7 @@
 """The one gate that every action passes, whatever the policy: what the site forbids, and what is never right.
 
 Pure: a verdict depends on the actions and the snapshot alone. What takes something from somebody is checked; what
-gives back (`Release`, `Expand`, `Prioritise`) is let through even when the circuit breaker has tripped.
+gives back (`Release`, `Expand`, `Prioritise`, `RestorePriority`) is let through even when the circuit breaker has tripped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestorePriority,
     Shrink,
 )
 
@@ -219,7 +220,7 @@ class _Court:
                 if self.cluster.can_expand:
                     return None
                 return Refusal.CANNOT_EXPAND, "running jobs cannot grow on this cluster"
-            case Prioritise():
+            case Prioritise() | RestorePriority():
                 return None
         assert_never(action)
 

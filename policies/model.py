@@ -170,12 +170,10 @@ class Reason(StrEnum):
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
     SPECULATIVE = (
-        "speculative"  # a waiting job starts before its turn, and leaves again if it is still there by then
+        "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
     )
-    HEAD_DUE = (
-        "head_due"  # the first of the queue is due, and jobs that started before their turn are on its nodes
-    )
-    STARTED = "started"  # the job for which nodes were held runs: its hold is needed no more
+    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
+    STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +265,14 @@ class Prioritise(_Deed):
     verb: Literal["prioritise"] = "prioritise"
 
 
-Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePriority(_Deed):
+    """Let a running job that was moved to the front have the priority that the cluster itself gives it."""
+
+    verb: Literal["restore_priority"] = "restore_priority"
+
+
+Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
 """Everything that can be done to a cluster."""
 
 

@@ -119,6 +119,11 @@ class SimAdapter:
         """Move the pending job to the front of the queue, any requeue delay lifted."""
         self._call("prioritise", (job_id,), job_id, partial(control.prioritise, self._machine, job_id))
 
+    def restore_priority(self, job_id: str) -> None:
+        """Give the running job the priority again that the cluster sets by itself."""
+        apply = partial(control.restore_priority, self._machine, job_id)
+        self._call("restore_priority", (job_id,), job_id, apply)
+
     def close(self) -> None:
         """Nothing is held."""
 

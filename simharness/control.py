@@ -120,6 +120,11 @@ def prioritise(machine: Machine, job_id: str) -> None:
     machine.move_to_front(_pending(machine, job_id))
 
 
+def restore_priority(machine: Machine, job_id: str) -> None:
+    """The running job has no special place: here it has lost it by starting."""
+    _running(machine, job_id)
+
+
 def finish(machine: Machine, job_id: str) -> None:
     """The job ends by itself, now: what a command can cross on its way. Nothing if there is no such job."""
     live = machine.live.get(job_id)

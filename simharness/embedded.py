@@ -67,6 +67,10 @@ class EmbeddedAdapter:
         """See `Adapter`."""
         self._now().prioritise(job_id)
 
+    def restore_priority(self, job_id: str) -> None:
+        """See `Adapter`."""
+        self._now().restore_priority(job_id)
+
     def close(self) -> None:
         """See `Adapter`."""
         self._adapter.close()

@@ -62,5 +62,8 @@ class FakeAdapter:
     def prioritise(self, job_id: str) -> None:
         self._call("prioritise", job_id)
 
+    def restore_priority(self, job_id: str) -> None:
+        self._call("restore_priority", job_id)
+
     def close(self) -> None:
         self.calls.append(("close", ""))

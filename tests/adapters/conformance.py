@@ -336,6 +336,19 @@ class AdapterConformance:
         assert again.start_s is not None
         assert again.start_s < held_back.eligible_s
 
+    def test_a_job_that_started_from_the_front_gets_its_own_priority_back(self, world: World) -> None:
+        blocker = running(world, world.submit(len(world.nodes)))
+        job_id = world.submit(len(world.nodes))
+        waiting(world, job_id)
+        with pytest.raises(Gone):
+            world.adapter.restore_priority(job_id)
+        world.adapter.prioritise(job_id)
+        assert job_of(world.adapter.snapshot(), job_id).prioritised
+        world.adapter.cancel(blocker.job_id)
+        running(world, job_id)
+        world.adapter.restore_priority(job_id)
+        assert not job_of(world.adapter.snapshot(), job_id).prioritised
+
     # What is over, and what is refused
 
     def test_a_job_that_is_over_is_gone_for_every_verb(self, world: World) -> None:
@@ -350,6 +363,7 @@ class AdapterConformance:
             "shrink": lambda: adapter.shrink(job_id, keep_nodes=nodes, walltime_s=LONG_S),
             "reserve": lambda: adapter.reserve(HOLD, nodes=nodes, duration_s=LONG_S, job_id=job_id),
             "prioritise": lambda: adapter.prioritise(job_id),
+            "restore_priority": lambda: adapter.restore_priority(job_id),
         }
         for verb, attempt in attempts.items():
             with pytest.raises(Gone):

@@ -379,6 +379,16 @@ def test_prioritise_gives_a_job_its_size_back() -> None:
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=6)]
 
 
+def test_only_a_running_job_gets_its_priority_back() -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter_of(slurm).restore_priority("17")
+    assert slurm.acts == [("scontrol", "release", "17")]
+    slurm = FakeSlurm(ROW | {"Reason": "JobHeldUser", "PriorityLong": "0"})
+    with pytest.raises(Gone):
+        adapter_of(slurm).restore_priority("17")
+    assert slurm.acts == []
+
+
 def test_a_held_job_stays_held() -> None:
     slurm = FakeSlurm(ROW | {"Reason": "JobHeldUser", "PriorityLong": "0"})
     with pytest.raises(Rejected, match="is held"):

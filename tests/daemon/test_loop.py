@@ -335,3 +335,34 @@ def test_an_operation_that_only_releases_is_over_when_the_reservation_is_gone() 
     daemon(FakeAdapter(cluster(2)), journal).run_cycle()
 
     assert journal.open_operations() == ()
+
+
+def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True)
+    adapter = FakeAdapter(cluster(4, waits))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.run_cycle()
+    assert adapter.calls == []
+
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(runs,))
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    adapter.view = replace(adapter.view, now_s=1002.0, jobs=(replace(runs, prioritised=False),))
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter = FakeAdapter(cluster(4, runs))
+    adapter.errors = {"restore_priority": Rejected("Access/permission denied")}
+    loop = daemon(adapter)
+    for second in range(1, 40):
+        adapter.view = replace(adapter.view, now_s=1000.0 + second)
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]

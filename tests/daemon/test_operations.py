@@ -192,6 +192,17 @@ def test_a_job_that_never_acknowledges_leaves_when_its_grace_is_over(now_s: floa
     assert bool(due(advance(operation, view, PATIENCE), view)) is leaves
 
 
+def test_what_leaves_at_the_latest_moment_has_not_requeued_itself() -> None:
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM, not_after_s=1200.0))
+    victim = running("v", NODES, checkpoint=COMMENTS)
+    operation, _ = issue_all(operation, holding(victim))
+    late = holding(victim, now_s=1200.0)
+    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
+    assert issued == [requeue("v", Method.SYSTEM, not_after_s=1200.0)]
+    asked = next(task for task in operation.tasks if isinstance(task.action, Checkpoint))
+    assert (asked.progress, asked.detail) == (Progress.DONE, "grace over without an acknowledgement")
+
+
 @pytest.mark.parametrize("method", [Method.SYSTEM, Method.APPLICATION])
 def test_at_the_latest_moment_everybody_leaves(method: Method) -> None:
     actions = (signal("v"), requeue("v", method, not_after_s=1200.0))

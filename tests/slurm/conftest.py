@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from makeway.adapters.devcluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devconf import DevSpec
+from tests.slurm.daemon import DaemonProcess
 from tests.slurm.world import SlurmWorld
 
 
@@ -41,3 +44,31 @@ def slurm_world(eight_nodes: DevCluster) -> Iterator[SlurmWorld]:
     world.clear()
     yield world
     world.clear()
+
+
+class StartDaemon(Protocol):
+    """Starts the daemon in a mode; the test's end ends it. `sees`: whether the cluster is up."""
+
+    def __call__(
+        self, mode: str = "act", *, policy: str = "eviction", sees: bool = True, poll_interval_s: float = 0.5
+    ) -> DaemonProcess: ...
+
+
+@pytest.fixture
+def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemon]:
+    """The daemon beside the cluster."""
+    started: list[DaemonProcess] = []
+
+    def start(
+        mode: str = "act", *, policy: str = "eviction", sees: bool = True, poll_interval_s: float = 0.5
+    ) -> DaemonProcess:
+        daemon = DaemonProcess(
+            slurm_world.cluster, tmp_path, mode, policy=policy, poll_interval_s=poll_interval_s
+        )
+        started.append(daemon)
+        daemon.start(sees=sees)
+        return daemon
+
+    yield start
+    for daemon in started:
+        daemon.stop()

@@ -18,29 +18,9 @@ from makeway.daemon.api import request
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal import Journal, StoredCommand
 from makeway.policies.model import Operation
-from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
+from tests.slurm.world import PATIENCE_S, POLL_S
 
 COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
-WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")
-WORKER = """
-step=$(cat "state-$SLURM_JOB_ID" 2>/dev/null || echo 0)
-saved=
-save() {
-    echo "$step" >"state-$SLURM_JOB_ID"
-    saved=yes
-    scontrol update JobId="$SLURM_JOB_ID" Comment="makeway:ckpt=$(date +%s)"
-}
-trap save USR1
-while [ -z "$saved" ]; do
-    step=$((step + 1))
-    echo "$step" >>"steps-$SLURM_JOB_ID"
-    sleep 0.1 &
-    wait "$!"
-done
-while :; do sleep 1000 & wait "$!"; done
-"""
-"""Counts its steps; at the signal it saves the count, tells so, and works no more, so that no step is done twice."""
-
 CONFIGURATION = """
 mode: {mode}
 adapter:
@@ -56,9 +36,26 @@ adapter:
     accounts: [saving]
     preemptible: true
     checkpoint: {{system_s: 1, grace_s: 30}}
+  - name: leaving
+    accounts: [leaving]
+    preemptible: true
+    checkpoint: {{system_s: 1, grace_s: 30, acknowledgement: exit}}
+  - name: requeueing
+    accounts: [requeueing]
+    preemptible: true
+    checkpoint: {{system_s: 1, grace_s: 30, acknowledgement: requeue}}
+  - name: hasty
+    accounts: [hasty]
+    preemptible: true
+    checkpoint: {{system_s: 1, grace_s: 3}}
+  - name: malleable
+    accounts: [malleable]
+    preemptible: true
+    kind: malleable
+    node_count_min: 2
 policy:
-  name: eviction
-  settings: {{margin_s: 5, step_s: 1}}
+  name: {policy}
+  settings: {settings}
 poll_interval_s: {poll_interval_s}
 poke_gap_s: 0.1
 limits: {{min_runtime_s: 1}}
@@ -68,6 +65,8 @@ socket: daemon.sock
 backoff_max_s: 1
 metrics: {{enabled: false}}
 """
+
+POLICY_SETTINGS = {"eviction": "{margin_s: 5, step_s: 1}", "n-spaa": "{}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +85,18 @@ class DaemonProcess:
         cluster: the Slurm.
         folder: for configuration, journal, socket and log.
         mode: observe or act.
+        policy: one of `POLICY_SETTINGS`.
     """
 
-    def __init__(self, cluster: DevCluster, folder: Path, mode: str, *, poll_interval_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        cluster: DevCluster,
+        folder: Path,
+        mode: str,
+        *,
+        policy: str = "eviction",
+        poll_interval_s: float = 0.5,
+    ) -> None:
         self.folder = folder
         self.config = folder / "makeway.yaml"
         self.socket = folder / "daemon.sock"
@@ -97,6 +105,8 @@ class DaemonProcess:
                 mode=mode,
                 conf=cluster.inner_folder / "slurm.conf",
                 bin_dir=_wrappers(cluster, folder) or "null",
+                policy=policy,
+                settings=POLICY_SETTINGS[policy],
                 poll_interval_s=poll_interval_s,
             )
         )
@@ -171,17 +181,6 @@ def await_that(what: str, condition: Callable[[], bool], explain: Callable[[], s
         if time.monotonic() > deadline_s:
             pytest.fail(f"it never came about that {what}\n{explain()}")
         time.sleep(POLL_S)
-
-
-def submit_worker(world: SlurmWorld, node_count: int) -> str:
-    """A preemptible job that saves at a signal."""
-    return world.cluster.submit(WORKER, f"--nodes={node_count}", "--account=saving", *WHOLE_NODES)
-
-
-def steps(world: SlurmWorld, job_id: str) -> list[int]:
-    """The steps that a worker has done, in the order in which it did them."""
-    path = world.cluster.folder / "work" / f"steps-{job_id}"
-    return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def _program(*arguments: str) -> list[str]:

@@ -1,0 +1,194 @@
+"""The story that is played on a real Slurm: a full cluster, an urgent job, and what is left of it all at the end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from makeway.adapters.slurm_build import FRONT_PRIORITY
+from makeway.policies.model import RESERVATION_PREFIX
+from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.world import SlurmWorld
+
+WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")
+
+COUNT = """
+id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+id=${id:-$SLURM_JOB_ID}
+step=$(cat "state-$id" 2>/dev/null || echo 0)
+saved=
+save() {
+    echo "$step" >"state-$id"
+    saved=yes
+}
+count() {
+    while [ -z "$saved" ]; do
+        [ ! -e "over-$id" ] || exit 0
+        step=$((step + 1))
+        echo "$step" >>"steps-$id"
+        sleep 0.1 &
+        wait "$!"
+    done
+}
+"""
+"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step shows."""
+SAVES = (
+    COUNT
+    + """
+announce() {
+    save
+    scontrol update JobId="$SLURM_JOB_ID" Comment="makeway:ckpt=$(date +%s)"
+}
+trap announce USR1
+count
+while [ ! -e "over-$id" ]; do sleep 0.1 & wait "$!"; done
+"""
+)
+"""At the signal it saves, tells so, and works no more, so that no step is done twice."""
+EXITS = COUNT + "trap save USR1\ncount\nexit 0\n"
+"""At the signal it saves and ends."""
+REQUEUES = (
+    COUNT
+    + """
+leave() {
+    save
+    scontrol requeue "$SLURM_JOB_ID"
+}
+trap leave USR1
+count
+sleep 600
+"""
+)
+"""At the signal it saves and puts itself back into the queue."""
+IGNORES = COUNT + "trap '' USR1\ncount\n"
+"""The signal is nothing to it."""
+URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.1; done'
+
+
+class Story:
+    """Jobs on a cluster of eight nodes, by what each is in the story."""
+
+    def __init__(self, world: SlurmWorld) -> None:
+        self.world = world
+        self.workers: list[str] = []
+        """The jobs that may be asked to leave."""
+        self.sizes: dict[str, int] = {}
+        """How many nodes each job was submitted with."""
+        self.urgent: list[str] = []
+
+    @property
+    def work(self) -> Path:
+        """Where the jobs write."""
+        return self.world.cluster.folder / "work"
+
+    def submit(self, script: str, node_count: int, account: str, *options: str) -> str:
+        """Submit a job; whole nodes unless `options` say otherwise."""
+        options = options or WHOLE_NODES
+        job_id = self.world.cluster.submit(script, f"--nodes={node_count}", f"--account={account}", *options)
+        self.sizes[job_id] = node_count
+        return job_id
+
+    def works(self, *workers: str) -> None:
+        """These jobs are the workers: wait until they fill the cluster and each has done some steps."""
+        self.workers += workers
+        self.world.wait(lambda cluster: not cluster.free_nodes(), "the cluster is full")
+        await_that("every worker works", lambda: all(len(self.steps(one)) > 5 for one in self.workers))
+
+    def fill(self, script: str = SAVES, account: str = "saving") -> None:
+        """Four workers of two nodes each fill the cluster."""
+        self.works(*[self.submit(script, 2, account) for _ in range(4)])
+
+    def urgent_comes(self, node_count: int = 2) -> str:
+        """An urgent job is submitted; it runs until `ends` is told of it."""
+        self.urgent.append(self.submit(URGENT, node_count, "urgent"))
+        return self.urgent[-1]
+
+    def ends(self, job_id: str) -> None:
+        """Let a job of the story end by itself."""
+        (self.work / f"over-{job_id}").touch()
+
+    def steps(self, job_id: str) -> list[int]:
+        """The steps that a worker has done, in the order in which it did them."""
+        path = self.work / f"steps-{job_id}"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def field(self, job_id: str, column: str) -> str:
+        """One column of squeue about one job; empty once the job is forgotten."""
+        return self.world.cluster.run(
+            "squeue", "-h", "--states=all", "--array", f"--jobs={job_id}", "-O", f"{column}:64"
+        ).strip()
+
+    def state(self, job_id: str) -> str:
+        return self.field(job_id, "State")
+
+    def runs(self, job_id: str) -> bool:
+        return self.state(job_id) == "RUNNING"
+
+    def nodes(self, job_id: str) -> set[str]:
+        return set(
+            self.world.cluster.run("scontrol", "show", "hostnames", self.field(job_id, "NodeList")).split()
+        )
+
+    def restarts(self, job_id: str) -> int:
+        return int(self.field(job_id, "RestartCnt"))
+
+    def lenders(self) -> list[str]:
+        """The workers that have been requeued."""
+        return [job_id for job_id in self.workers if self.restarts(job_id)]
+
+    def reservations(self) -> list[str]:
+        """The names of our reservations."""
+        names = (one.name for one in self.world.adapter.snapshot().reservations)
+        return [name for name in names if name.startswith(RESERVATION_PREFIX)]
+
+    def signalled(self) -> bool:
+        """Whether a worker has acknowledged a checkpoint."""
+        return any(self.field(job_id, "Comment").startswith("makeway:ckpt") for job_id in self.workers)
+
+    def explain(self, daemon: DaemonProcess) -> Callable[[], str]:
+        """Says, when something did not come about, what was seen."""
+        return lambda: (
+            daemon.run("explain", "last").stdout
+            + daemon.log()
+            + self.world.cluster.run("squeue")
+            + self.world.cluster.log_end(40)
+        )
+
+
+def starts_on_the_held_nodes(story: Story, daemon: DaemonProcess, *urgent: str) -> None:
+    """These urgent jobs start, each on exactly the nodes that were held for it last."""
+    for job_id in urgent:
+        await_that(f"urgent job {job_id} runs", lambda one=job_id: story.runs(one), story.explain(daemon))  # type: ignore[misc]
+        holds = [
+            command.action.nodes
+            for command in daemon.commands()
+            if command.action.verb == "reserve" and command.action.job_id == job_id
+        ]
+        assert story.nodes(job_id) == set(holds[-1])
+
+
+def works_again(story: Story, daemon: DaemonProcess, *lenders: str) -> None:
+    """These workers run again and go on where they had saved: every step was done exactly once."""
+    explain = story.explain(daemon)
+    for job_id in lenders:
+        before = len(story.steps(job_id))
+        await_that(
+            f"lender {job_id} works again",
+            lambda one=job_id, done=before: story.runs(one) and len(story.steps(one)) > done,  # type: ignore[misc]
+            explain,
+        )
+        done = story.steps(job_id)
+        assert done == list(range(1, len(done) + 1))
+
+
+def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
+    """No operation, reservation, hold, priority, binding or size of ours is left on the cluster."""
+    await_that("nothing is under way", lambda: daemon.operations() == (), story.explain(daemon))
+    assert story.reservations() == []
+    for job_id in (*story.workers, *story.urgent):
+        if story.state(job_id) not in ("RUNNING", "PENDING"):
+            continue
+        assert not story.field(job_id, "Reason").startswith("JobHeld"), job_id
+        assert story.field(job_id, "Reservation") in ("", "(null)"), job_id
+        if story.runs(job_id):
+            assert int(story.field(job_id, "PriorityLong")) < FRONT_PRIORITY, job_id
+        asked = story.sizes.get(job_id.split("_")[0])
+        assert asked is None or int(story.field(job_id, "NumNodes")) == asked, job_id
