@@ -37,7 +37,7 @@ class CkptBackfillConfig:
     threshold_s: float = 1800.0
     """A time limit below this is taken as it is (the paper's t_thr)."""
     p_by_user: Mapping[str, float] = field(default_factory=dict)
-    """Users whose jobs have a `p` of their own, such as one learned from their history (`ckpt_backfill_history`)."""
+    """Users whose jobs have a `p` of their own, such as one learned from their history."""
     without_checkpoint: bool = False
     """Whether jobs that cannot checkpoint on a signal start before their turn too; they lose the run if they have to leave."""
     hold_slack_s: float = 600.0
