@@ -119,9 +119,9 @@ class Adapter(Protocol):
         """
 
     def release(self, name: str) -> None:
-        """End the reservation; its pending job goes back to the common queue.
+        """End the reservation; its pending job goes back to the common queue, its running job runs on without it.
 
-        Raises `Gone` if there is none, `Rejected` (retryable) while its job runs.
+        Raises `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
         """
 
     def prioritise(self, job_id: str) -> None:

@@ -230,6 +230,7 @@ class Translator:
             reservation=raw.reservation,
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY,
+            priority=raw.priority,
         )
 
     def _eligible_s(self, raw: RawJob) -> float | None:

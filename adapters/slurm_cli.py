@@ -203,11 +203,14 @@ class SlurmCliAdapter:
             raise Rejected(str(error), retryable=True) if unknown_reservation(bound) else error
 
     def release(self, name: str) -> None:
-        """End the reservation; the pending jobs that are bound to it go back to the common queue first."""
+        """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running ones run on.
+
+        Slurm would end a running job together with its reservation, and does not unbind one that completes.
+        """
         done = self._run(build.delete_reservation(name))
         if in_use(done):
             bound = self._squeue(reservation=name)
-            if any(state(job) is not JobState.PENDING for job in bound):
+            if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
                 self._do(build.bind(job.job_id, None))

@@ -9,6 +9,10 @@ operation and the same snapshot always give the same result, so a start after a 
 
 The order that the laws ask for is kept in `next_due` alone: nobody is asked to leave before the hold was seen, and the
 hold is let go after the lenders stand first in the queue.
+
+Two kinds of operations hold nodes for a start only, and let go of them when it is seen. A job that is started before its
+turn keeps its operation until it ends or is evicted. The first job of the queue keeps what it has got, so its operation
+gives back at once: who has made room for it goes first in the queue.
 """
 
 from collections.abc import Mapping
@@ -47,11 +51,16 @@ def open_operation(
 
     Args:
         actions: what the policy wants, at least one; a `Reserve` in it makes the hold.
-        deadline_s: when the urgent job should have started.
+        deadline_s: when the urgent job should have started; of a job that starts before its turn, when it may have to
+            leave.
         observe: whether it is only to be recorded.
     """
     first = actions[0]
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
+    give_up_s = max(deadline_s, cluster.now_s) + patience.give_up_after_s
+    if hold is not None and hold.reason is Reason.SPECULATIVE and not observe:
+        # Its nodes are idle: if it does not start now, somebody else may.
+        give_up_s = cluster.now_s + patience.refused_s
     return Operation(
         operation_id=f"{first.for_job_id}@{cluster.now_s:.3f}",
         for_job_id=first.for_job_id,
@@ -60,14 +69,24 @@ def open_operation(
         nodes=hold.nodes if hold else (),
         opened_s=cluster.now_s,
         deadline_s=deadline_s,
-        give_up_s=max(deadline_s, cluster.now_s) + patience.give_up_after_s,
+        give_up_s=give_up_s,
         tasks=_plan(actions, cluster),
         observe=observe,
     )
 
 
-def top_up(operation: Operation, actions: tuple[Action, ...], cluster: Cluster) -> Operation:
-    """Add what the policy wants in order to make up for nodes that were lost; a new hold replaces the old one."""
+def top_up(
+    operation: Operation,
+    actions: tuple[Action, ...],
+    cluster: Cluster,
+    *,
+    deadline_s: float,
+    patience: Patience,
+) -> Operation:
+    """Add what the policy wants in order to make up for nodes that were lost; a new hold replaces the old one.
+
+    It is not given up before the new deadline has passed, either.
+    """
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, "replaced by a new hold")
@@ -78,6 +97,7 @@ def top_up(operation: Operation, actions: tuple[Action, ...], cluster: Cluster) 
     return replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,
+        give_up_s=max(operation.give_up_s, deadline_s + patience.give_up_after_s),
         tasks=tasks + _plan(actions, cluster),
     )
 
@@ -99,9 +119,10 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
             operation = _advance_making_room(operation, cluster, jobs, patience)
         case Phase.LENT:
             borrower = jobs.get(operation.for_job_id)
-            if borrower is None:
+            waits = borrower is not None and borrower.state is JobState.PENDING
+            if borrower is None or (waits and not operation.keeps_hold):
                 operation = give_back(operation, cluster, Reason.BORROWER_ENDED)
-            elif borrower.state is JobState.PENDING:
+            elif waits:
                 # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
                 operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
                 operation = _advance_making_room(operation, cluster, jobs, patience)
@@ -121,11 +142,11 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 
     Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
     """
-    if operation.observe or operation.phase is Phase.CLOSED:
+    if operation.observe or _rests(operation):
         return None
     jobs = cluster.jobs_by_id()
     for index, task in enumerate(operation.tasks):
-        if task.progress is not Progress.PLANNED or (operation.phase is Phase.LENT and not task.forgotten):
+        if task.progress is not Progress.PLANNED or _sleeps(operation, task):
             continue
         if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
             continue
@@ -185,7 +206,7 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
         return operation.give_up_s
-    if operation.phase is Phase.CLOSED:
+    if _rests(operation):
         return None
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
     refused_s = _hold_refused_s(operation)
@@ -203,6 +224,18 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
         if isinstance(action, Requeue | Cancel):
             instants.append(action.not_after_s)
     return min((instant for instant in instants if instant > now_s), default=None)
+
+
+def _rests(operation: Operation) -> bool:
+    """Whether nothing is to be done but wait for the end of the job."""
+    if operation.phase is Phase.LENT:
+        return all(task.progress in ENDED or _sleeps(operation, task) for task in operation.tasks)
+    return operation.phase is Phase.CLOSED
+
+
+def _sleeps(operation: Operation, task: Task) -> bool:
+    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten does not."""
+    return operation.phase is Phase.LENT and operation.keeps_hold and not task.forgotten
 
 
 def awaits_regular_checkpoint(operation: Operation) -> bool:
@@ -253,7 +286,13 @@ def _advance_making_room(
             ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if _is_void(task) else task
             for task in operation.tasks
         )
-        return replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
+        if operation.speculative and not set(borrower.nodes) <= set(operation.nodes):
+            return give_back(operation, cluster, Reason.BORROWER_GONE)  # its turn came first
+        started = replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
+        if operation.speculative:
+            returns = missing_returns(started, cluster, Reason.STARTED)
+            return replace(started, tasks=tasks + _plan(returns, cluster))
+        return started if operation.keeps_hold else give_back(started, cluster, Reason.STARTED)
     refused_s = _hold_refused_s(operation)
     over = refused_s is not None and cluster.now_s >= refused_s + patience.refused_s
     if over or cluster.now_s >= operation.give_up_s:
@@ -287,6 +326,8 @@ def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
 
 
 def _return_reason(operation: Operation) -> Reason:
+    if operation.started_s is not None and not operation.keeps_hold:
+        return Reason.STARTED
     return Reason.BORROWER_GONE if operation.started_s is None else Reason.BORROWER_ENDED
 
 
@@ -349,6 +390,8 @@ def _outcome(operation: Operation) -> str:
     lenders = f"{left} lender{'' if left == 1 else 's'}"
     if not operation.reservation:
         return "done"
+    if operation.speculative:
+        return "the job did not start" if operation.started_s is None else "the job ended, or left its nodes"
     if operation.started_s is None:
         return f"the urgent job did not start; {lenders} given back"
     late_s = operation.started_s - operation.deadline_s
@@ -365,7 +408,7 @@ def _may_issue(
         return True
     match action:
         case Reserve():
-            return True
+            return bool(action.nodes)
         case Checkpoint() | Shrink():
             return _hold_seen(operation)
         case Requeue() | Cancel():

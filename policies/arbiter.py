@@ -22,6 +22,7 @@ from makeway.policies.model import (
     Operation,
     Phase,
     Prioritise,
+    Reason,
     Release,
     Requeue,
     Reserve,
@@ -51,6 +52,7 @@ class Refusal(StrEnum):
     MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
     NODE_TAKEN = "node_taken"  # somebody else's reservation, or a node promised to another urgent job
     NOT_OURS = "not_ours"  # a reservation that is not called as ours are
+    NOT_WAITING = "not_waiting"  # it was to be started, and runs, or is over
     NO_HOLD = "no_hold"  # an eviction for an urgent job that nothing is held for
     BREAKER = "breaker"  # too many commands failed lately
     GROUP = "group"  # it stands and falls with an action that was refused
@@ -104,6 +106,17 @@ def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
     if job.partition in limits.protected_partitions:
         return Refusal.PROTECTED_PARTITION
     return None
+
+
+def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why waiting `job` may not be started before its turn, to be evicted if need be. None: it may be."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.PENDING:
+        return Refusal.NOT_WAITING
+    limit = cluster.limits.evictions_per_job
+    return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
 
 
 def breaker_tripped(cluster: Cluster) -> bool:
@@ -274,6 +287,11 @@ class _Court:
             return _breaker(self.cluster)
         if not action.reservation.startswith(RESERVATION_PREFIX):
             return _foreign(action.reservation)
+        if action.reason is Reason.SPECULATIVE:
+            job = self.jobs.get(action.job_id)
+            refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
+            if refusal is not None:
+                return refusal, f"job {action.job_id}"
         wanted = set(action.nodes)
         ours = self._held_by_us(action)
         for name, nodes in (*self._foreign_holds(), *ours.items()):
@@ -281,8 +299,9 @@ class _Court:
             if common:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
-        if limit is not None:
-            held = sum(len(nodes) for nodes in ours.values())
+        if limit is not None and action.reason is not Reason.HEAD_DUE:
+            # The queue's first job gets back what was its own.
+            held = sum(len(nodes) for nodes in ours.values()) + self._lent_early(ours)
             if held + len(wanted) > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {len(wanted)} more wanted, at most {limit}"
         self.spent = _Spent(evicted=self.spent.evicted, held=(*self.spent.held, action))
@@ -301,7 +320,9 @@ class _Court:
         held = {
             operation.reservation: operation.nodes
             for operation in self.operations.values()
-            if not operation.observe and operation.phase is not Phase.RETURNING
+            if not operation.observe
+            and operation.phase is not Phase.RETURNING
+            and (operation.keeps_hold or operation.phase is Phase.MAKING_ROOM)
         }
         for reservation in self.cluster.reservations:
             if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
@@ -309,6 +330,14 @@ class _Court:
         held.update({hold.reservation: hold.nodes for hold in self.spent.held})
         held.pop(action.reservation, None)
         return held
+
+    def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
+        """How many nodes running jobs have that were started before their turn and that nothing holds any more."""
+        return sum(
+            len(operation.nodes)
+            for operation in self.cluster.speculative_jobs().values()
+            if not operation.observe and operation.reservation not in held
+        )
 
 
 def reservation_name(for_job_id: str) -> str:

@@ -212,7 +212,7 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
             taken.append(reservation.nodes)
     for operation in cluster.operations:
-        lent = operation.phase is Phase.LENT and not operation.observe
+        lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
             taken.append(operation.nodes)
     return frozenset().union(*taken)

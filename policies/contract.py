@@ -26,3 +26,5 @@ class Policy(Generic[ConfigT]):
     decide: Callable[[Cluster, ConfigT], Decision]
     active: bool = True
     """False: it never wants anything done, so nobody needs to ask it."""
+    arrivals_only: bool = True
+    """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""

@@ -250,11 +250,32 @@ def leavers(bundle: Bundle, held: Reserve) -> tuple[Job, ...]:
 
 def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
     """The actions by which one job leaves: a signal first if it is to checkpoint, and the requeue."""
-    for_job_id, reason = ask.request.job.job_id, ask.reason(fits=False)
+    return departing(
+        victim,
+        method,
+        for_job_id=ask.request.job.job_id,
+        policy=ask.policy,
+        reason=ask.reason(fits=False),
+        now_s=ask.cluster.now_s,
+        not_after_s=not_after_s,
+    )
+
+
+def departing(
+    victim: Job,
+    method: Method,
+    *,
+    for_job_id: str,
+    policy: str,
+    reason: Reason,
+    now_s: float,
+    not_after_s: float,
+) -> tuple[Action, ...]:
+    """The same, for whatever reason it leaves."""
     requeue = Requeue(
         job_id=victim.job_id,
         for_job_id=for_job_id,
-        policy=ask.policy,
+        policy=policy,
         reason=reason,
         method=method,
         not_after_s=not_after_s,
@@ -264,12 +285,12 @@ def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tupl
     signal = Checkpoint(
         job_id=victim.job_id,
         for_job_id=for_job_id,
-        policy=ask.policy,
+        policy=policy,
         reason=reason,
         signal=victim.checkpoint.signal,
         signal_to=victim.checkpoint.signal_to,
-        grace_s=not_after_s - ask.cluster.now_s,
-        walltime_s=victim.walltime_s + (not_after_s - ask.cluster.now_s),
+        grace_s=not_after_s - now_s,
+        walltime_s=victim.walltime_s + (not_after_s - now_s),
     )
     return signal, requeue
 

@@ -127,6 +127,10 @@ class Job:
     """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
     prioritised: bool = False
     """Whether we have moved the job to the front of the queue."""
+    priority: float = 0.0
+    """Its place in the queue: the highest first, jobs of one priority in the order of their submission."""
+    saved_s: float = 0.0
+    """How much of its runtime earlier runs have saved, so that the present or next one goes on from there. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +180,11 @@ class Reason(StrEnum):
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
-    STARTED = "started"  # a job that was moved to the front of the queue runs
+    SPECULATIVE = (
+        "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
+    )
+    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
+    STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +251,10 @@ class Expand(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve(_Deed):
-    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job."""
+    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job.
+
+    Without nodes it is a promise of nodes to come: its operation is opened, and nothing is issued.
+    """
 
     reservation: str
     nodes: tuple[str, ...]
@@ -253,7 +264,7 @@ class Reserve(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(_Deed):
-    """End a reservation of ours; a pending job that is bound to it goes back to the common queue."""
+    """End a reservation of ours; a pending job that is bound to it goes back to the common queue, a running one runs on."""
 
     reservation: str
     verb: Literal["release"] = "release"
@@ -343,6 +354,24 @@ class Operation:
     outcome: str = ""
     """One sentence, once closed."""
 
+    @property
+    def reason(self) -> Reason | None:
+        """Why its first hold was made. None: it has none."""
+        for task in self.tasks:
+            if isinstance(task.action, Reserve):
+                return task.action.reason
+        return None
+
+    @property
+    def speculative(self) -> bool:
+        """Whether its job starts before its turn: it is lent nodes that it may have to leave for the queue's first job."""
+        return self.reason is Reason.SPECULATIVE
+
+    @property
+    def keeps_hold(self) -> bool:
+        """Whether its hold lasts as long as its job runs; else it ends when the job has started."""
+        return self.reason not in (Reason.SPECULATIVE, Reason.HEAD_DUE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
@@ -373,7 +402,7 @@ class Limits:
     evictions_per_job: int | None = None
     """How often one job may be evicted, its requeues by others included."""
     max_nodes: int | None = None
-    """How many nodes may be held for urgent jobs at once."""
+    """How many nodes may be held for urgent jobs, and lent to jobs that start before their turn, at once."""
     protected_users: frozenset[str] = frozenset()
     protected_accounts: frozenset[str] = frozenset()
     protected_qos: frozenset[str] = frozenset()
@@ -448,6 +477,14 @@ class Cluster:
     """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
     limits: Limits = Limits()
 
+    def speculative_jobs(self) -> dict[str, Operation]:
+        """The running jobs that we have started before their turn, by id, each with its operation."""
+        return {
+            operation.for_job_id: operation
+            for operation in self.operations
+            if operation.phase is Phase.LENT and operation.speculative
+        }
+
     def jobs_by_id(self) -> Mapping[str, Job]:
         """Every job under its id."""
         return _by_id(self.jobs)
@@ -513,6 +550,8 @@ class Decision:
     policy: str
     actions: tuple[Action, ...] = ()
     rationale: tuple[Rationale, ...] = ()
+    again_s: float | None = None
+    """When time alone may change the answer. None: only a change of the cluster does."""
 
 
 def names(groups: Iterable[tuple[str, ...]]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from makeway.policies.arrival import EVICTION
 from makeway.policies.baseline import NONE
+from makeway.policies.ckpt_backfill import CKPT_BACKFILL
 from makeway.policies.contract import Policy
 from makeway.policies.hybrid import N_PAA, N_SPAA
 
@@ -13,6 +14,7 @@ POLICIES: dict[str, Policy[Any]] = {
     "eviction": EVICTION,
     "n-paa": N_PAA,
     "n-spaa": N_SPAA,
+    "ckpt-backfill": CKPT_BACKFILL,
 }
 """Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""
 

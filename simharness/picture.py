@@ -101,6 +101,8 @@ class Picture:
             reservation=live.reservation,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
+            priority=-live.rank,
+            saved_s=live.saved_before_s(),
         )
 
     def _names(self, live: LiveJob) -> tuple[str, ...]:

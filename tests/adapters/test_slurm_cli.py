@@ -351,13 +351,24 @@ def test_release_unbinds_the_waiting_jobs_first() -> None:
     assert slurm.acts == [delete, build.bind("17", None), delete]
 
 
-def test_release_waits_for_the_running_job() -> None:
+def test_release_waits_for_a_job_that_is_about_to_end() -> None:
     waiting = ROW | {"Reservation": "mw_1", "JobArrayID": "18"}
-    slurm = FakeSlurm(waiting, RUNNING | {"Reservation": "mw_1"}, script=(IN_USE,))
+    completing = RUNNING | {"Reservation": "mw_1", "State": "COMPLETING"}
+    slurm = FakeSlurm(waiting, completing, script=(IN_USE,))
     with pytest.raises(Rejected) as refusal:
         adapter_of(slurm).release("mw_1")
     assert refusal.value.retryable
     assert slurm.acts == [build.delete_reservation("mw_1")]
+
+
+def test_release_lets_the_running_job_run_on_without_it() -> None:
+    slurm = FakeSlurm(RUNNING | {"Reservation": "mw_1"}, script=(IN_USE,))
+    adapter_of(slurm).release("mw_1")
+    assert slurm.acts == [
+        build.delete_reservation("mw_1"),
+        build.bind(RUNNING["JobArrayID"], None),
+        build.delete_reservation("mw_1"),
+    ]
 
 
 def test_release_of_nothing_is_gone() -> None:

@@ -556,7 +556,9 @@ def test_a_new_hold_replaces_the_old_one() -> None:
     operation = held_operation(requeue("v"))
     other = ("n1", "n2", "n3", "n5")
     view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0)
-    operation = top_up(operation, (reserve(other), requeue("w")), view)
+    operation = top_up(
+        operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, patience=PATIENCE
+    )
     assert due(operation, view) == [reserve(other)]
 
     operation, _ = issue_all(operation, view)
