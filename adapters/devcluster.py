@@ -251,8 +251,10 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
     """Year and month of the Slurm release that is installed here, or in a chroot.
 
     Raises:
-        DevClusterError: there is none, or not all of it.
+        DevClusterError: there is none, or not all of it, or it is in a chroot and we are not root.
     """
+    if root is not None and os.geteuid() != 0:
+        raise DevClusterError(f"root alone can use the Slurm in the chroot {root}")
     try:
         for program in ("munged", "slurmd"):
             _checked(_bare_runner(root, {}).run((program, "-V")))

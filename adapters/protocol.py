@@ -8,7 +8,7 @@ is meant.
 from dataclasses import dataclass
 from typing import Protocol
 
-from makeway.policies.model import Cluster
+from makeway.policies.model import Cluster, SignalTarget
 
 
 class AdapterError(Exception):
@@ -80,8 +80,10 @@ class Adapter(Protocol):
             Unreadable: an answer that is not whole or cannot be understood.
         """
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and send it `signal`.
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and send `signal` to those of its processes.
 
         Raises `Gone` if it is not running.
         """
@@ -126,9 +128,9 @@ class Adapter(Protocol):
         """
 
     def release(self, name: str) -> None:
-        """End the reservation; its pending job goes back to the common queue.
+        """End the reservation; its pending job goes back to the common queue, its running job runs on without it.
 
-        Raises `Gone` if there is none, `Rejected` (retryable) while its job runs.
+        Raises `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
         """
 
     def prioritise(self, job_id: str) -> None:

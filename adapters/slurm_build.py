@@ -7,9 +7,11 @@ before they are put into a command, and stand behind a keyword (`NodeList=...`) 
 import math
 import re
 from collections.abc import Iterable
+from typing import assert_never
 
 from makeway.adapters.hostlist import fold
 from makeway.adapters.protocol import Rejected
+from makeway.policies.model import SignalTarget
 
 FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
@@ -124,9 +126,32 @@ def show_config() -> tuple[str, ...]:
 
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
     """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
-    if not _SIGNAL.fullmatch(signal):
-        raise Rejected(f"no signal: {signal!r}")
-    return ("scancel", f"--signal={signal}", "--batch", _job(job_id))
+    return ("scancel", _signal(signal), "--batch", _job(job_id))
+
+
+def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
+    """Send a signal to the processes of every step of a job, but the batch script.
+
+    A job without a step gets none, and Slurm says nothing. Raises `Rejected` for what cannot be a signal.
+    """
+    return ("scancel", _signal(signal), _job(job_id))
+
+
+def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[str, ...], ...]:
+    """The commands that send a signal to those processes of a job. Raises `Rejected` for what cannot be a signal.
+
+    `scancel --full` is one command for both; it also reaches each child of the batch shell, and ends those that have no
+    handler (tried on 22.05 and 24.11).
+    """
+    match target:
+        case SignalTarget.BATCH:
+            return (signal_batch(job_id, signal),)
+        case SignalTarget.STEPS:
+            return (signal_steps(job_id, signal),)
+        case SignalTarget.BOTH:
+            return signal_batch(job_id, signal), signal_steps(job_id, signal)
+        case _:
+            assert_never(target)
 
 
 def requeue(job_id: str) -> tuple[str, ...]:
@@ -249,6 +274,12 @@ def _job(job_id: str) -> str:
     if not _JOB_ID.fullmatch(job_id):
         raise Rejected(f"no job id: {job_id!r}")
     return job_id
+
+
+def _signal(signal: str) -> str:
+    if not _SIGNAL.fullmatch(signal):
+        raise Rejected(f"no signal: {signal!r}")
+    return f"--signal={signal}"
 
 
 def _name(name: str) -> str:

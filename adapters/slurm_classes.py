@@ -11,7 +11,16 @@ from makeway.adapters.slurm_build import FRONT_PRIORITY
 from makeway.adapters.slurm_features import satisfying
 from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm_settings import JobClass
-from makeway.policies.model import CheckpointSpec, Job, JobKind, JobState, Node, NodeState, Reservation
+from makeway.policies.model import (
+    CheckpointSpec,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    NodeState,
+    Reservation,
+    SignalTarget,
+)
 
 NOT_BEFORE_S = 4_102_444_800.0
 """The year 2100: when a job may start that is held, or waits for what we cannot give it."""
@@ -228,6 +237,7 @@ class Translator:
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY,
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
+            priority=raw.priority,
         )
 
     def _eligible_s(self, raw: RawJob) -> float | None:
@@ -308,13 +318,15 @@ def _smallest(found: JobClass, words: Mapping[str, float | None], size: int) -> 
 
 
 def _checkpoint(found: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
-    """The class's checkpoints, with the figures that the job tells of its own."""
+    """The class's checkpoints, with what the job tells of its own."""
     if found is None or found.checkpoint is None:
         return None
     spec = found.checkpoint
     interval_s, takes_s = words.get("ckpt-interval"), words.get("ckpt-takes")
     if interval_s:
         spec = replace(spec, interval_s=interval_s)
+    if (target := _signal_to(words)) is not None:
+        spec = replace(spec, signal_to=target)
     if takes_s is not None:
         spec = replace(
             spec,
@@ -322,6 +334,12 @@ def _checkpoint(found: JobClass | None, words: Mapping[str, float | None]) -> Ch
             system_s=None if spec.system_s is None else takes_s,
         )
     return spec
+
+
+def _signal_to(words: Mapping[str, float | None]) -> SignalTarget | None:
+    """Which of its processes the job wants to be signalled; it may name both. None: it does not say."""
+    told = {target for target in SignalTarget if f"signal-{target}" in words}
+    return SignalTarget.BOTH if len(told) > 1 else next(iter(told), None)
 
 
 def _preemptible(raw: RawJob, found: JobClass | None) -> bool:

@@ -20,7 +20,7 @@ from makeway.adapters.slurm_classes import Translator, job_class, node, over, re
 from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
 from makeway.adapters.slurm_parse import RawJob
 from makeway.adapters.slurm_settings import SlurmSettings
-from makeway.policies.model import Cluster, JobKind, JobState
+from makeway.policies.model import Cluster, JobKind, JobState, SignalTarget
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _MOST_UNTOLD = 200
@@ -100,8 +100,10 @@ class SlurmCliAdapter:
         _check_whole(cluster, command)
         return cluster
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell.
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps or both.
 
         22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more than its limit.
         """
@@ -112,7 +114,8 @@ class SlurmCliAdapter:
                 isinstance(error := refusal(done), Rejected) and error.retryable
             ):
                 raise error
-        self._do(build.signal_batch(job_id, signal))
+        for command in build.signal_job(job_id, signal, signal_to):
+            self._do(command)
 
     def requeue(self, job_id: str) -> None:
         """Put the running job back into the queue."""
@@ -214,11 +217,14 @@ class SlurmCliAdapter:
         return False
 
     def release(self, name: str) -> None:
-        """End the reservation; the pending jobs that are bound to it go back to the common queue first."""
+        """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running ones run on.
+
+        Slurm would end a running job together with its reservation, and does not unbind one that completes.
+        """
         done = self._run(build.delete_reservation(name))
         if in_use(done):
             bound = self._squeue(reservation=name)
-            if any(state(job) is not JobState.PENDING for job in bound):
+            if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
                 self._do(build.bind(job.job_id, None))

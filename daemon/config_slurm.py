@@ -9,7 +9,7 @@ from pydantic import Field, PlainSerializer, StringConstraints, field_validator,
 
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
 from makeway.daemon.config_parts import DAY_S, FilePath, Section
-from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind
+from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 
 SlurmName = Annotated[str, StringConstraints(max_length=255, pattern=r"^\S(.*\S)?$")]
 SlurmNames = Annotated[frozenset[SlurmName], PlainSerializer(sorted)]
@@ -42,6 +42,7 @@ class CheckpointSettings(Section):
         default="USR1",
         description="USR1, USR2, HUP, INT, QUIT, ALRM, TERM, URG, CONT, TSTP, TTIN or TTOU",
     )
+    signal_to: SignalTarget = Field(default=SignalTarget.BATCH, description="batch, steps or both")
     grace_s: float = Field(default=300.0, ge=1, le=DAY_S, description="seconds from 1 to 86400")
     acknowledgement: Acknowledgement = Field(
         default=Acknowledgement.COMMENT, description="comment, requeue, exit or none"

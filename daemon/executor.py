@@ -102,7 +102,12 @@ class Executor:
         adapter, action = self._adapter, task.action
         match action:
             case Checkpoint():
-                adapter.checkpoint(action.job_id, signal=action.signal, walltime_s=action.walltime_s)
+                adapter.checkpoint(
+                    action.job_id,
+                    signal=action.signal,
+                    signal_to=action.signal_to,
+                    walltime_s=action.walltime_s,
+                )
             case Requeue():
                 if task.forgotten:
                     adapter.requeue_again(action.job_id, requeue_count=task.requeue_count)

@@ -2,7 +2,8 @@
 
 A command is written down before it is sent and its answer after. Whoever reads the journal after a crash therefore
 finds every command that may have reached the cluster; one without an answer is in doubt, and only a snapshot settles
-it. A journal belongs to one daemon at a time.
+it. A journal belongs to one daemon at a time, so what every cycle asks for is read once and then kept at hand, changed
+after the file and never before it.
 """
 
 import fcntl
@@ -17,10 +18,10 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from makeway.daemon.sent import SentCommands
 from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase
 
 SCHEMA_VERSION: Final = 1
-TAKING_VERBS: Final = ("requeue", "cancel", "shrink")
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -85,7 +86,8 @@ class Journal:
 
     Args:
         path: the file, made if absent. None: in memory, for a replay.
-        read_only: look at what another daemon writes, without taking it over.
+        read_only: look at what another daemon writes, without taking it over. Operations, evictions, failures and
+            notices are then those of the instant of opening; decisions and commands are read when they are asked for.
 
     Raises:
         JournalInUse: another daemon has it open.
@@ -95,14 +97,14 @@ class Journal:
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self._path = path
-        self._mutex = threading.Lock()
-        self._notices_mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._lock_file: int | None = None
         if path is not None and not read_only:
             self._lock_file = _take_lock(path)
         try:
             self._database = _connect(path, read_only)
             self._open_operations = self._load_operations()
+            self._sent = self._load_sent()
             self._notices = self._load_notices()
         except BaseException:
             self._let_go()
@@ -114,8 +116,9 @@ class Journal:
 
     def save(self, operation: Operation) -> None:
         """Write an operation down as it is now."""
-        self._write(self._upsert(operation))
-        self._remember(operation)
+        with self._mutex:
+            self._write(*self._upsert(operation))
+            self._remember(operation)
 
     def begin_command(self, operation: Operation, action: Action, now_s: float) -> int:
         """Write down that `action` is about to be sent, together with its operation as it is then.
@@ -126,8 +129,10 @@ class Journal:
             "INSERT INTO commands (operation_id, verb, job_id, action, issued_s) VALUES (?, ?, ?, ?, ?)",
             (operation.operation_id, action.verb, action.job_id, _dump(_action(), action), now_s),
         )
-        command_id = self._write(self._upsert(operation), insert)
-        self._remember(operation)
+        with self._mutex:
+            command_id = self._write(*self._upsert(operation), insert)
+            self._remember(operation)
+            self._sent.add(command_id, action.verb, action.job_id, now_s)
         return command_id
 
     def finish_command(
@@ -138,8 +143,10 @@ class Journal:
             "UPDATE commands SET answered_s = ?, outcome = ?, detail = ? WHERE command_id = ?",
             (now_s, outcome, detail, command_id),
         )
-        self._write(self._upsert(operation), update)
-        self._remember(operation)
+        with self._mutex:
+            self._write(*self._upsert(operation), update)
+            self._remember(operation)
+            self._sent.answer(command_id, outcome)
 
     def add_decision(self, at_s: float, decision: Decision, cluster: Cluster | None) -> int:
         """Keep a decision, with its snapshot unless that is None. Returns its number."""
@@ -186,34 +193,34 @@ class Journal:
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""
-        rows = self._read(
-            "SELECT job_id, issued_s FROM commands WHERE issued_s >= ? AND verb IN (?, ?, ?)"
-            " AND (outcome IS NULL OR outcome IN ('accepted', 'in_doubt')) ORDER BY command_id",
-            (since_s, *TAKING_VERBS),
-        )
-        return tuple(Eviction(job_id=row[0], at_s=row[1]) for row in rows)
+        with self._mutex:
+            return self._sent.evictions(since_s)
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When commands since then were refused or got no answer, oldest first."""
-        rows = self._read(
-            "SELECT issued_s FROM commands WHERE issued_s >= ? AND outcome IN ('rejected', 'in_doubt')"
-            " ORDER BY command_id",
-            (since_s,),
-        )
-        return tuple(row[0] for row in rows)
+        with self._mutex:
+            return self._sent.failures_s(since_s)
 
     def add_notice(self, notice: Notice) -> None:
         """Keep an announcement; one of the same id is replaced."""
-        sql = "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)"
-        self._write_notice(sql, (notice.notice_id, _dump(_notice(), notice)))
+        insert = (
+            "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
+            (notice.notice_id, _dump(_notice(), notice)),
+        )
+        with self._mutex:
+            self._write(insert)
+            self._notices[notice.notice_id] = notice
 
     def remove_notice(self, notice_id: str) -> None:
         """Forget an announcement; one that is not there is no error."""
-        self._write_notice("DELETE FROM notices WHERE notice_id = ?", (notice_id,))
+        with self._mutex:
+            self._write(("DELETE FROM notices WHERE notice_id = ?", (notice_id,)))
+            self._notices.pop(notice_id, None)
 
     def notices(self) -> tuple[Notice, ...]:
         """The announcements, in the order of their ids."""
-        return self._notices
+        with self._mutex:
+            return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
 
     def close(self) -> None:
         """Close the file and let another daemon have it."""
@@ -225,15 +232,20 @@ class Journal:
         operations = [_operation().validate_json(row[0]) for row in rows]
         return {operation.operation_id: operation for operation in operations}
 
-    def _write_notice(self, sql: str, values: tuple[Any, ...]) -> None:
-        """Notices come from other threads than the cycle's: what is remembered is what was written last."""
-        with self._notices_mutex:
-            self._write((sql, values))
-            self._notices = self._load_notices()
+    def _load_sent(self) -> SentCommands:
+        sent = SentCommands()
+        rows = self._read(
+            "SELECT command_id, verb, job_id, issued_s, outcome FROM commands ORDER BY command_id"
+        )
+        for command_id, verb, job_id, issued_s, outcome in rows:
+            sent.add(command_id, verb, job_id, issued_s)
+            if outcome is not None:
+                sent.answer(command_id, outcome)
+        return sent
 
-    def _load_notices(self) -> tuple[Notice, ...]:
-        rows = self._read("SELECT body FROM notices ORDER BY notice_id")
-        return tuple(_notice().validate_json(row[0]) for row in rows)
+    def _load_notices(self) -> dict[str, Notice]:
+        rows = self._read("SELECT notice_id, body FROM notices")
+        return {notice_id: _notice().validate_json(body) for notice_id, body in rows}
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:
@@ -241,13 +253,16 @@ class Journal:
         else:
             self._open_operations[operation.operation_id] = operation
 
-    def _upsert(self, operation: Operation) -> tuple[str, tuple[Any, ...]]:
+    def _upsert(self, operation: Operation) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+        """What writes an operation down: nothing in a journal without a file, which no later start can read."""
+        if self._path is None:
+            return ()
         sql = (
             "INSERT INTO operations (operation_id, closed, opened_s, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
-        return sql, (operation.operation_id, closed, operation.opened_s, _dump(_operation(), operation))
+        return ((sql, (operation.operation_id, closed, operation.opened_s, _dump(_operation(), operation))),)
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
         """Carry out all statements in one transaction. Returns the last row's number."""

@@ -1,8 +1,8 @@
 """Who has lent what to an urgent job, and what gives it back."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
-from makeway.daemon.observation import Patience
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -72,7 +72,7 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     asked = {
         (task.action.verb, task.action.job_id)
         for task in operation.tasks
-        if isinstance(task.action, Expand | Prioritise | Release)
+        if isinstance(task.action, Expand | Prioritise | Release) and not _outdated(operation, task)
     }
     actions: list[Action] = []
     for task in operation.tasks:
@@ -95,16 +95,24 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     return tuple(actions)
 
 
-def about_to_start(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> bool:
+def _outdated(operation: Operation, given: Task) -> bool:
+    """Whether a lender got something back before it left (again), because a controller had forgotten that it was gone."""
+    return given.ended_s is not None and any(
+        method_of(task.action) is not None
+        and task.action.job_id == given.action.job_id
+        and task.ended_s is not None
+        and task.ended_s > given.ended_s
+        for task in operation.tasks
+    )
+
+
+def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
     """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until it can.
 
-    A cluster may let a requeued job start only some seconds later. Whoever is not seen in front after a while is not
-    waited for.
+    A cluster may let a requeued job start only some seconds later.
     """
     lender = jobs.get(task.action.job_id)
     if not isinstance(task.action, Prioritise) or task.progress is not Progress.ACCEPTED or lender is None:
-        return False
-    if task.issued_s is None or cluster.now_s >= task.issued_s + patience.settle_s:
         return False
     too_early = lender.eligible_s is not None and lender.eligible_s > cluster.now_s
     return lender.state is JobState.PENDING and (too_early or not lender.prioritised)

@@ -169,7 +169,7 @@ class Daemon:
         started = [
             new
             for old, new in zip(before, operations, strict=True)
-            if old.phase is Phase.MAKING_ROOM and new.phase is Phase.LENT
+            if old.started_s is None and new.started_s is not None
         ]
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         waiting = sum(
@@ -186,14 +186,18 @@ class Daemon:
             decision_id=decision_id,
             operations_open=len(after),
             urgent_waiting=waiting,
-            urgent_started=tuple(_delay_s(operation, cluster) for operation in started),
+            urgent_started=tuple(
+                _delay_s(operation, cluster) for operation in started if operation.keeps_hold
+            ),
             lost_node_s=lost_node_s,
             closed=closed,
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
         """The next instant at which time alone makes something due. None: only a change of the cluster does."""
-        instants = [] if self._again_s is None or self._again_s <= now_s else [self._again_s]
+        instants = []
+        if self._again_s is not None and self._again_s > now_s:
+            instants.append(self._again_s)
         for operation in self._journal.open_operations():
             due_s = wakeup_s(operation, now_s, self._settings.patience)
             if due_s is not None:
@@ -443,6 +447,15 @@ def _delay_s(operation: Operation, cluster: Cluster) -> float:
     return start_s - job.submit_s
 
 
+def _told_start(operation: Operation) -> str:
+    """That the job of an operation has started, in the words of the log."""
+    if operation.speculative:
+        return f"job {operation.for_job_id} started before its turn"
+    if not operation.keeps_hold:
+        return f"job {operation.for_job_id}, first of the queue, started"
+    return f"urgent job {operation.for_job_id} started"
+
+
 def _sentence(
     mode: Mode,
     waiting: int,
@@ -455,7 +468,7 @@ def _sentence(
     parts = [f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
-    parts += [f"urgent job {operation.for_job_id} started" for operation in started]
+    parts += [_told_start(operation) for operation in started]
     parts += [
         f"operation for {operation.for_job_id} closed: {operation.outcome}"
         for operation in closed

@@ -1,5 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -49,7 +50,7 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
     return replace(task, progress=progress, ended_s=now_s, detail=detail or task.detail)
 
 
-def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     if _is_forgotten(task, cluster, jobs):
         return replace(
@@ -67,25 +68,46 @@ def observe(task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patien
         if progress is Progress.ACCEPTED:
             return task if task.progress is Progress.ACCEPTED else replace(task, progress=progress)
         return ended(task, progress, cluster.now_s, detail)
-    if task.progress is Progress.ISSUING and task.issued_s is not None:
+    if task.issued_s is None:
+        return task
+    if task.progress is Progress.ISSUING:
         return _doubt(task, task.issued_s, cluster, jobs, patience)
+    gives = isinstance(task.action, Release | Prioritise | RestorePriority)
+    if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + patience.settle_s:
+        # Forgotten, or undone by somebody: it takes nothing from anybody, so it may be asked for again.
+        return replace(task, progress=Progress.PLANNED, detail="accepted, and not seen done")
     return task
 
 
-def _is_forgotten(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> bool:
-    """Whether a requeue was accepted, or even seen done just now, and its job is no longer there.
-
-    No end follows a requeue: either somebody has ended the waiting job, or a controller that crashed knew nothing of the
-    requeue and took its kill for the job's own end. The cluster can tell which.
-    """
-    if not isinstance(task.action, Requeue) or task.action.job_id in jobs:
+def settled(task: Task, now_s: float) -> bool:
+    """Whether no snapshot can tell anything new of a task: it is over, and too long ago to be forgotten."""
+    if task.progress not in ENDED:
         return False
+    fresh = task.ended_s is not None and now_s < task.ended_s + FORGETS_S
+    return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
+
+
+def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
+    """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
+
+    Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
+    (No end follows a requeue by itself. Somebody may have ended the waiting job; the cluster can tell.)
+    """
+    if not isinstance(task.action, Requeue):
+        return False
+    job = jobs.get(task.action.job_id)
     if task.progress is Progress.DONE and task.ended_s is not None:
-        return cluster.now_s < task.ended_s + FORGETS_S
-    return task.progress is Progress.ACCEPTED
+        back = (
+            job is not None
+            and job.state is JobState.RUNNING
+            and bool(task.nodes)
+            and job.requeue_count == task.requeue_count
+        )
+        return (job is None or back) and cluster.now_s < task.ended_s + FORGETS_S
+    return job is None and task.progress is Progress.ACCEPTED
 
 
-def _seen(task: Task, cluster: Cluster, jobs: dict[str, Job]) -> tuple[Progress, str] | None:
+def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
     """What the snapshot says of a task: done, gone or accepted, and how that is known. None: nothing."""
     action = task.action
     job = jobs.get(action.job_id)
@@ -168,7 +190,9 @@ def _seen_checkpoint(
     return None
 
 
-def _doubt(task: Task, issued_s: float, cluster: Cluster, jobs: dict[str, Job], patience: Patience) -> Task:
+def _doubt(
+    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
     A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled twice.

@@ -9,13 +9,18 @@ operation and the same snapshot always give the same result, so a start after a 
 
 The order that the laws ask for is kept in `next_due` alone: nobody is asked to leave before the hold was seen, and the
 hold is let go after the lenders stand first in the queue.
+
+Two kinds of operations hold nodes for a start only, and let go of them when it is seen. A job that is started before its
+turn keeps its operation until it ends or is evicted. The first job of the queue keeps what it has got, so its operation
+gives back at once: who has made room for it goes first in the queue.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.lending import about_to_start, method_of, missing_returns
-from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe
+from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe, settled
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -54,12 +59,17 @@ def open_operation(
 
     Args:
         actions: what the policy wants, at least one; a `Reserve` in it makes the hold.
-        deadline_s: when the urgent job should have started; for an announced one, when it should arrive.
+        deadline_s: when the urgent job should have started; for an announced one, when it should arrive; of a job that
+            starts before its turn, when it may have to leave.
         observe: whether it is only to be recorded.
         notice: the announcement that they are for. None: they are for a job.
     """
     first = actions[0]
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
+    give_up_s = _give_up_s(deadline_s, cluster, patience, notice)
+    if hold is not None and hold.reason is Reason.SPECULATIVE and not observe:
+        # Its nodes are idle: if it does not start now, somebody else may.
+        give_up_s = cluster.now_s + patience.refused_s
     return Operation(
         operation_id=f"{first.for_job_id}@{cluster.now_s:.3f}",
         for_job_id=first.for_job_id,
@@ -68,7 +78,7 @@ def open_operation(
         nodes=hold.nodes if hold else (),
         opened_s=cluster.now_s,
         deadline_s=deadline_s,
-        give_up_s=_give_up_s(deadline_s, cluster, patience, notice),
+        give_up_s=give_up_s,
         tasks=_plan(actions, cluster),
         observe=observe,
         notice=notice,
@@ -86,7 +96,8 @@ def top_up(
     """Add what the policy wants: it makes up for nodes that were lost, or holds others for an announced job.
 
     A new hold replaces the old one. If it is the first one under the name of a job that was announced, the operation
-    now waits for the job's start, until `deadline_s`. A release turns the operation round.
+    now waits for the job's start. A release turns the operation round. It is not given up before the new deadline has
+    passed.
     """
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
     if hold is not None and unbound(operation):
@@ -103,6 +114,7 @@ def top_up(
     operation = replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,
+        give_up_s=max(operation.give_up_s, deadline_s + patience.give_up_after_s),
         tasks=tasks + _plan(wanted, cluster, planned_s=cluster.now_s),
     )
     released = next((action.reason for action in actions if isinstance(action, Release)), None)
@@ -117,17 +129,19 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
     jobs = cluster.jobs_by_id()
     if operation.observe:
         return _advance_observed(operation, cluster, jobs)
-    tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
-    if tasks != operation.tasks:
-        operation = replace(operation, tasks=tasks)
+    if any(not settled(task, cluster.now_s) for task in operation.tasks):
+        tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
+        if tasks != operation.tasks:
+            operation = replace(operation, tasks=tasks)
     match operation.phase:
         case Phase.MAKING_ROOM:
             operation = _advance_making_room(operation, cluster, jobs, patience)
         case Phase.LENT:
             borrower = jobs.get(operation.for_job_id)
-            if borrower is None:
+            waits = borrower is not None and borrower.state is JobState.PENDING
+            if borrower is None or (waits and not operation.keeps_hold):
                 operation = give_back(operation, cluster, Reason.BORROWER_ENDED)
-            elif borrower.state is JobState.PENDING:
+            elif waits:
                 # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
                 operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
                 operation = _advance_making_room(operation, cluster, jobs, patience)
@@ -147,11 +161,11 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 
     Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
     """
-    if operation.observe or operation.phase is Phase.CLOSED:
+    if operation.observe or _rests(operation):
         return None
     jobs = cluster.jobs_by_id()
     for index, task in enumerate(operation.tasks):
-        if task.progress is not Progress.PLANNED or (operation.phase is Phase.LENT and not task.forgotten):
+        if task.progress is not Progress.PLANNED or _sleeps(operation, task):
             continue
         if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
             continue
@@ -215,7 +229,7 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
         return operation.give_up_s
-    if operation.phase is Phase.CLOSED:
+    if _rests(operation):
         return None
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
     refused_s = _hold_refused_s(operation)
@@ -233,6 +247,18 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
         if isinstance(action, Requeue | Cancel):
             instants.append(action.not_after_s)
     return min((instant for instant in instants if instant > now_s), default=None)
+
+
+def _rests(operation: Operation) -> bool:
+    """Whether nothing is to be done but wait for the end of the job."""
+    if operation.phase is Phase.LENT:
+        return all(task.progress in ENDED or _sleeps(operation, task) for task in operation.tasks)
+    return operation.phase is Phase.CLOSED
+
+
+def _sleeps(operation: Operation, task: Task) -> bool:
+    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten does not."""
+    return operation.phase is Phase.LENT and operation.keeps_hold and not task.forgotten
 
 
 def awaits_regular_checkpoint(operation: Operation) -> bool:
@@ -275,7 +301,7 @@ def _with(operation: Operation, index: int, task: Task) -> Operation:
 
 
 def _advance_making_room(
-    operation: Operation, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+    operation: Operation, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
 ) -> Operation:
     borrower = jobs.get(operation.for_job_id)
     if not operation.reservation:
@@ -291,7 +317,13 @@ def _advance_making_room(
             ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if is_void(task) else task
             for task in operation.tasks
         )
-        return replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
+        if operation.speculative and not set(borrower.nodes) <= set(operation.nodes):
+            return give_back(operation, cluster, Reason.BORROWER_GONE)  # its turn came first
+        started = replace(operation, phase=Phase.LENT, started_s=borrower.start_s, tasks=tasks)
+        if operation.speculative:
+            returns = missing_returns(started, cluster, Reason.STARTED)
+            return replace(started, tasks=tasks + _plan(returns, cluster))
+        return started if operation.keeps_hold else give_back(started, cluster, Reason.STARTED)
     refused_s = _hold_refused_s(operation)
     over = refused_s is not None and cluster.now_s >= refused_s + patience.refused_s
     if over or cluster.now_s >= operation.give_up_s:
@@ -325,6 +357,8 @@ def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
 
 
 def _return_reason(operation: Operation) -> Reason:
+    if operation.started_s is not None and not operation.keeps_hold:
+        return Reason.STARTED
     return Reason.BORROWER_GONE if operation.started_s is None else Reason.BORROWER_ENDED
 
 
@@ -362,7 +396,7 @@ def _renew_hold(operation: Operation, borrower: Job | None, cluster: Cluster) ->
     return _with(operation, index, lost)
 
 
-def _advance_observed(operation: Operation, cluster: Cluster, jobs: dict[str, Job]) -> Operation:
+def _advance_observed(operation: Operation, cluster: Cluster, jobs: Mapping[str, Job]) -> Operation:
     """An operation that is only told ends when its urgent job has started, has gone, or has waited too long."""
     borrower = jobs.get(operation.for_job_id)
     if cluster.now_s >= operation.give_up_s:
@@ -388,6 +422,8 @@ def _outcome(operation: Operation) -> str:
     lenders = f"{left} lender{'' if left == 1 else 's'}"
     if not operation.reservation:
         return "done"
+    if operation.speculative:
+        return "the job did not start" if operation.started_s is None else "the job ended, or left its nodes"
     if operation.started_s is None:
         return f"the urgent job did not start; {lenders} given back"
     late_s = operation.started_s - operation.deadline_s
@@ -396,7 +432,7 @@ def _outcome(operation: Operation) -> str:
 
 
 def _may_issue(
-    operation: Operation, task: Task, cluster: Cluster, jobs: dict[str, Job], patience: Patience
+    operation: Operation, task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
 ) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
@@ -404,7 +440,7 @@ def _may_issue(
         return True
     match action:
         case Reserve():
-            return _let_go(action, cluster)
+            return bool(action.nodes) and _let_go(action, cluster)
         case Checkpoint() | Shrink():
             return _hold_seen(operation)
         case Requeue() | Cancel():
@@ -417,8 +453,11 @@ def _may_issue(
         case RestorePriority():
             return True
         case Release():
-            return _lenders_served(operation) and not any(
-                about_to_start(task, cluster, jobs, patience) for task in operation.tasks
+            # Whoever is not seen in front after a while is not waited for.
+            ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
+            waited = cluster.now_s >= ended_s + patience.settle_s
+            return _lenders_served(operation, waited=waited) and (
+                waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
             )
         case _:
             assert_never(action)
@@ -433,9 +472,14 @@ def _let_go(hold: Reserve, cluster: Cluster) -> bool:
     )
 
 
-def _lenders_served(operation: Operation) -> bool:
-    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest."""
+def _lenders_served(operation: Operation, *, waited: bool) -> bool:
+    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest.
+
+    `waited`: what was asked for once is enough.
+    """
     for task in operation.tasks:
+        if waited and task.issued_s is not None and method_of(task.action) is None:
+            continue
         if isinstance(task.action, Expand | Prioritise) and task.progress in (
             Progress.PLANNED,
             Progress.ISSUING,
@@ -452,7 +496,7 @@ def _hold_seen(operation: Operation) -> bool:
 
 
 def _ready_to_leave(
-    operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, jobs: dict[str, Job]
+    operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
 ) -> bool:
     """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
     if cluster.now_s >= action.not_after_s:

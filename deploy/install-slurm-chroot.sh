@@ -2,8 +2,8 @@
 # Puts another major version of Slurm into a folder of its own, from Debian's packages, for the test bed:
 #     install-slurm-chroot.sh 24.11    (Debian 13, trixie)
 #     install-slurm-chroot.sh 26.05    (Debian unstable, sid)
-# Nothing outside that folder changes, but for debootstrap itself. Safe to run again; does nothing when the
-# version is there. Needs Debian or Ubuntu, and root or sudo without a password.
+# Nothing outside that folder changes, but for debootstrap itself. Safe to run again, and at the same time; does nothing
+# when the version is there. Needs Debian or Ubuntu, and root or sudo without a password.
 #
 # MAKEWAY_CHROOTS: where the folders are (default /var/cache/makeway-chroots)
 # MAKEWAY_DEBIAN_MIRROR: where the packages are (default http://deb.debian.org/debian)
@@ -11,7 +11,8 @@ set -eu
 
 chroots=${MAKEWAY_CHROOTS:-/var/cache/makeway-chroots}
 mirror=${MAKEWAY_DEBIAN_MIRROR:-http://deb.debian.org/debian}
-packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
+# Python is for the example jobs of the tests.
+packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins python3"
 version=${1:-}
 
 die() {
@@ -30,24 +31,44 @@ installed() {
     chroot "$1" slurmctld -V 2>/dev/null
 }
 
+all_there() {
+    # shellcheck disable=SC2086  # the list is to be split
+    chroot "$1" dpkg-query --show $packages >/dev/null 2>&1
+}
+
+fill() {
+    # The way out to the mirror (a proxy, a certificate) is the machine's own.
+    cp /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
+    for setting in $(apt-config dump --format '%f=%v%n' | grep '^Acquire::http::Proxy=' || true); do
+        printf 'Acquire::http::Proxy "%s";\n' "${setting#*=}" >"$1/etc/apt/apt.conf.d/30makeway-proxy"
+    done
+    chroot "$1" apt-get -q -o Acquire::Check-Valid-Until=false update || die "apt-get update failed, see above"
+    # shellcheck disable=SC2086  # the list is to be split
+    chroot "$1" apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
+    chroot "$1" apt-get clean
+}
+
 if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || die "run it as root, or as a user whose sudo asks for no password"
     exec sudo -n MAKEWAY_CHROOTS="$chroots" MAKEWAY_DEBIAN_MIRROR="$mirror" "$0" "$@"
 fi
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+mkdir -p "$chroots"
+exec 9>"$chroots/.lock"
+flock 9
 if [ -d "$root" ]; then
     found=$(installed "$root") || die "$root is there and has no working slurmctld: remove it and run this again"
+    all_there "$root" || fill "$root"
     echo "install-slurm-chroot: $found is in $root"
     exit 0
 fi
 
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 if ! command -v debootstrap >/dev/null 2>&1; then
     command -v apt-get >/dev/null 2>&1 || die "no debootstrap and no apt-get here: install debootstrap first"
     apt-get update -q || die "apt-get update failed, see above"
     apt-get install -y -q --no-install-recommends debootstrap || die "apt-get install failed, see above"
 fi
 
-mkdir -p "$chroots"
 partial=$(mktemp -d "$chroots/.partial.XXXXXX")
 trap 'umount "$partial/proc" "$partial/sys" 2>/dev/null; rm -rf --one-file-system "$partial"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -56,16 +77,7 @@ chmod 755 "$partial"
 debootstrap --variant=minbase "$suite" "$partial" "$mirror" || die "debootstrap $suite failed, see above"
 printf '#!/bin/sh\nexit 101\n' >"$partial/usr/sbin/policy-rc.d"
 chmod 755 "$partial/usr/sbin/policy-rc.d"
-# The way out to the mirror (a proxy, a certificate) is the machine's own.
-cp /etc/resolv.conf "$partial/etc/resolv.conf" 2>/dev/null || true
-for setting in $(apt-config dump --format '%f=%v%n' | grep '^Acquire::http::Proxy=' || true); do
-    printf 'Acquire::http::Proxy "%s";\n' "${setting#*=}" >"$partial/etc/apt/apt.conf.d/30makeway-proxy"
-done
-
-chroot "$partial" apt-get -q -o Acquire::Check-Valid-Until=false update || die "apt-get update failed, see above"
-# shellcheck disable=SC2086  # the list is to be split
-chroot "$partial" apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
-chroot "$partial" apt-get clean
+fill "$partial"
 found=$(installed "$partial") || die "installed, but slurmctld does not start in $partial"
 case $found in
 *" $version".*) ;;

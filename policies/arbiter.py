@@ -4,7 +4,7 @@ Pure: a verdict depends on the actions and the snapshot alone. What takes someth
 gives back (`Release`, `Expand`, `Prioritise`, `RestorePriority`) is let through even when the circuit breaker has tripped.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
@@ -22,6 +22,7 @@ from makeway.policies.model import (
     Operation,
     Phase,
     Prioritise,
+    Reason,
     Release,
     Requeue,
     Reserve,
@@ -51,6 +52,7 @@ class Refusal(StrEnum):
     MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
     NODE_TAKEN = "node_taken"  # somebody else's reservation, or a node promised to another urgent job
     NOT_OURS = "not_ours"  # a reservation that is not called as ours are
+    NOT_WAITING = "not_waiting"  # it was to be started, and runs, or is over
     NO_HOLD = "no_hold"  # an eviction for an urgent job that nothing is held for
     BREAKER = "breaker"  # too many commands failed lately
     GROUP = "group"  # it stands and falls with an action that was refused
@@ -106,6 +108,17 @@ def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
     return None
 
 
+def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why waiting `job` may not be started before its turn, to be evicted if need be. None: it may be."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.PENDING:
+        return Refusal.NOT_WAITING
+    limit = cluster.limits.evictions_per_job
+    return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
+
+
 def breaker_tripped(cluster: Cluster) -> bool:
     """Whether so many commands failed of late that nothing more may be taken from anybody."""
     limits = cluster.limits
@@ -123,6 +136,8 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
     eviction among these is stopped by the breaker and `hard_protection` only, so that an operation under way is not
     stranded by a limit that it met when it was opened.
     """
+    if not actions:
+        return ()
     court = _Court(cluster)
     together = {
         action.for_job_id for action in actions if isinstance(action, Reserve) and not court.under_way(action)
@@ -172,7 +187,7 @@ class _Court:
     """One call of `arbitrate`: the snapshot, indexed, and what was allowed so far."""
 
     cluster: Cluster
-    jobs: dict[str, Job] = field(init=False)
+    jobs: Mapping[str, Job] = field(init=False)
     operations: dict[str, Operation] = field(init=False)
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
@@ -273,6 +288,11 @@ class _Court:
             return _breaker(self.cluster)
         if not action.reservation.startswith(RESERVATION_PREFIX):
             return _foreign(action.reservation)
+        if action.reason is Reason.SPECULATIVE:
+            job = self.jobs.get(action.job_id)
+            refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
+            if refusal is not None:
+                return refusal, f"job {action.job_id}"
         wanted = set(action.nodes)
         ours = self._held_by_us(action)
         for name, nodes in (*self._foreign_holds(), *ours.items()):
@@ -280,8 +300,9 @@ class _Court:
             if common:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
-        if limit is not None:
-            held = sum(self._counted(name, nodes) for name, nodes in ours.items())
+        if limit is not None and action.reason is not Reason.HEAD_DUE:
+            # The queue's first job gets back what was its own.
+            held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
@@ -311,7 +332,9 @@ class _Court:
         held = {
             operation.reservation: operation.nodes
             for operation in self.operations.values()
-            if not operation.observe and operation.phase is not Phase.RETURNING
+            if not operation.observe
+            and operation.phase is not Phase.RETURNING
+            and (operation.keeps_hold or operation.phase is Phase.MAKING_ROOM)
         }
         for reservation in self.cluster.reservations:
             if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
@@ -322,6 +345,14 @@ class _Court:
             for name, nodes in held.items()
             if name != action.reservation and name not in self.spent.released
         }
+
+    def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
+        """How many nodes running jobs have that were started before their turn and that nothing holds any more."""
+        return sum(
+            len(operation.nodes)
+            for operation in self.cluster.speculative_jobs().values()
+            if not operation.observe and operation.reservation not in held
+        )
 
 
 def reservation_name(for_job_id: str) -> str:

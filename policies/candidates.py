@@ -16,7 +16,7 @@ Differs from the paper:
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -30,13 +30,13 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
-    NodeState,
     Operation,
     Phase,
     Progress,
     Requeue,
     Shrink,
     Task,
+    kept,
     names,
 )
 from makeway.policies.notices import awaited, unbound
@@ -128,7 +128,7 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """
     leaves = departures(cluster, (operation,))
     held = frozenset(operation.nodes)
-    up = {node.name for node in cluster.nodes if node.state is NodeState.UP and node.name in held}
+    up = cluster.up_nodes()
     occupied: set[str] = set()
     for job in cluster.jobs:
         if job.nodes and job.state is not JobState.COMPLETING and job.job_id != operation.for_job_id:
@@ -218,7 +218,7 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
 
     A node that is held for an announced job, and on which somebody else is for the time being, is not promised to it.
     """
-    taken: set[str] = set()
+    taken: list[Iterable[str]] = []
     firm = {
         operation.reservation: set(operation.nodes).difference(shortfall(operation, cluster))
         for operation in cluster.operations
@@ -228,12 +228,12 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
         own = request.operation is not None and reservation.name == request.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
-            taken.update(firm.get(reservation.name, reservation.nodes))
+            taken.append(firm.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:
-        lent = operation.phase is Phase.LENT and not operation.observe
+        lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
-            taken.update(firm.get(operation.reservation, operation.nodes))
-    return frozenset(taken)
+            taken.append(firm.get(operation.reservation, operation.nodes))
+    return frozenset().union(*taken)
 
 
 def bundles(
@@ -247,17 +247,9 @@ def bundles(
         unusable: nodes that may not be promised.
         spared: jobs that may not be asked, because another decision concerns them already.
     """
-    eligible = request.job.eligible_nodes
-    barred = unusable | frozenset(request.kept)
-    useful = {
-        node.name
-        for node in cluster.nodes
-        if node.state is NodeState.UP
-        and node.name not in barred
-        and (eligible is None or node.name in eligible)
-    }
-    lodgers = [(job, tuple(name for name in job.nodes if name in useful)) for job in cluster.holders()]
-    groups = _sharing([(job, nodes) for job, nodes in lodgers if nodes])
+    barred = frozenset(unusable).union(request.kept) if request.kept else frozenset(unusable)
+    lodgers = _lodgers(cluster.up_nodes(), cluster.jobs, barred, request.job.eligible_nodes)
+    groups = _sharing(lodgers)
     return tuple(
         sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
     )
@@ -267,12 +259,31 @@ Lodger = tuple[Job, tuple[str, ...]]
 """A job and those of its nodes that would serve the urgent job."""
 
 
+@kept
+def _lodgers(
+    up: Mapping[str, int],
+    jobs: tuple[Job, ...],
+    barred: frozenset[str],
+    eligible: frozenset[str] | None,
+) -> tuple[Lodger, ...]:
+    """Every job that holds nodes which are up, not barred and eligible."""
+    useful = up.keys() - barred
+    if eligible is not None:
+        useful &= eligible
+    found = []
+    for job in jobs:
+        held = job.nodes if useful.issuperset(job.nodes) else tuple(filter(useful.__contains__, job.nodes))
+        if held:
+            found.append((job, held))
+    return tuple(found)
+
+
 def _bundle(group: list[Lodger], cluster: Cluster, spared: AbstractSet[str]) -> Bundle:
     jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
     return Bundle(
         jobs=jobs,
-        nodes=tuple(dict.fromkeys(names(nodes for _, nodes in group))),
+        nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
         loss_node_s=sum(loss_node_s(job, cluster.now_s) for job in jobs),
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
@@ -290,8 +301,11 @@ def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) 
     return ""
 
 
-def _sharing(lodgers: list[Lodger]) -> list[list[Lodger]]:
+def _sharing(lodgers: Sequence[Lodger]) -> list[list[Lodger]]:
     """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
+    nodes_of_all = [nodes for _, nodes in lodgers]
+    if len(frozenset().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):
+        return [[lodger] for lodger in lodgers]
     group_of_node: dict[str, int] = {}
     groups: list[list[Lodger]] = []
     for lodger in lodgers:

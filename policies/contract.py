@@ -28,3 +28,5 @@ class Policy(Generic[ConfigT]):
     """Whether it holds nodes for announced jobs; if not, whatever is held for one goes back."""
     active: bool = True
     """False: it never wants anything done, so nobody needs to ask it."""
+    arrivals_only: bool = True
+    """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""

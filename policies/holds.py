@@ -12,6 +12,7 @@ Differs from the paper:
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import filterfalse, islice
 
 from makeway.policies.arbiter import reservation_name
 from makeway.policies.candidates import (
@@ -33,7 +34,6 @@ from makeway.policies.model import (
     Decision,
     Job,
     Method,
-    NodeState,
     Prioritise,
     Rationale,
     Reason,
@@ -99,24 +99,57 @@ class Promised:
     """What is promised or under way, by open operations and by earlier answers of the same decision."""
 
     cluster: Cluster
-    spared: set[str] = field(init=False)
+    spared: frozenset[str] = field(init=False)
     leaves: dict[str, Leave] = field(init=False)
-    nodes: set[str] = field(default_factory=set)
+    free: tuple[str, ...] = field(init=False)
+    """The nodes that nobody has, promised ones among them."""
+    nodes: frozenset[str] = frozenset()
+    _coming: dict[str, float] | None = None
+    _unusable: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        self.spared = set(engaged(self.cluster))
+        self.spared = engaged(self.cluster)
         self.leaves = departures(self.cluster)
+        self.free = self.cluster.free_nodes()
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
         for action in actions:
             leave = leave_of(action, self.cluster.now_s)
             if isinstance(action, Reserve):
-                self.nodes.update(action.nodes)
+                self.keep(action.nodes)
             else:
-                self.spared.add(action.job_id)
+                self.spared |= {action.job_id}
             if leave is not None:
                 self.leaves[action.job_id] = leave
+                self._coming = None
+
+    def keep(self, nodes: tuple[str, ...]) -> None:
+        """Promise nodes."""
+        self.nodes |= frozenset(nodes)
+        self._unusable = None
+
+    def coming(self) -> dict[str, float]:
+        """The nodes that come free, in the cluster's order, each with the instant by which it is free."""
+        if self._coming is None:
+            up = self.cluster.up_nodes()
+            ready_s = coming_free(self.cluster, self.leaves)
+            order = sorted(ready_s.keys() & up.keys(), key=up.__getitem__)
+            self._coming = {name: ready_s[name] for name in order}
+        return self._coming
+
+    def unusable(self, request: Request, until_s: float) -> frozenset[str]:
+        """The nodes that the request may not be promised; see `spoken_for`.
+
+        Requests without an operation have them in common, as long as nobody else's reservation asks for `until_s`.
+        """
+        alike = request.operation is None and all(held.ours for held in self.cluster.reservations)
+        if alike and self._unusable is not None:
+            return self._unusable
+        found = spoken_for(self.cluster, request, until_s=until_s) | self.nodes
+        if alike:
+            self._unusable = found
+        return found
 
 
 def decide_each(
@@ -165,36 +198,32 @@ def ask_for(
     """
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = spoken_for(cluster, request, until_s=now_s + duration_s) | promised.nodes | barred_nodes
-    barred = unusable | set(request.kept)
-    free = [name for name in cluster.free_nodes(request.job.eligible_nodes) if name not in barred]
-    free = free[: max(0, request.missing)]
-    ready_s = {
-        name: at_s
-        for name, at_s in coming_free(cluster, promised.leaves).items()
-        if at_s <= deadline_s or now_s > deadline_s
-    }
+    unusable = promised.unusable(request, now_s + duration_s) | barred_nodes
+    barred = unusable.union(request.kept) if request.kept else unusable
     eligible = request.job.eligible_nodes
-    coming = [
-        node.name
-        for node in cluster.nodes
-        if node.name in ready_s
-        and node.state is NodeState.UP
-        and node.name not in barred
-        and (eligible is None or node.name in eligible)
+    usable = filterfalse(barred.__contains__, promised.free)
+    suitable = usable if eligible is None else filter(eligible.__contains__, usable)
+    free = tuple(islice(suitable, max(0, request.missing)))
+    ready_s = promised.coming()
+    in_time = [
+        name
+        for name, at_s in ready_s.items()
+        if (at_s <= deadline_s or now_s > deadline_s)
+        and name not in barred
+        and (eligible is None or name in eligible)
     ]
-    coming = sorted(coming, key=lambda name: ready_s[name])[: max(0, request.missing - len(free))]
+    coming = sorted(in_time, key=ready_s.__getitem__)[: max(0, request.missing - len(free))]
     return Ask(
         cluster=cluster,
         request=request,
         policy=policy,
         deadline_s=deadline_s,
         duration_s=duration_s,
-        free=tuple(free),
+        free=free,
         coming=tuple(coming),
         coming_s=max((ready_s[name] for name in coming), default=now_s),
-        unusable=frozenset(unusable.union(coming)),
-        spared=frozenset(promised.spared),
+        unusable=unusable.union(coming) if coming else unusable,
+        spared=promised.spared,
     )
 
 
@@ -257,11 +286,32 @@ def leavers(bundle: Bundle, held: Reserve) -> tuple[Job, ...]:
 
 def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
     """The actions by which one job leaves: a signal first if it is to checkpoint, and the requeue."""
-    for_job_id, reason = ask.request.job.job_id, ask.reason(fits=False)
+    return departing(
+        victim,
+        method,
+        for_job_id=ask.request.job.job_id,
+        policy=ask.policy,
+        reason=ask.reason(fits=False),
+        now_s=ask.cluster.now_s,
+        not_after_s=not_after_s,
+    )
+
+
+def departing(
+    victim: Job,
+    method: Method,
+    *,
+    for_job_id: str,
+    policy: str,
+    reason: Reason,
+    now_s: float,
+    not_after_s: float,
+) -> tuple[Action, ...]:
+    """The same, for whatever reason it leaves."""
     requeue = Requeue(
         job_id=victim.job_id,
         for_job_id=for_job_id,
-        policy=ask.policy,
+        policy=policy,
         reason=reason,
         method=method,
         not_after_s=not_after_s,
@@ -271,11 +321,12 @@ def departure(ask: Ask, victim: Job, method: Method, not_after_s: float) -> tupl
     signal = Checkpoint(
         job_id=victim.job_id,
         for_job_id=for_job_id,
-        policy=ask.policy,
+        policy=policy,
         reason=reason,
         signal=victim.checkpoint.signal,
-        grace_s=not_after_s - ask.cluster.now_s,
-        walltime_s=victim.walltime_s + (not_after_s - ask.cluster.now_s),
+        signal_to=victim.checkpoint.signal_to,
+        grace_s=not_after_s - now_s,
+        walltime_s=victim.walltime_s + (not_after_s - now_s),
     )
     return signal, requeue
 

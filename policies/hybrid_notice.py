@@ -104,7 +104,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
             actions = [_release(operation, held)]
         for leave in plan.leaving:
             actions.extend(leave.actions(ask, held))
-        promised.nodes.update(held.nodes)
+        promised.keep(held.nodes)
         promised.add(tuple(actions))
         (after if plan.leaving else before).extend(actions)
         if actions:

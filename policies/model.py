@@ -5,10 +5,12 @@ the simulator, durations are plain seconds. A job that is absent from `Cluster.j
 Standard library only, so that an adapter that imports it loads nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from itertools import filterfalse
+from types import MappingProxyType
+from typing import Literal, ParamSpec, TypeVar
 
 RESERVATION_PREFIX = "mw_"
 """Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
@@ -48,6 +50,14 @@ class Acknowledgement(StrEnum):
     NONE = "none"  # it does not show it: the grace period is waited out
 
 
+class SignalTarget(StrEnum):
+    """Which processes of a job get the signal that asks for a checkpoint."""
+
+    BATCH = "batch"  # the shell of its batch script, and no child of it
+    STEPS = "steps"  # the processes of its steps, on all its nodes
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
     """What is known of a job's checkpoints. None means that the job has no such checkpoint."""
@@ -59,6 +69,7 @@ class CheckpointSpec:
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts at once."""
     signal: str = "USR1"
+    signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
     """How long after the signal the acknowledgement is awaited; never less than `system_s`."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
@@ -118,6 +129,10 @@ class Job:
     """Whether we have moved the job to the front of the queue."""
     notice_id: str | None = None
     """The announcement that the job says it belongs to. None: it names none."""
+    priority: float = 0.0
+    """Its place in the queue: the highest first, jobs of one priority in the order of their submission."""
+    saved_s: float = 0.0
+    """How much of its runtime earlier runs have saved, so that the present or next one goes on from there. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +186,11 @@ class Reason(StrEnum):
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
-    STARTED = "started"  # a job that was moved to the front of the queue runs
+    SPECULATIVE = (
+        "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
+    )
+    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
+    STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +207,7 @@ class _Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(_Deed):
-    """Ask a running job to checkpoint now, by `signal`; it has `grace_s` to acknowledge.
+    """Ask a running job to checkpoint now, by `signal` to its processes `signal_to`; it has `grace_s` to acknowledge.
 
     Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
     """
@@ -196,6 +215,7 @@ class Checkpoint(_Deed):
     signal: str
     grace_s: float
     walltime_s: float
+    signal_to: SignalTarget = SignalTarget.BATCH
     verb: Literal["checkpoint"] = "checkpoint"
 
 
@@ -237,7 +257,10 @@ class Expand(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve(_Deed):
-    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job."""
+    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job.
+
+    Without nodes it is a promise of nodes to come: its operation is opened, and nothing is issued.
+    """
 
     reservation: str
     nodes: tuple[str, ...]
@@ -249,7 +272,7 @@ class Reserve(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(_Deed):
-    """End a reservation of ours; a pending job that is bound to it goes back to the common queue."""
+    """End a reservation of ours; a pending job that is bound to it goes back to the common queue, a running one runs on."""
 
     reservation: str
     verb: Literal["release"] = "release"
@@ -343,6 +366,24 @@ class Operation:
     outcome: str = ""
     """One sentence, once closed."""
 
+    @property
+    def reason(self) -> Reason | None:
+        """Why its first hold was made. None: it has none."""
+        for task in self.tasks:
+            if isinstance(task.action, Reserve):
+                return task.action.reason
+        return None
+
+    @property
+    def speculative(self) -> bool:
+        """Whether its job starts before its turn: it is lent nodes that it may have to leave for the queue's first job."""
+        return self.reason is Reason.SPECULATIVE
+
+    @property
+    def keeps_hold(self) -> bool:
+        """Whether its hold lasts as long as its job runs; else it ends when the job has started."""
+        return self.reason not in (Reason.SPECULATIVE, Reason.HEAD_DUE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
@@ -373,7 +414,7 @@ class Limits:
     evictions_per_job: int | None = None
     """How often one job may be evicted, its requeues by others included."""
     max_nodes: int | None = None
-    """How many nodes may be held for urgent jobs at once."""
+    """How many nodes may be held for urgent jobs, and lent to jobs that start before their turn, at once."""
     protected_users: frozenset[str] = frozenset()
     protected_accounts: frozenset[str] = frozenset()
     protected_qos: frozenset[str] = frozenset()
@@ -381,6 +422,47 @@ class Limits:
     breaker_failures: int | None = 5
     """After so many failed commands within `breaker_window_s` nothing more is taken from anybody, only given back."""
     breaker_window_s: float = 3600.0
+
+
+_Question = ParamSpec("_Question")
+_Answer = TypeVar("_Answer")
+
+
+def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
+    """Remember the last answer of a pure function of frozen values; those given by name are not remembered.
+
+    A snapshot shares with the one before what has not changed, and one decision asks the same many times. Questions
+    are compared by identity, which is quick, and sound because nobody can change what is frozen.
+    """
+    last: tuple[tuple[object, ...], _Answer] | None = None
+
+    def derived(*question: _Question.args, **named: _Question.kwargs) -> _Answer:
+        nonlocal last
+        if named:
+            return derive(*question, **named)
+        known = last
+        if known is None or not all(mine is theirs for mine, theirs in zip(known[0], question, strict=True)):
+            last = known = (question, derive(*question, **named))
+        return known[1]
+
+    return derived
+
+
+@kept
+def _up(nodes: tuple[Node, ...]) -> Mapping[str, int]:
+    return MappingProxyType(
+        {node.name: place for place, node in enumerate(nodes) if node.state is NodeState.UP}
+    )
+
+
+@kept
+def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
+    return MappingProxyType({job.job_id: job for job in jobs})
+
+
+@kept
+def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
+    return frozenset().union(*[job.nodes for job in jobs if job.nodes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,9 +489,17 @@ class Cluster:
     """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
     limits: Limits = Limits()
 
-    def jobs_by_id(self) -> dict[str, Job]:
-        """Every job under its id; built anew at each call."""
-        return {job.job_id: job for job in self.jobs}
+    def speculative_jobs(self) -> dict[str, Operation]:
+        """The running jobs that we have started before their turn, by id, each with its operation."""
+        return {
+            operation.for_job_id: operation
+            for operation in self.operations
+            if operation.phase is Phase.LENT and operation.speculative
+        }
+
+    def jobs_by_id(self) -> Mapping[str, Job]:
+        """Every job under its id."""
+        return _by_id(self.jobs)
 
     def holders(self) -> tuple[Job, ...]:
         """The jobs that hold nodes."""
@@ -420,19 +510,18 @@ class Cluster:
 
         `eligible` restricts the answer; None: every node.
         """
-        taken: set[str] = set()
-        for job in self.jobs:
-            taken.update(job.nodes)
-        for reservation in self.reservations:
-            if reservation.start_s <= self.now_s < reservation.end_s:
-                taken.update(reservation.nodes)
-        return tuple(
-            node.name
-            for node in self.nodes
-            if node.state is NodeState.UP
-            and node.name not in taken
-            and (eligible is None or node.name in eligible)
-        )
+        reserved = [
+            reservation.nodes
+            for reservation in self.reservations
+            if reservation.start_s <= self.now_s < reservation.end_s
+        ]
+        taken = _held(self.jobs).union(*reserved)
+        free = filterfalse(taken.__contains__, self.up_nodes())
+        return tuple(free if eligible is None else filter(eligible.__contains__, free))
+
+    def up_nodes(self) -> Mapping[str, int]:
+        """Names of the nodes that are up, in the cluster's order, each with its place in it."""
+        return _up(self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,7 +563,7 @@ class Decision:
     actions: tuple[Action, ...] = ()
     rationale: tuple[Rationale, ...] = ()
     again_s: float | None = None
-    """When the policy wants to be asked again although nothing may have happened by then. None: only if it has."""
+    """When time alone may change the answer. None: only a change of the cluster does."""
 
 
 def names(groups: Iterable[tuple[str, ...]]) -> list[str]:

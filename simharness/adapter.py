@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import Cluster, Notice
+from makeway.policies.model import Cluster, Notice, SignalTarget
 from makeway.simharness import control
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.faults import NO_FAULTS, SNAPSHOT, Fault, FaultKind, FaultPlan
@@ -83,8 +83,10 @@ class SimAdapter:
             for job in self._cluster.announced.values()
         )
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
-        """Send `signal` to the running job; whatever the signal, it asks for a checkpoint."""
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
+        """Send `signal` to the running job; whatever signal to whichever process, it asks for a checkpoint."""
         apply = partial(control.checkpoint, self._machine, job_id, walltime_s)
         self._call("checkpoint", (job_id, signal, walltime_s), job_id, apply)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from makeway.adapters.protocol import Capabilities
 from makeway.daemon.config import Connection
 from makeway.daemon.config_schema import SimulatedSettings
-from makeway.policies.model import Cluster
+from makeway.policies.model import Cluster, SignalTarget
 from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.experiment import SAMPLE, Experiment, load_workload, storage_of
@@ -35,9 +35,11 @@ class EmbeddedAdapter:
         """The cluster as it is now."""
         return self._now().snapshot()
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
         """See `Adapter`."""
-        self._now().checkpoint(job_id, signal=signal, walltime_s=walltime_s)
+        self._now().checkpoint(job_id, signal=signal, signal_to=signal_to, walltime_s=walltime_s)
 
     def requeue(self, job_id: str) -> None:
         """See `Adapter`."""

@@ -155,6 +155,12 @@ class LiveJob:
                 return self.start_s + (self.paused_s + elapsed_s)
         return self.saved_s
 
+    def saved_before_s(self) -> float:
+        """Work that earlier runs have saved for the present or next one."""
+        if not self.requeue_count:
+            return 0.0
+        return self.anchor_work_s if self.nodes else self.saved_work_s
+
     def next_checkpoint_s(self, now_s: float) -> float:
         """When the next regular checkpoint will be complete if nothing happens. Infinite: never."""
         if self._takes_none() or self.checkpointing_since_s is not None:

@@ -108,6 +108,8 @@ class Picture:
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
             notice_id=notice_id(job) if job.announced_s is not None else None,
+            priority=-live.rank,
+            saved_s=live.saved_before_s(),
         )
 
     def _names(self, live: LiveJob) -> tuple[str, ...]:

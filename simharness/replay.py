@@ -21,7 +21,7 @@ from makeway.simharness.agenda import Change, ChangeKind
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.records import ReplayRecord
 
-CYCLES_AT_ONE_INSTANT = 12
+CYCLES_AT_ONE_INSTANT = 1000
 """A command that is accepted is followed by another cycle at once; more in a row than this would be a defect."""
 
 
@@ -172,6 +172,8 @@ class Replay:
         pokes = (change.kind is ChangeKind.SUBMITTED and urgent) or change.kind is ChangeKind.ACKNOWLEDGED
         if pokes and self._settings.poke:
             return change.at_s
+        if not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED:
+            return self._quantised(change.at_s)
         operations = self.journal.open_operations()
         if urgent or self._waiting or any(operation.phase is not Phase.LENT for operation in operations):
             return self._quantised(change.at_s)

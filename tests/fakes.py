@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 from makeway.adapters.protocol import AdapterError, Capabilities
-from makeway.policies.model import Cluster, Reservation
+from makeway.policies.model import Cluster, Reservation, SignalTarget
 
 
 class FakeAdapter:
-    """Shows `view`, fails with `errors[verb]` where there is one, and lists every verb in `calls`."""
+    """Shows `view`, fails with `errors[verb]` where there is one, and lists every verb in `calls`, and where signals went."""
 
     def __init__(self, view: Cluster) -> None:
         self.view = view
         self.calls: list[tuple[str, str]] = []
+        self.signals: list[tuple[str, str, SignalTarget]] = []
         self.errors: dict[str, AdapterError] = {}
 
     @property
@@ -28,7 +29,10 @@ class FakeAdapter:
         if verb in self.errors:
             raise self.errors[verb]
 
-    def checkpoint(self, job_id: str, *, signal: str, walltime_s: float) -> None:
+    def checkpoint(
+        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    ) -> None:
+        self.signals.append((job_id, signal, signal_to))
         self._call("checkpoint", job_id)
 
     def requeue(self, job_id: str) -> None:

@@ -1,7 +1,7 @@
 """A submitit job: its own way of being preempted, and one line of configuration more.
 
-submitit's jobs save and requeue themselves when their steps get the signal USR2. makeway signals the batch script; the
-line `slurm_setup` passes it on. The site's class for such jobs says `signal: USR2` and `acknowledgement: requeue`.
+submitit's jobs save and requeue themselves when their steps get the signal USR2. The line `slurm_comment` makes this one a
+job of the site's class for them, which says `signal: USR2`, `signal_to: steps` and `acknowledgement: requeue`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import submitit
 
-SETUP = [". {makeway}/makeway-job.sh && makeway_forward_to_steps USR2"]
+COMMENT = "makeway:submitit"
 """The one line that makeway needs."""
 
 
@@ -39,16 +39,12 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("submitit"), help="where submitit keeps its files"
     )
-    parser.add_argument("--makeway", default="/opt/makeway", help="where makeway-job.sh is")
     parser.add_argument("--steps", type=int, default=360)
     parser.add_argument("--step-s", type=float, default=10.0, help="how long a step takes")
     options = parser.parse_args()
 
     executor = submitit.AutoExecutor(folder=options.folder)
-    executor.update_parameters(
-        timeout_min=120,
-        slurm_setup=[line.format(makeway=options.makeway) for line in SETUP],
-    )
+    executor.update_parameters(timeout_min=120, slurm_comment=COMMENT)
     print(executor.submit(Count(options.steps, options.step_s)).job_id)
 
 

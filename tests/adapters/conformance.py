@@ -309,12 +309,17 @@ class AdapterConformance:
         world.adapter.cancel(victim.job_id)
         assert running(world, urgent).nodes[0] in victim.nodes
 
-    def test_release_is_refused_while_the_job_runs(self, world: World) -> None:
-        way_made(world)
-        with pytest.raises(Rejected) as refusal:
-            world.adapter.release(HOLD)
-        assert refusal.value.retryable
-        assert [reservation.name for reservation in world.adapter.snapshot().reservations] == [HOLD]
+    def test_release_lets_the_running_job_run_on(self, world: World) -> None:
+        urgent = way_made(world)
+        world.adapter.release(HOLD)
+        cluster = world.wait(lambda cluster: not cluster.reservations, "the reservation is gone")
+        after = job_of(cluster, urgent.job_id)
+        assert (after.state, after.nodes, after.start_s) == (JobState.RUNNING, urgent.nodes, urgent.start_s)
+        assert after.reservation is None
+        other = world.submit(1, kind=JobKind.ON_DEMAND, walltime_s=600.0)
+        waiting(world, other)
+        world.adapter.reserve(HOLD, nodes=urgent.nodes[:1], duration_s=LONG_S, job_id=other)
+        world.adapter.release(HOLD)
 
     def test_release_after_the_end_of_the_job(self, world: World) -> None:
         urgent = way_made(world, runtime_s=20.0)
@@ -344,6 +349,16 @@ class AdapterConformance:
         again = running(world, job.job_id)
         assert again.start_s is not None
         assert again.start_s < held_back.eligible_s
+
+    def test_a_requeue_is_repeated_for_the_same_run_alone(self, world: World) -> None:
+        job = running(world, world.submit(2))
+        world.adapter.requeue_again(job.job_id, requeue_count=job.requeue_count)
+        again = waiting(world, job.job_id)
+        assert again.requeue_count == job.requeue_count + 1
+        world.adapter.cancel(job.job_id)
+        world.wait(over(job.job_id), "the job is gone")
+        with pytest.raises(Gone):
+            world.adapter.requeue_again(job.job_id, requeue_count=job.requeue_count)
 
     def test_a_job_that_started_from_the_front_gets_its_own_priority_back(self, world: World) -> None:
         blocker = running(world, world.submit(len(world.nodes)))

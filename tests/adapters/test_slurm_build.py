@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from makeway.adapters import slurm_build as build
 from makeway.adapters.protocol import Rejected
+from makeway.policies.model import SignalTarget
 
 
 def test_reading() -> None:
@@ -48,6 +49,7 @@ def test_one_scontrol_reads_everything_else() -> None:
 
 def test_verbs() -> None:
     assert build.signal_batch("5", "USR1") == ("scancel", "--signal=USR1", "--batch", "5")
+    assert build.signal_steps("5_2", "USR2") == ("scancel", "--signal=USR2", "5_2")
     assert build.requeue("5_2") == ("scontrol", "requeue", "Incomplete", "5_2")
     assert build.cancel("5") == ("scancel", "5")
     assert build.bind("5", "mw_5") == ("scontrol", "update", "JobId=5", "ReservationName=mw_5")
@@ -55,6 +57,13 @@ def test_verbs() -> None:
     assert build.delete_reservation("mw_5") == ("scontrol", "delete", "ReservationName=mw_5")
     assert build.merge_expander("9") == ("scontrol", "update", "JobId=9", "NumNodes=0")
     assert build.admit("mw_5", "1000") == ("scontrol", "update", "ReservationName=mw_5", "Users+=1000")
+
+
+def test_a_signal_to_both_is_one_to_each() -> None:
+    batch, steps = build.signal_batch("5", "USR1"), build.signal_steps("5", "USR1")
+    assert build.signal_job("5", "USR1", SignalTarget.BATCH) == (batch,)
+    assert build.signal_job("5", "USR1", SignalTarget.STEPS) == (steps,)
+    assert build.signal_job("5", "USR1", SignalTarget.BOTH) == (batch, steps)
 
 
 def test_shrinking_is_one_command() -> None:

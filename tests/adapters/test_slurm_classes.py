@@ -21,7 +21,15 @@ from makeway.adapters.slurm_classes import (
 )
 from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition
 from makeway.adapters.slurm_settings import JobClass
-from makeway.policies.model import Acknowledgement, CheckpointSpec, Job, JobKind, JobState, NodeState
+from makeway.policies.model import (
+    Acknowledgement,
+    CheckpointSpec,
+    Job,
+    JobKind,
+    JobState,
+    NodeState,
+    SignalTarget,
+)
 
 NOW_S = 1_795_250_000.0
 PENDING = RawJob(
@@ -247,6 +255,27 @@ def test_a_job_may_tell_its_own_figures() -> None:
         interval_s=900.0, application_s=45.5
     )
     assert translated(raw, replace(ANY, checkpoint=None)).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("comment", "target"),
+    [
+        ("", SignalTarget.BATCH),
+        ("makeway:signal-steps", SignalTarget.STEPS),
+        ("makeway:signal-both", SignalTarget.BOTH),
+        ("makeway:signal-batch makeway:signal-steps", SignalTarget.BOTH),
+        ("makeway:signal-all makeway:signal", SignalTarget.BATCH),
+    ],
+)
+def test_a_job_may_tell_which_of_its_processes_are_signalled(comment: str, target: SignalTarget) -> None:
+    told = translated(replace(RUNNING, comment=comment), ANY).checkpoint
+    assert told == replace(SPEC, signal_to=target)
+
+
+def test_what_a_job_tells_of_its_signal_goes_before_its_class() -> None:
+    steps = replace(ANY, checkpoint=replace(SPEC, signal_to=SignalTarget.STEPS))
+    assert translated(RUNNING, steps).checkpoint == steps.checkpoint
+    assert translated(replace(RUNNING, comment="makeway:signal-batch"), steps).checkpoint == SPEC
 
 
 @pytest.mark.parametrize(

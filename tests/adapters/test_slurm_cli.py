@@ -9,7 +9,7 @@ from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, SignalTarget
 from tests.adapters.test_slurm_parse import ROW
 
 NODES = "\n".join(
@@ -238,6 +238,15 @@ def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
     assert slurm.acts[1:] == [build.resize("17", None, 62), build.signal_batch("17", "USR2")]
 
 
+def test_the_signal_goes_where_it_is_to_go() -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    for target in SignalTarget:
+        adapter.checkpoint("17", signal="USR2", signal_to=target, walltime_s=0)
+    batch, steps = build.signal_batch("17", "USR2"), build.signal_steps("17", "USR2")
+    assert slurm.acts == [batch, steps, batch, steps]
+
+
 def test_a_limit_that_cannot_rise_now_costs_no_checkpoint() -> None:
     later = "Job update not available right now, the DB index is being set, try again in a bit for job 17"
     slurm = FakeSlurm(RUNNING, script=((1, "", later),))
@@ -358,13 +367,24 @@ def test_release_unbinds_the_waiting_jobs_first() -> None:
     assert slurm.acts == [delete, build.bind("17", None), delete]
 
 
-def test_release_waits_for_the_running_job() -> None:
+def test_release_waits_for_a_job_that_is_about_to_end() -> None:
     waiting = ROW | {"Reservation": "mw_1", "JobArrayID": "18"}
-    slurm = FakeSlurm(waiting, RUNNING | {"Reservation": "mw_1"}, script=(IN_USE,))
+    completing = RUNNING | {"Reservation": "mw_1", "State": "COMPLETING"}
+    slurm = FakeSlurm(waiting, completing, script=(IN_USE,))
     with pytest.raises(Rejected) as refusal:
         adapter_of(slurm).release("mw_1")
     assert refusal.value.retryable
     assert slurm.acts == [build.delete_reservation("mw_1")]
+
+
+def test_release_lets_the_running_job_run_on_without_it() -> None:
+    slurm = FakeSlurm(RUNNING | {"Reservation": "mw_1"}, script=(IN_USE,))
+    adapter_of(slurm).release("mw_1")
+    assert slurm.acts == [
+        build.delete_reservation("mw_1"),
+        build.bind(RUNNING["JobArrayID"], None),
+        build.delete_reservation("mw_1"),
+    ]
 
 
 def test_release_of_nothing_is_gone() -> None:
@@ -390,6 +410,24 @@ def test_prioritise_gives_a_job_its_size_back() -> None:
     )
     adapter_of(slurm).prioritise("17")
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=6)]
+
+
+def test_a_requeue_that_slurm_forgot_is_repeated() -> None:
+    ended = RUNNING | {"State": "FAILED", "RestartCnt": "1"}
+    slurm = FakeSlurm(ended)
+    adapter_of(slurm).requeue_again("17", requeue_count=1)
+    assert slurm.acts == [("scontrol", "requeue", "17")]
+    slurm = FakeSlurm(RUNNING)
+    adapter_of(slurm).requeue_again("17", requeue_count=0)
+    assert slurm.acts == [build.requeue("17")]
+
+
+@pytest.mark.parametrize("rows", [(), (RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},)])
+def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, str], ...]) -> None:
+    slurm = FakeSlurm(*rows)
+    with pytest.raises(Gone):
+        adapter_of(slurm).requeue_again("17", requeue_count=1)
+    assert slurm.acts == []
 
 
 def test_only_a_running_job_gets_its_priority_back() -> None:

@@ -16,7 +16,7 @@ from makeway.adapters.slurm_settings import JobClass, SlurmSettings
 from makeway.daemon.config import effective, load, open_adapter
 from makeway.daemon.config_file import ConfigError
 from makeway.daemon.config_slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
-from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind
+from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 
 EVERYTHING = """
 adapter:
@@ -46,6 +46,7 @@ adapter:
       application_s: 60
       system_s: 90
       signal: USR2
+      signal_to: steps
       grace_s: 240
       acknowledgement: requeue
 """
@@ -95,6 +96,7 @@ def test_everything_that_is_said_arrives(tmp_path: Path) -> None:
                     application_s=60.0,
                     system_s=90.0,
                     signal="USR2",
+                    signal_to=SignalTarget.STEPS,
                     grace_s=240.0,
                     acknowledgement=Acknowledgement.REQUEUE,
                 ),
@@ -202,6 +204,11 @@ def test_a_slurm_is_opened_without_asking_it(tmp_path: Path) -> None:
             "classes: [{name: a, checkpoint: {system_s: 1, acknowledgement: mail}}]",
             "classes.0.checkpoint.acknowledgement",
             '"mail" is not accepted; accepted: comment, requeue, exit or none',
+        ),
+        (
+            "classes: [{name: a, checkpoint: {system_s: 1, signal_to: all}}]",
+            "classes.0.checkpoint.signal_to",
+            '"all" is not accepted; accepted: batch, steps or both',
         ),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from makeway.policies.model import (
     Cancel,
     Checkpoint,
     Decision,
+    Eviction,
     Expand,
     Method,
     Notice,
@@ -114,6 +116,46 @@ def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
     assert journal.failures_s(0.0) == (11.0, 12.0)
 
 
+@settings(deadline=None)
+@given(
+    sent=st.lists(
+        st.tuples(
+            st.sampled_from(ACTIONS),
+            st.integers(0, 9),
+            st.sampled_from([None, "accepted", "rejected", "in_doubt", "gone"]),
+        ),
+        max_size=12,
+    ),
+    since_s=st.integers(0, 10),
+)
+def test_the_limits_count_alike_in_memory_and_after_a_start(
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[tuple[Action, int, str | None]],
+    since_s: int,
+) -> None:
+    path = tmp_path_factory.mktemp("sent") / "journal.sqlite"
+    journal = Journal(path)
+    for action, at_s, outcome in sent:
+        command_id = journal.begin_command(operation(), action, float(at_s))
+        if outcome is not None:
+            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=float(at_s))
+    evictions = tuple(
+        Eviction(job_id="7", at_s=float(at_s))
+        for action, at_s, outcome in sent
+        if at_s >= since_s
+        and isinstance(action, Requeue | Cancel | Shrink)
+        and outcome in (None, "accepted", "in_doubt")
+    )
+    failures_s = tuple(
+        float(at_s) for _, at_s, outcome in sent if at_s >= since_s and outcome in ("rejected", "in_doubt")
+    )
+
+    assert (journal.evictions(since_s), journal.failures_s(since_s)) == (evictions, failures_s)
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert (again.evictions(since_s), again.failures_s(since_s)) == (evictions, failures_s)
+
+
 def test_a_decision_comes_back_with_its_snapshot(path: Path) -> None:
     view = cluster(4, urgent("u", 2), running("7", NODES))
     why = Rationale(for_job_id="u", node_count=2, free_node_count=2, deadline_s=9.0, summary="free")
@@ -141,6 +183,20 @@ def test_notices_are_kept_replaced_and_forgotten(path: Path) -> None:
     journal.remove_notice("n")
     journal.remove_notice("n")
     assert journal.notices() == ()
+
+
+def test_notices_survive_in_the_order_of_their_ids(path: Path) -> None:
+    notice = Notice(notice_id="b", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
+    other = replace(notice, notice_id="a", node_count=7)
+    journal = Journal(path)
+    for told in (notice, other, replace(notice, notice_id="gone")):
+        journal.add_notice(told)
+    journal.remove_notice("gone")
+
+    assert journal.notices() == (other, notice)
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert again.notices() == (other, notice)
 
 
 def test_a_second_daemon_is_refused_by_name(path: Path) -> None:

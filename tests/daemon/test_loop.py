@@ -12,6 +12,7 @@ from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon, LoopSettings
 from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import (
+    CheckpointSpec,
     Cluster,
     JobState,
     Limits,
@@ -22,6 +23,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Requeue,
+    SignalTarget,
     Task,
 )
 from makeway.policies.registry import find
@@ -77,6 +79,17 @@ def test_what_was_accepted_and_not_yet_seen_is_not_sent_again() -> None:
         adapter.view = replace(adapter.view, now_s=1000.0 + 10.0 * step)
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
+
+
+def test_a_job_is_signalled_as_it_wants() -> None:
+    spec = CheckpointSpec(system_s=10.0, signal="USR2", signal_to=SignalTarget.STEPS)
+    saving = running("v", FOUR, start_s=500.0, checkpoint=spec)
+    adapter = FakeAdapter(cluster(4, urgent("u", 2, submit_s=990.0), saving))
+    loop = daemon(adapter)
+    loop.run_cycle()
+    loop.run_cycle()
+    assert adapter.calls == [("reserve", "mw_u"), ("checkpoint", "v")]
+    assert adapter.signals == [("v", "USR2", SignalTarget.STEPS)]
 
 
 def test_observe_mode_sends_nothing_and_names_the_same_actions() -> None:

@@ -279,6 +279,47 @@ def test_while_the_urgent_job_runs_nothing_is_due_and_the_lease_stands() -> None
     assert (lease.lender_job_id, lease.borrower_job_id, lease.nodes) == ("v", "u", NODES)
 
 
+@pytest.mark.parametrize("progress", [Progress.ACCEPTED, Progress.DONE])
+@pytest.mark.parametrize("lender", [None, running("v", NODES)])
+def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
+    progress: Progress, lender: Job | None
+) -> None:
+    """It takes the job for ended, or for running still."""
+    operation = lent_operation(requeue("v"))
+    place = next(place for place, task in enumerate(operation.tasks) if isinstance(task.action, Requeue))
+    told = replace(operation.tasks[place], progress=progress, ended_s=1020.0, nodes=NODES)
+    tasks = (*operation.tasks[:place], told, *operation.tasks[place + 1 :])
+    operation = replace(operation, tasks=tasks)
+    jobs = () if lender is None else (lender,)
+    view = replace(lent_view(now_s=1030.0), jobs=(running("u", NODES, start_s=1020.0), *jobs))
+    repeated = lender is None or progress is Progress.DONE
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert issued == ([requeue("v")] if repeated else [])
+    assert operation.tasks[place].forgotten is repeated
+
+    # Once the job waits again, its place in the queue is given back like everybody else's.
+    waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
+    operation, issued = issue_all(advance(operation, waits, PATIENCE), waits)
+    assert [type(action) for action in issued] == [Prioritise]
+
+
+def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> None:
+    operation = lent_operation(requeue("v"))
+    view = replace(lent_view(now_s=1081.0), jobs=(running("u", NODES, start_s=1020.0),))
+    assert due(advance(operation, view, PATIENCE), view) == []
+
+
+def test_a_release_that_is_not_seen_is_repeated() -> None:
+    operation = lent_operation(requeue("v"))
+    gone = after_view(now_s=2000.0)
+    operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
+    assert [type(action) for action in issued] == [Release]
+    for now_s, verbs in ((2029.0, []), (2030.0, [Release])):
+        view = after_view(now_s=now_s)
+        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+        assert [type(action) for action in issued] == verbs
+
+
 def test_an_urgent_job_that_waits_again_keeps_its_nodes() -> None:
     operation = lent_operation(requeue("v"))
     again = cluster(
@@ -344,19 +385,19 @@ def test_at_its_end_the_lender_goes_first_and_then_the_hold_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prioritised", "eligible_s", "now_s", "released"),
+    ("prioritised", "eligible_s", "now_s", "verbs"),
     [
-        (True, None, 2002.0, True),
-        (True, 2003.0, 2002.0, False),
-        (True, 2003.0, 2003.0, True),
-        (False, None, 2002.0, False),
-        (True, 4e9, 2029.0, False),
-        (True, 4e9, 2030.0, True),
-        (False, None, 2030.0, True),
+        (True, None, 2002.0, [Release]),
+        (True, 2003.0, 2002.0, []),
+        (True, 2003.0, 2003.0, [Release]),
+        (False, None, 2002.0, []),
+        (True, 4e9, 2029.0, []),
+        (True, 4e9, 2030.0, [Release]),
+        (False, None, 2030.0, [Prioritise, Release]),
     ],
 )
 def test_the_hold_lasts_until_the_lender_can_start(
-    prioritised: bool, eligible_s: float | None, now_s: float, released: bool
+    prioritised: bool, eligible_s: float | None, now_s: float, verbs: list[type[Action]]
 ) -> None:
     """A waiting job would be on the nodes before a lender that may start only some seconds after it was put first."""
     operation = lent_operation(requeue("v"))
@@ -366,7 +407,7 @@ def test_the_hold_lasts_until_the_lender_can_start(
     later = after_view(lender, now_s=now_s)
 
     issued = due(advance(operation, later, PATIENCE), later)
-    assert [type(action) for action in issued] == ([Release] if released else [])
+    assert [type(action) for action in issued] == verbs
 
 
 def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
@@ -516,7 +557,7 @@ def test_a_new_hold_replaces_the_old_one() -> None:
     other = ("n1", "n2", "n3", "n5")
     view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0)
     operation = top_up(
-        operation, (reserve(other), requeue("w")), view, deadline_s=1600.0, patience=Patience()
+        operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, patience=PATIENCE
     )
     assert due(operation, view) == [reserve(other)]
 

@@ -27,13 +27,21 @@ from makeway.policies.model import (
     Requeue,
     Reservation,
     Reserve,
+    SignalTarget,
     Task,
 )
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]
 NOW_S = 10_000.0
-BOTH = CheckpointSpec(interval_s=600.0, application_s=30.0, system_s=100.0, signal="USR2", grace_s=200.0)
+BOTH = CheckpointSpec(
+    interval_s=600.0,
+    application_s=30.0,
+    system_s=100.0,
+    signal="USR2",
+    signal_to=SignalTarget.STEPS,
+    grace_s=200.0,
+)
 
 
 def decide(cluster: Cluster, **settings: Any) -> Decision:
@@ -104,6 +112,7 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
             policy="eviction",
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
+            signal_to=SignalTarget.STEPS,
             grace_s=200.0,
             walltime_s=20_200.0,
         ),
@@ -301,6 +310,7 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
             policy="eviction",
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
+            signal_to=SignalTarget.STEPS,
             grace_s=200.0,
             walltime_s=20_200.0,
         ),

@@ -16,6 +16,7 @@ PAPERS = [name for name in MODULES if name not in NOT_POLICIES]
 WITH_ALGORITHMS = {
     "arrival": (),
     "candidates": ("loss_node_s", "system_s", "application_s"),
+    "ckpt_backfill": ("decide", "outlook", "predicted_s"),
     "eviction": ("solve",),
     "eviction_reference": ("greedy", "backtracking"),
     "hybrid": ("preempt_at_arrival", "shrink_or_preempt_at_arrival"),

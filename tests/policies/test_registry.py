@@ -6,6 +6,9 @@ import pytest
 
 from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
+KNOWN = ", ".join(POLICIES)
+WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint"}
+
 
 def test_the_policies_of_this_version() -> None:
     assert [(name, policy.active) for name, policy in POLICIES.items()] == [
@@ -17,6 +20,7 @@ def test_the_policies_of_this_version() -> None:
         ("cua-spaa", True),
         ("cup-paa", True),
         ("cup-spaa", True),
+        ("ckpt-backfill", True),
     ]
 
 
@@ -28,7 +32,7 @@ def test_a_policy_is_found_under_its_own_name_with_settings_that_all_have_defaul
     assert "\n" not in policy.summary
     config = policy.config_type()
     assert is_dataclass(config)
-    assert all(field.name.endswith("_s") or field.name == "late" for field in fields(config))
+    assert all(field.name.endswith("_s") or field.name in WITHOUT_UNIT for field in fields(config))
 
 
 @pytest.mark.parametrize(
@@ -38,12 +42,10 @@ def test_a_policy_is_found_under_its_own_name_with_settings_that_all_have_defaul
 def test_an_unknown_name_is_answered_with_the_closest(name: str, closest: str) -> None:
     with pytest.raises(UnknownPolicy) as caught:
         find(name)
-    assert str(caught.value) == (
-        f"unknown policy {name!r}; did you mean {closest!r}? (known: {', '.join(POLICIES)})"
-    )
+    assert str(caught.value) == (f"unknown policy {name!r}; did you mean {closest!r}? (known: {KNOWN})")
 
 
 def test_a_name_like_no_other_is_answered_with_all() -> None:
     with pytest.raises(UnknownPolicy) as caught:
         find("zzz")
-    assert str(caught.value) == f"unknown policy 'zzz' (known: {', '.join(POLICIES)})"
+    assert str(caught.value) == f"unknown policy 'zzz' (known: {KNOWN})"

@@ -97,6 +97,17 @@ def announced_story() -> list[SimJob]:
     ]
 
 
+def early_story() -> list[SimJob]:
+    """No urgent job: 2 starts before 1, which is first; 3 passes too, by itself. Both leave for 1 and resume."""
+    return [
+        rigid("0", 0.0, 6, 900.0, save_s=60.0),
+        rigid("1", 30.0, 8, 600.0, save_s=60.0),
+        rigid("2", 40.0, 1, 4000.0, save_s=60.0, setup_s=20.0),
+        rigid("3", 50.0, 1, 3000.0, save_s=30.0),
+        rigid("4", 60.0, 7, 600.0, save_s=60.0),
+    ]
+
+
 @dataclass(frozen=True)
 class End:
     """What a replay came to."""
@@ -108,6 +119,7 @@ class End:
     holds: int
     open_operations: int
     notices: int
+    lost_node_s: float
 
 
 def replay(
@@ -118,6 +130,7 @@ def replay(
     after: bool = False,
     faults: FaultPlan = NO_FAULTS,
     jobs: list[SimJob] | None = None,
+    watched: frozenset[str] = frozenset({"u1", "u2", "u3"}),
 ) -> tuple[End, int]:
     """Replay the story, with a death if `cut` says so. Returns how it ended and the writes of the first life."""
     cluster = SimCluster(
@@ -147,7 +160,7 @@ def replay(
             told.restart(Journal(folder / "journal.sqlite"))
     record = told.record()
     end = End(
-        starts={done.job.job_id: done.start_s for done in record.jobs if done.job.kind is JobKind.ON_DEMAND},
+        starts={done.job.job_id: done.start_s for done in record.jobs if done.job.job_id in watched},
         completed=frozenset(done.job.job_id for done in record.jobs if done.end_s is not None),
         operations=frozenset(
             str(command.action.for_job_id)
@@ -158,6 +171,7 @@ def replay(
         holds=len(cluster.machine.holds),
         open_operations=len(told.journal.open_operations()),
         notices=len(told.journal.notices()),
+        lost_node_s=sum(done.lost_node_s for done in record.jobs),
     )
     told.journal.close()
     return end, first.writes
@@ -223,6 +237,36 @@ def test_every_death_with_announced_jobs_has_the_same_end(
             assert end.completed == everybody, (cut, after)
             left = (end.holds, end.open_operations, end.notices, end.twice)
             assert left == nothing_left, (cut, after)
+            for job_id, start_s in end.starts.items():
+                before_s = undisturbed.starts[job_id]
+                assert start_s is not None
+                assert before_s is not None
+                assert start_s <= before_s + 90.0, (cut, after, job_id)
+
+
+def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The first of the queue may wait longer for it; nobody loses more than he does between a save and his requeue."""
+    watched = frozenset({"1", "4"})
+    undisturbed, writes = replay(
+        tmp_path_factory.mktemp("whole"), "ckpt-backfill", jobs=early_story(), watched=watched
+    )
+    assert undisturbed.operations == {"1", "2"}
+    assert undisturbed.completed == {"0", "1", "2", "3", "4"}
+    assert undisturbed.lost_node_s == 0.0
+    assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
+    assert writes > 20
+
+    folder = tmp_path_factory.mktemp("cuts")
+    for cut in range(1, writes + 1):
+        for after in (False, True):
+            place = folder / f"{cut}{after}"
+            place.mkdir()
+            end, _ = replay(place, "ckpt-backfill", cut, after=after, jobs=early_story(), watched=watched)
+            assert end.completed == undisturbed.completed, (cut, after)
+            assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
+            assert end.lost_node_s <= 30.0 * 2, (cut, after)
             for job_id, start_s in end.starts.items():
                 before_s = undisturbed.starts[job_id]
                 assert start_s is not None

@@ -180,7 +180,7 @@ def starts_on_the_held_nodes(story: Story, daemon: DaemonProcess, *urgent: str) 
 def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool = True) -> None:
     """These workers run again and go on where they had saved: every step was done exactly once.
 
-    Without `once`: every step that was saved; a slurmctld that is killed may start a job twice by itself.
+    Without `once`: every step that was saved. A slurmctld that is killed may lose a signal, or start a job twice.
     """
     explain = story.explain(daemon)
     for job_id in lenders:
@@ -191,7 +191,8 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
             explain,
         )
         done = story.steps(job_id)
-        saved = len(done) if once else int((story.work / f"state-{job_id}").read_text())
+        state = story.work / f"state-{job_id}"
+        saved = len(done) if once else int(state.read_text()) if state.exists() else 0
         assert [step for step in done if step <= saved] == list(range(1, saved + 1))
 
 

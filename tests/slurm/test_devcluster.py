@@ -170,6 +170,14 @@ def test_controller_and_nodes_stop_and_start_again(slurm_root: str | None, folde
         cluster.await_idle()
 
 
+def test_a_slurm_that_cannot_be_used_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(DevClusterError, match=r"no Slurm is installed in .*install-slurm-chroot\.sh"):
+        slurm_version(str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(DevClusterError, match=f"root alone can use the Slurm in the chroot {tmp_path}"):
+        slurm_version(str(tmp_path))
+
+
 def test_processes_are_told_apart() -> None:
     """No process is ended for another that had its number before."""
     mine = processes.by_pid(os.getpid())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.policies.model import Cluster, Job, JobState
+from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
 from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
 
 pytestmark = pytest.mark.slurm
@@ -66,10 +66,12 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(POLL_S)
 
 
-def ask(world: SlurmWorld, job_id: str, signal: str = "USR1") -> float:
-    """Signal the job as the daemon does; returns when that was."""
+def ask(world: SlurmWorld, job_id: str) -> float:
+    """Signal the job as the daemon does, by what its class says; returns when that was."""
+    job = found(world.adapter.snapshot(), job_id)
+    spec = (job and job.checkpoint) or CheckpointSpec()
     asked_s = time.time()
-    world.adapter.checkpoint(job_id, signal=signal, walltime_s=0.0)
+    world.adapter.checkpoint(job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=0.0)
     return asked_s
 
 
@@ -154,42 +156,42 @@ def proven(output: str) -> None:
     assert 0 == started[0] < started[1] < STEPS
 
 
-# A minimal chroot has no Python.
+def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
+    options = f"--steps {STEPS} --step-s {STEP_S}"
+    job_id = sbatch(world, "python-program.sh", OPTIONS=options)
+    until(lambda: "step 3\n" in world.cluster.output(job_id), "three steps are done")
+    acknowledged(world, job_id, ask(world, job_id))
+    # Time enough for a step: one that is done now would be done twice.
+    time.sleep(3 * STEP_S)
+    world.adapter.requeue(job_id)
+    start_again(world, job_id)
+    finished(world, job_id)
+    output = world.cluster.output(job_id)
+    proven(output)
+    assert output.endswith(f"the result of {STEPS} steps is {digest(STEPS)}\n")
+
+
+def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
+    options = f"--steps {STEPS} --step-s {STEP_S}"
+    array = sbatch(world, "python-program.sh", "--array=1-2", OPTIONS=options, LAUNCHER="srun")
+    # The last task has the id of the whole array.
+    job_id, other = f"{array}_2", f"{array}_1"
+    until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
+    acknowledged(world, job_id, ask(world, job_id))
+    assert world.cluster.run("squeue", "-h", "-j", other, "-o", "%k").strip() == MINE
+    world.adapter.requeue(job_id)
+    start_again(world, job_id)
+    finished(world, job_id)
+    proven(world.cluster.output(array))
+
+
+# Its program is this machine's, which a chroot does not see.
 if not os.environ.get("MAKEWAY_SLURM_ROOT"):
-
-    def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
-        options = f"--steps {STEPS} --step-s {STEP_S}"
-        job_id = sbatch(world, "python-program.sh", OPTIONS=options)
-        until(lambda: "step 3\n" in world.cluster.output(job_id), "three steps are done")
-        acknowledged(world, job_id, ask(world, job_id))
-        # Time enough for a step: one that is done now would be done twice.
-        time.sleep(3 * STEP_S)
-        world.adapter.requeue(job_id)
-        start_again(world, job_id)
-        finished(world, job_id)
-        output = world.cluster.output(job_id)
-        proven(output)
-        assert output.endswith(f"the result of {STEPS} steps is {digest(STEPS)}\n")
-
-    def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(
-        world: SlurmWorld, work: Path
-    ) -> None:
-        options = f"--steps {STEPS} --step-s {STEP_S}"
-        array = sbatch(world, "python-program.sh", "--array=1-2", OPTIONS=options, LAUNCHER="srun")
-        # The last task has the id of the whole array.
-        job_id, other = f"{array}_2", f"{array}_1"
-        until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
-        acknowledged(world, job_id, ask(world, job_id))
-        assert world.cluster.run("squeue", "-h", "-j", other, "-o", "%k").strip() == MINE
-        world.adapter.requeue(job_id)
-        start_again(world, job_id)
-        finished(world, job_id)
-        proven(world.cluster.output(array))
 
     def test_the_submitit_job_requeues_itself_and_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
         pytest.importorskip("submitit", reason="submitit is not installed")
         command = [sys.executable, str(work / "submitit_job.py"), "--folder", str(work / "submitit")]
-        options = ["--makeway", str(work), "--steps", str(STEPS), "--step-s", str(STEP_S)]
+        options = ["--steps", str(STEPS), "--step-s", str(STEP_S)]
         done = subprocess.run(
             [*command, *options],
             env={"PATH": os.environ["PATH"], **world.cluster.runner.environment},
@@ -201,7 +203,7 @@ if not os.environ.get("MAKEWAY_SLURM_ROOT"):
         job_id = done.stdout.strip()
         log = work / "submitit" / f"{job_id}_0_log.out"
         until(lambda: log.exists() and "step 3\n" in log.read_text(), "three steps are done")
-        ask(world, job_id, signal="USR2")
+        ask(world, job_id)
         start_again(world, job_id)
         finished(world, job_id)
         proven(log.read_text())

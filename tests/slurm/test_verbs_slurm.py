@@ -8,15 +8,28 @@ from makeway.adapters import slurm_build as build
 from makeway.adapters.devcluster import DevClusterError, dev_cluster
 from makeway.adapters.devconf import DevSpec
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
-from makeway.policies.model import JobKind, JobState
+from makeway.policies.model import JobKind, JobState, SignalTarget
 from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
-from tests.slurm.world import SlurmWorld
+from tests.slurm.world import SAVES, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 NOBODY = ("--uid=65534", "--gid=65534")
 SOMEBODY = ("--uid=1", "--gid=1")
 WHOLE = ("--ntasks-per-node=2", "--time=60", "--no-kill")
+
+SIGNALLED = """
+sleep 1000 &
+child=$!
+trap 'echo batch trapped; ! kill -0 $child || echo child lives' USR1
+cat >task.sh <<'END'
+trap 'echo step trapped' USR1
+echo step ready
+while :; do sleep 0.5 & wait; done
+END
+srun bash task.sh &
+while :; do wait; done
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,6 +88,41 @@ def test_the_signal_reaches_the_batch_shell_and_no_step(slurm_world: SlurmWorld)
     await_output(slurm_world, job_id, "trapped", times=2)
     assert f"{job_id}.0" in slurm_world.cluster.run(*steps)
     assert job_of(slurm_world.adapter.snapshot(), job_id).walltime_s == 2 * LONG_S
+
+
+def test_the_signal_goes_where_it_is_to_go(slurm_world: SlurmWorld) -> None:
+    """To the batch shell and none of its children, to every process of the steps, or to both."""
+    job_id = slurm_world.cluster.submit(SIGNALLED, "-N2", *WHOLE)
+    await_output(slurm_world, job_id, "step ready", times=4)
+    for target, shells, tasks in (
+        (SignalTarget.BATCH, 1, 0),
+        (SignalTarget.STEPS, 1, 4),
+        (SignalTarget.BOTH, 2, 8),
+    ):
+        slurm_world.adapter.checkpoint(job_id, signal="USR1", signal_to=target, walltime_s=0.0)
+        await_output(slurm_world, job_id, "batch trapped", times=shells)
+        await_output(slurm_world, job_id, "step trapped", times=tasks)
+    output = slurm_world.cluster.output(job_id)
+    assert (output.count("batch trapped"), output.count("step trapped")) == (2, 8)
+    assert output.count("child lives") == 2
+
+
+def test_a_job_whose_step_saves_is_signalled_there(slurm_world: SlurmWorld) -> None:
+    """Its comment says where; its batch shell has no trap and would be ended by the signal."""
+    step = f"echo step ready\n{SAVES}"
+    script = f"cat >step.sh <<'END'\n{step}END\nsrun --nodes=1 --ntasks=1 bash step.sh"
+    options = ("-N2", "--account=saving", "--comment=makeway:signal-steps")
+    job_id = slurm_world.cluster.submit(script, *options, *WHOLE)
+    await_output(slurm_world, job_id, "step ready")
+    spec = job_of(slurm_world.adapter.snapshot(), job_id).checkpoint
+    assert spec is not None
+    slurm_world.adapter.checkpoint(
+        job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=2 * LONG_S
+    )
+    cluster = slurm_world.wait(
+        lambda cluster: job_of(cluster, job_id).last_checkpoint_s is not None, "its step acknowledges"
+    )
+    assert job_of(cluster, job_id).state is JobState.RUNNING
 
 
 def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) -> None:

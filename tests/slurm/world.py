@@ -11,9 +11,9 @@ import pytest
 from makeway.adapters.devcluster import DevCluster
 from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import JobClass, SlurmSettings
-from makeway.policies.model import CheckpointSpec, Cluster, JobKind
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long anything is awaited before a test fails; no test is quicker or slower for it."""
 POLL_S = 0.05
 SOON_S = 100.0
@@ -26,9 +26,9 @@ save() {
     scontrol update JobId="$SLURM_JOB_ID" Comment="$words"
 }
 trap save USR1
-while :; do sleep 1000 & wait; done
+while :; do sleep 0.5 & wait; done
 """
-"""At a signal it tells at once that its checkpoint is complete."""
+"""At a signal it tells at once that its checkpoint is complete. (A step waits for the last sleep of a shell that was ended.)"""
 
 CLASSES = (
     JobClass(name="urgent", accounts=frozenset({"urgent"}), kind=JobKind.ON_DEMAND, start_within_s=60.0),
@@ -44,6 +44,17 @@ CLASSES = (
         accounts=frozenset({"saving"}),
         preemptible=True,
         checkpoint=CheckpointSpec(system_s=1.0),
+    ),
+    JobClass(
+        name="submitit",
+        words=frozenset({"submitit"}),
+        preemptible=True,
+        checkpoint=CheckpointSpec(
+            system_s=1.0,
+            signal="USR2",
+            signal_to=SignalTarget.STEPS,
+            acknowledgement=Acknowledgement.REQUEUE,
+        ),
     ),
     JobClass(name="batch", accounts=frozenset({"batch"}), preemptible=True),
 )

@@ -1,0 +1,69 @@
+"""How long a policy thinks at each event at which an urgent job waits: Theta (4,360 nodes), P5's workload W5.
+
+The unit beside it is one plain look at every node and every job of a snapshot of the same workload (the tests' oracle of
+the free nodes): the ratio to it holds on other machines, the milliseconds do not.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from makeway.simharness.adapter import SimAdapter
+from makeway.simharness.cluster import SimCluster
+from makeway.simharness.experiment import Experiment, Workload, load_workload, run, storage_of
+from makeway.simharness.measures import measure
+from makeway.simharness.records import ReplayRecord
+from makeway.simharness.scheduler import SchedulerSettings
+from tests.policies.plain import free_nodes
+
+THETA = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "ANL-Theta-2023.swf.gz"
+SNAPSHOT_S = 30 * 86_400.0
+ROUNDS = 200
+ASKED_P99_MS = 10.0
+
+
+def plain_look_ms(experiment: Experiment, workload: Workload) -> float:
+    """The best time of one plain look at the machine when it is busy."""
+    cluster = SimCluster(
+        workload.node_count,
+        workload.jobs,
+        scheduler=SchedulerSettings(),
+        storage=storage_of(experiment),
+    )
+    while (event_s := cluster.next_event_s()) is not None and event_s < SNAPSHOT_S:
+        cluster.step()
+    snapshot = SimAdapter(cluster).snapshot()
+    best_s = float("inf")
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        free_nodes(snapshot, None)
+        best_s = min(best_s, time.perf_counter() - began)
+    return best_s * 1e3
+
+
+@pytest.mark.benchmark(min_rounds=1, max_time=0.1)
+@pytest.mark.parametrize("policy", ["n-paa", "n-spaa", "eviction"])
+def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
+    if not THETA.is_file():
+        pytest.skip(f"no {THETA.name} in ../shared/traces beside this checkout")
+    experiment = Experiment(trace=str(THETA), synthesis="W5", seed=1, policy=policy)
+    workload = load_workload(experiment)
+    look_ms = plain_look_ms(experiment, workload)
+    records: list[ReplayRecord] = []
+    benchmark(lambda: records.append(run(experiment, workload)))
+    machine = measure(records[-1])
+    p50_ms, p99_ms = machine.decision_p50_ms, machine.decision_p99_ms
+    assert p50_ms is not None
+    assert p99_ms is not None
+    benchmark.extra_info["decisions"] = machine.decisions
+    benchmark.extra_info["decision_p50_ms"] = p50_ms
+    benchmark.extra_info["decision_p99_ms"] = p99_ms
+    benchmark.extra_info["p50_over_plain_look"] = p50_ms / look_ms
+    benchmark.extra_info["p99_over_plain_look"] = p99_ms / look_ms
+    print(
+        f"\n{policy}: {machine.decisions:,} decisions, median {p50_ms:.2f} ms, p99 {p99_ms:.2f} ms "
+        f"(asked for: {ASKED_P99_MS:.0f} ms); {p50_ms / look_ms:.1f} and {p99_ms / look_ms:.0f} plain looks "
+        f"of {look_ms:.2f} ms"
+    )
