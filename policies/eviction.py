@@ -55,6 +55,10 @@ class EvictionJob:
     """Wait for the next regular checkpoint and its duration. None: there is none."""
     spare_node_count: int = 0
     """How many of the nodes it can give at once, by shrinking, if it stays."""
+    bandwidth_share: float = 1.0
+    """How much of the file system's bandwidth its checkpoint takes when nobody else writes; above 0, at most 1."""
+    application_wait_s: float = 0.0
+    """How much of `application_s` is the wait."""
 
     def __post_init__(self) -> None:
         durations = [duration for duration in (self.system_s, self.application_s) if duration is not None]
@@ -62,11 +66,13 @@ class EvictionJob:
             self.node_count < 1
             or not 0 <= self.spare_node_count <= self.node_count
             or self.loss_node_s < 0
+            or not 0.0 < self.bandwidth_share <= 1.0
+            or not 0.0 <= self.application_wait_s <= (self.application_s or 0.0)
             or any(not (math.isfinite(duration) and duration >= 0.0) for duration in durations)
         ):
             raise ValueError(
                 f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
-                "no negative loss, no negative or infinite duration)"
+                "no negative loss, no negative or infinite duration, a share of the bandwidth, no wait beyond its end)"
             )
 
     @property
