@@ -2,6 +2,8 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+# Two processes, each with its own files: tests on a real Slurm wait more than they work.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 CHROOTS ?= /var/cache/makeway-chroots
 
 .PHONY: demo test test-quick test-slurm test-slurm-24.11 test-slurm-next lint format bench slurm slurm-% clean
@@ -12,17 +14,17 @@ demo: $(STAMP)
 # All tests, on this machine's Slurm, and those on a real Slurm once more on another release; fails if either run does.
 test: $(STAMP) slurm slurm-24.11
 	@first=0; second=0; \
-	$(PYTHON) -m pytest || first=$$?; \
+	$(PYTEST) || first=$$?; \
 	echo "make test: now on Slurm 24.11"; \
 	$(call on_release,24.11) || second=$$?; \
 	echo "make test: exit status $$first, and $$second on Slurm 24.11"; \
 	test "$$first$$second" = 00
 
 test-quick: $(STAMP)
-	$(PYTHON) -m pytest -m "not slurm and not shared"
+	$(PYTEST) -m "not slurm and not shared"
 
 test-slurm: $(STAMP) slurm
-	$(PYTHON) -m pytest tests/slurm
+	$(PYTEST) tests/slurm
 
 test-slurm-24.11: $(STAMP) slurm-24.11
 	$(call on_release,24.11)
@@ -31,7 +33,7 @@ test-slurm-next: $(STAMP) slurm-26.05
 	$(call on_release,26.05)
 
 # The tests on a real Slurm, on the one that deploy/install-slurm-chroot.sh has put into a folder.
-on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(PYTHON) -m pytest tests/slurm
+on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(PYTEST) tests/slurm
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
