@@ -163,14 +163,14 @@ def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str
 def _seen_reserve(
     task: Task, action: Reserve, cluster: Cluster, job: Job | None
 ) -> tuple[Progress, str] | None:
-    if job is None:
+    if job is None and action.user is None:
         # One that was sent may still take effect: it stays in doubt, so that it is released.
         return (
             (Progress.GONE, "the urgent job ended by itself") if task.progress is Progress.PLANNED else None
         )
     for reservation in cluster.reservations:
         if reservation.name == action.reservation and set(reservation.nodes) == set(action.nodes):
-            bound = job.reservation == action.reservation or job.state is not JobState.PENDING
+            bound = job is None or job.reservation == action.reservation or job.state is not JobState.PENDING
             return (Progress.DONE, "") if bound else None
     return None
 
