@@ -30,6 +30,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Method,
+    Notice,
     Operation,
     Phase,
     Prioritise,
@@ -42,22 +43,30 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
+from makeway.policies.notices import awaited, unbound
 
 
 def open_operation(
-    actions: tuple[Action, ...], cluster: Cluster, *, deadline_s: float, patience: Patience, observe: bool
+    actions: tuple[Action, ...],
+    cluster: Cluster,
+    *,
+    deadline_s: float,
+    patience: Patience,
+    observe: bool,
+    notice: Notice | None = None,
 ) -> Operation:
     """Begin an operation for a group of actions, all for the same job.
 
     Args:
         actions: what the policy wants, at least one; a `Reserve` in it makes the hold.
-        deadline_s: when the urgent job should have started; of a job that starts before its turn, when it may have to
-            leave.
+        deadline_s: when the urgent job should have started; for an announced one, when it should arrive; of a job that
+            starts before its turn, when it may have to leave.
         observe: whether it is only to be recorded.
+        notice: the announcement that they are for. None: they are for a job.
     """
     first = actions[0]
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
-    give_up_s = max(deadline_s, cluster.now_s) + patience.give_up_after_s
+    give_up_s = _give_up_s(deadline_s, cluster, patience, notice)
     if hold is not None and hold.reason is Reason.SPECULATIVE and not observe:
         # Its nodes are idle: if it does not start now, somebody else may.
         give_up_s = cluster.now_s + patience.refused_s
@@ -72,6 +81,7 @@ def open_operation(
         give_up_s=give_up_s,
         tasks=_plan(actions, cluster),
         observe=observe,
+        notice=notice,
     )
 
 
@@ -83,23 +93,32 @@ def top_up(
     deadline_s: float,
     patience: Patience,
 ) -> Operation:
-    """Add what the policy wants in order to make up for nodes that were lost; a new hold replaces the old one.
+    """Add what the policy wants: it makes up for nodes that were lost, or holds others for an announced job.
 
-    It is not given up before the new deadline has passed, either.
+    A new hold replaces the old one. If it is the first one under the name of a job that was announced, the operation
+    now waits for the job's start. A release turns the operation round. It is not given up before the new deadline has
+    passed.
     """
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
+    if hold is not None and unbound(operation):
+        operation = replace(
+            operation, deadline_s=deadline_s, give_up_s=_give_up_s(deadline_s, cluster, patience, None)
+        )
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, "replaced by a new hold")
         if hold is not None and isinstance(task.action, Reserve) and task.progress not in ENDED
         else task
         for task in operation.tasks
     )
-    return replace(
+    wanted = tuple(action for action in actions if not isinstance(action, Release))
+    operation = replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,
         give_up_s=max(operation.give_up_s, deadline_s + patience.give_up_after_s),
-        tasks=tasks + _plan(actions, cluster),
+        tasks=tasks + _plan(wanted, cluster, planned_s=cluster.now_s),
     )
+    released = next((action.reason for action in actions if isinstance(action, Release)), None)
+    return operation if released is None else give_back(operation, cluster, released, keep=wanted)
 
 
 def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Operation:
@@ -182,14 +201,18 @@ def record(operation: Operation, index: int, progress: Progress, now_s: float, d
     return _with(operation, index, replace(task, progress=progress, ended_s=ended_s, detail=detail))
 
 
-def give_back(operation: Operation, cluster: Cluster, reason: Reason) -> Operation:
-    """Turn an operation round: what was not yet done is dropped, what was taken goes back.
+def give_back(
+    operation: Operation, cluster: Cluster, reason: Reason, *, keep: tuple[Action, ...] = ()
+) -> Operation:
+    """Turn an operation round: what was not yet done is dropped but for `keep`, what was taken goes back.
 
     Evictions that may have been carried out stay open until a snapshot tells.
     """
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, reason)
-        if task.progress not in ENDED and (_is_void(task) or method_of(task.action) is None)
+        if task.progress not in ENDED
+        and task.action not in keep
+        and (is_void(task) or method_of(task.action) is None)
         else task
         for task in operation.tasks
     )
@@ -246,20 +269,28 @@ def awaits_regular_checkpoint(operation: Operation) -> bool:
     )
 
 
-def _plan(actions: tuple[Action, ...], cluster: Cluster) -> tuple[Task, ...]:
-    """Tasks for actions, each with the run of the job that it means."""
+def _give_up_s(deadline_s: float, cluster: Cluster, patience: Patience, notice: Notice | None) -> float:
+    """Until when an operation waits: for an announced job, exactly as long as the announcement is kept."""
+    from_s = deadline_s if notice is not None else max(deadline_s, cluster.now_s)
+    return from_s + patience.give_up_after_s
+
+
+def _plan(
+    actions: tuple[Action, ...], cluster: Cluster, *, planned_s: float | None = None
+) -> tuple[Task, ...]:
+    """Tasks for actions, each with the run of the job that it means. `planned_s` None: with the operation."""
     jobs = cluster.jobs_by_id()
     tasks = []
     for action in actions:
         job = jobs.get(action.job_id)
-        if job is None:
-            tasks.append(Task(action=action))
-        else:
-            tasks.append(Task(action=action, requeue_count=job.requeue_count, nodes=job.nodes))
+        task = Task(action=action, planned_s=planned_s)
+        if job is not None:
+            task = replace(task, requeue_count=job.requeue_count, nodes=job.nodes)
+        tasks.append(task)
     return tuple(tasks)
 
 
-def _is_void(task: Task) -> bool:
+def is_void(task: Task) -> bool:
     """Whether a task need not be done any more once it is too late for it. One that was forgotten was done."""
     return task.progress is Progress.PLANNED and not task.forgotten
 
@@ -279,11 +310,11 @@ def _advance_making_room(
         if not over or _refused_just_now(operation, cluster, patience):
             return operation
         return replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
-    if borrower is None:
+    if borrower is None and not awaited(operation):
         return give_back(operation, cluster, Reason.BORROWER_GONE)
-    if borrower.state is not JobState.PENDING:
+    if borrower is not None and borrower.state is not JobState.PENDING:
         tasks = tuple(
-            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if _is_void(task) else task
+            ended(task, Progress.DROPPED, cluster.now_s, "the urgent job runs") if is_void(task) else task
             for task in operation.tasks
         )
         if operation.speculative and not set(borrower.nodes) <= set(operation.nodes):
@@ -315,7 +346,7 @@ def _advance_returning(operation: Operation, cluster: Cluster) -> Operation:
     """Nobody is asked to leave any more; whoever is now seen to have left gets a return of his own."""
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, "no longer needed")
-        if _is_void(task) and method_of(task.action) is not None
+        if is_void(task) and method_of(task.action) is not None
         else task
         for task in operation.tasks
     )
@@ -347,16 +378,17 @@ def _hold_refused_s(operation: Operation) -> float | None:
     return operation.tasks[index].ended_s
 
 
-def _renew_hold(operation: Operation, borrower: Job, cluster: Cluster) -> Operation:
+def _renew_hold(operation: Operation, borrower: Job | None, cluster: Cluster) -> Operation:
     """A hold that was seen is made again if it is there no more, or its job is bound to it no more.
 
-    Somebody deleted it, or a controller that crashed forgot it.
+    Somebody deleted it, or a controller that crashed forgot it. `borrower` None: the job has not arrived. Once it has,
+    the hold is the policy's to make.
     """
     index = _hold(operation)
-    if index is None or operation.tasks[index].progress is not Progress.DONE:
+    if index is None or operation.tasks[index].progress is not Progress.DONE or unbound(operation):
         return operation
     there = any(reservation.name == operation.reservation for reservation in cluster.reservations)
-    if there and borrower.reservation == operation.reservation:
+    if there and (borrower is None or borrower.reservation == operation.reservation):
         return operation
     lost = replace(
         operation.tasks[index], progress=Progress.PLANNED, ended_s=None, detail="the hold had vanished"
@@ -369,7 +401,7 @@ def _advance_observed(operation: Operation, cluster: Cluster, jobs: Mapping[str,
     borrower = jobs.get(operation.for_job_id)
     if cluster.now_s >= operation.give_up_s:
         outcome = "observed; the urgent job still waits" if operation.reservation else "observed"
-    elif not operation.reservation:
+    elif not operation.reservation or awaited(operation):
         return operation
     elif borrower is None:
         outcome = "observed; the urgent job was gone before it started"
@@ -408,11 +440,11 @@ def _may_issue(
         return True
     match action:
         case Reserve():
-            return bool(action.nodes)
+            return bool(action.nodes) and _let_go(action, cluster)
         case Checkpoint() | Shrink():
             return _hold_seen(operation)
         case Requeue() | Cancel():
-            return _hold_seen(operation) and _ready_to_leave(operation, action, cluster, jobs)
+            return _hold_seen(operation) and _ready_to_leave(operation, task, action, cluster, jobs)
         case Expand():
             return True
         case Prioritise():
@@ -429,6 +461,15 @@ def _may_issue(
             )
         case _:
             assert_never(action)
+
+
+def _let_go(hold: Reserve, cluster: Cluster) -> bool:
+    """Whether no other hold of ours has one of the nodes any more: what it gives up for this one must be seen first."""
+    nodes = frozenset(hold.nodes)
+    return not any(
+        other.ours and other.name != hold.reservation and not nodes.isdisjoint(other.nodes)
+        for other in cluster.reservations
+    )
 
 
 def _lenders_served(operation: Operation, *, waited: bool) -> bool:
@@ -455,7 +496,7 @@ def _hold_seen(operation: Operation) -> bool:
 
 
 def _ready_to_leave(
-    operation: Operation, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
+    operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
 ) -> bool:
     """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
     if cluster.now_s >= action.not_after_s:
@@ -465,16 +506,17 @@ def _ready_to_leave(
             return True
         case Method.SYSTEM:
             asked = [
-                task
-                for task in operation.tasks
-                if isinstance(task.action, Checkpoint) and task.action.job_id == action.job_id
+                other
+                for other in operation.tasks
+                if isinstance(other.action, Checkpoint) and other.action.job_id == action.job_id
             ]
             # A signal that was refused saves nothing: the job then runs on for as long as the plan can wait.
-            return all(task.progress in ENDED and task.progress is not Progress.REFUSED for task in asked)
+            return all(other.progress in ENDED and other.progress is not Progress.REFUSED for other in asked)
         case Method.APPLICATION:
             job = jobs.get(action.job_id)
             saved_s = job.last_checkpoint_s if job is not None else None
-            return saved_s is not None and saved_s > operation.opened_s
+            planned_s = operation.opened_s if task.planned_s is None else task.planned_s
+            return saved_s is not None and saved_s > planned_s
         case Method.SHRINK:
             return True
         case _:
