@@ -73,7 +73,9 @@ def command(budget: float | None, **shared: Any) -> None:
         for number in range(1, len(SCENARIO_JOBS) + 1)
         for nodes in WANTED_NODES
     ]
-    cases = run_all(compute, questions, workers=options.jobs, label="cases")
+    cases = run_all(
+        compute, questions, workers=options.jobs, label="cases", cache=options.results_cache(TRACE)
+    )
     checked = claims(cases)
     deliver(
         options,

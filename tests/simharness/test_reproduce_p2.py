@@ -271,7 +271,8 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def reproduced(traces: Path, *arguments: object) -> dict[str, Any]:
     path = traces / "out.json"
-    command = ["reproduce", "p2", "--traces", traces, "--budget", "0.05", "--json", path, *arguments]
+    kept = () if "--cache" in arguments else ("--no-cache",)
+    command = ["reproduce", "p2", "--traces", traces, "--budget", "0.05", "--json", path, *kept, *arguments]
     assert run_cli(list(map(str, command)), factories={}) == 0
     values: dict[str, Any] = json.loads(path.read_text())
     return values
@@ -312,6 +313,18 @@ def test_two_runs_decide_alike_whatever_the_processes(traces: Path) -> None:
     assert without_times(reproduced(traces, "--quick")) == without_times(reproduced(traces, "--jobs", 2))
 
 
+def test_a_second_run_only_reports(
+    traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = reproduced(traces, "--cache", traces / "kept")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(reproduce_p2_cases, "scenario", None)
+    assert reproduced(traces, "--cache", traces / "kept") == first
+    assert "9 of 9 cases were kept in" in capsys.readouterr().err
+    with pytest.raises(TypeError):
+        reproduced(traces, "--cache", traces / "other")
+
+
 def test_the_terminal_tells_losses_times_and_claims(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reproduced(traces, "--report", traces / "page.html")
     out, err = capsys.readouterr()
@@ -326,6 +339,7 @@ def test_the_terminal_tells_losses_times_and_claims(traces: Path, capsys: pytest
 def test_json_on_standard_output_stands_alone(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = traces / "page.html"
     command = ["reproduce", "p2", "--traces", traces, "--budget", "0.02", "--json", "-", "--report", page]
+    command.append("--no-cache")
     assert run_cli(list(map(str, command)), factories={}) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["paper"] == "P2"
