@@ -222,7 +222,9 @@ def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
             by_s=expected_s,
         )
     ask_s = max(now_s, expected_s - config.warning_s)
-    methods = tuple(way_out(job, expected_s - ask_s) for job in bundle.jobs)
+    # A cycle may be late: the warning is given in full all the same.
+    methods = tuple(way_out(job, config.warning_s) for job in bundle.jobs)
+    warned = Method.SYSTEM in methods
     lost_node_s = sum(
         loss_node_s(job, ask_s)
         for job, method in zip(bundle.jobs, methods, strict=True)
@@ -233,7 +235,7 @@ def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
         methods=methods,
         overhead_node_s=setup_node_s + lost_node_s,
         ask_s=ask_s,
-        by_s=expected_s,
+        by_s=max(expected_s, ask_s + config.warning_s) if warned else expected_s,
     )
 
 

@@ -279,6 +279,23 @@ def test_cup_warns_and_kills_only_shortly_before_the_arrival(
     ]
 
 
+def test_cup_gives_the_whole_warning_even_if_a_cycle_is_late(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    notice = announced(node_count=1)
+    warned = running("m", "n0", kind=JobKind.MALLEABLE, node_count_min=1, checkpoint=WARNED)
+    held = with_holds(cluster_of(1, warned, notices=(notice,)), collecting(notice, "n0"))
+    late = replace(held, now_s=notice.expected_s - 100.0)
+    _, signal, leave = cup(late).actions
+    assert isinstance(signal, Checkpoint)
+    assert isinstance(leave, Requeue)
+    assert (signal.grace_s, leave.method, leave.not_after_s) == (
+        120.0,
+        Method.SYSTEM,
+        notice.expected_s + 20.0,
+    )
+
+
 def test_cup_counts_on_those_whom_it_asked(running: Build, cluster_of: BuildCluster) -> None:
     notice = announced(node_count=1)
     leave = Requeue(
