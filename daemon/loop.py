@@ -10,6 +10,7 @@ from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
+from makeway.daemon.learning import Measurement, lesson, with_learned
 from makeway.daemon.lending import leases
 from makeway.daemon.observation import ENDED, Patience
 from makeway.daemon.operations import (
@@ -55,6 +56,8 @@ class LoopSettings:
     patience: Patience = field(default_factory=Patience)
     keep_snapshots: bool = True
     """Whether decisions are stored with their snapshots, so that they can be decided again."""
+    learn_durations: bool = True
+    """Whether measured durations of checkpoints take the place of declared ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,8 @@ class CycleReport:
     lost_node_s: float = 0.0
     """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
     closed: tuple[Operation, ...] = ()
+    checkpoints: tuple[Measurement, ...] = ()
+    """The checkpoints that this cycle has seen the end of."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
 
@@ -161,14 +166,17 @@ class Daemon:
         for operation in self._journal.open_operations():
             reports += self._carry_on(operation, cluster)
 
-        # 6. One sentence.
+        # 6. What checkpoints took is learned, whether or not it is used.
         after = self._journal.open_operations()
+        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
+        measured = self._learn((*closed, *after), seen)
+
+        # 7. One sentence.
         started = [
             new
             for old, new in zip(before, operations, strict=True)
             if old.started_s is None and new.started_s is not None
         ]
-        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         waiting = sum(
             1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
         )
@@ -188,6 +196,7 @@ class Daemon:
             ),
             lost_node_s=lost_node_s,
             closed=closed,
+            checkpoints=measured,
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
@@ -243,6 +252,9 @@ class Daemon:
             self._journal.remove_notice(notice.notice_id)
         return replace(
             seen,
+            jobs=with_learned(seen.jobs, self._journal.learned())
+            if self._settings.learn_durations
+            else seen.jobs,
             notices=tuple(notice for notice in notices if notice not in past),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
@@ -379,6 +391,14 @@ class Daemon:
         ]
         self._refused_before = keys
         return reports
+
+    def _learn(self, operations: Iterable[Operation], seen: Cluster) -> tuple[Measurement, ...]:
+        """Keep what the snapshot tells of checkpoints. Returns what is measured now."""
+        found = lesson(operations, seen, self._journal.checkpoints_under_way())
+        if found is None:
+            return ()
+        self._journal.learn(found)
+        return tuple(measurement for _, measurement in found.measured)
 
     def _keep(self, decision: Decision, cluster: Cluster) -> int | None:
         """Store a decision that does something, or that concerns other jobs than the last one."""

@@ -68,6 +68,8 @@ class CheckpointSpec:
     """Duration of one application checkpoint, without the wait for it."""
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts at once."""
+    measured_count: int = 0
+    """From so many measured checkpoints `system_s` is known. 0: it is declared."""
     signal: str = "USR1"
     signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
