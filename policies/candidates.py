@@ -57,6 +57,14 @@ class Request:
         """How many nodes are needed beyond those that are kept."""
         return self.job.node_count - len(self.kept)
 
+    @property
+    def welcome(self) -> int:
+        """How many nodes beyond those that are kept it would take if they cost nobody anything."""
+        most = self.job.node_count_max
+        return max(0, self.job.node_count if most is None else max(most, self.job.node_count)) - len(
+            self.kept
+        )
+
     def deadline_s(self, start_within_s: float) -> float:
         """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
         if self.operation is not None:

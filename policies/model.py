@@ -103,7 +103,8 @@ class Job:
     node_count_min: int | None = None
     """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
     node_count_max: int | None = None
-    """The size that a malleable job asked for, to which it may grow. None: `node_count`."""
+    """The size that a malleable job asked for, to which it may grow; the largest that a waiting urgent job would take,
+    which asks for `node_count` at the least. None: `node_count`."""
     nodes: tuple[str, ...] = ()
     """Nodes held, the batch host first. Empty while pending."""
     eligible_nodes: frozenset[str] | None = None
