@@ -15,7 +15,7 @@ from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
 from makeway.policies.arbiter import arbitrate
-from makeway.policies.model import Action, Candidate, Rationale
+from makeway.policies.model import Action, Candidate, Cluster, Method, Rationale
 
 LISTED = 20
 CANDIDATES_SHOWN = 60
@@ -156,7 +156,7 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> Non
         )
     )
     for why in decision.rationale:
-        _render_rationale(why, stored.at_s, out)
+        _render_rationale(why, stored, out)
     if not fates:
         out.print("\nNo actions.")
         return
@@ -179,7 +179,8 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> Non
     out.print(table)
 
 
-def _render_rationale(why: Rationale, at_s: float, out: Console) -> None:
+def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:
+    at_s = stored.at_s
     out.print()
     out.print(
         plain(
@@ -199,13 +200,13 @@ def _render_rationale(why: Rationale, at_s: float, out: Console) -> None:
         why.candidates, key=lambda candidate: (not candidate.chosen, candidate.loss_node_s, candidate.job_ids)
     )
     for candidate in shown[:CANDIDATES_SHOWN]:
-        table.add_row(*_cells(candidate), style="bold" if candidate.chosen else None)
+        table.add_row(*_cells(candidate, stored.cluster), style="bold" if candidate.chosen else None)
     out.print(table)
     if len(shown) > CANDIDATES_SHOWN:
         out.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
 
 
-def _cells(candidate: Candidate) -> tuple[Text, ...]:
+def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
     stays = candidate.method is None
     cells = (
         "→" if candidate.chosen else "",
@@ -214,9 +215,19 @@ def _cells(candidate: Candidate) -> tuple[Text, ...]:
         str(candidate.node_count),
         "" if stays else f"{candidate.loss_node_s / 3600:.2f}",
         "" if stays else span(candidate.delay_s),
-        candidate.note,
+        candidate.note or _measured(candidate, cluster),
     )
     return tuple(plain(cell) for cell in cells)
+
+
+def _measured(candidate: Candidate, cluster: Cluster | None) -> str:
+    """Whether the time of a checkpoint was measured, as far as the snapshot tells. Empty: it is declared."""
+    if candidate.method is not Method.SYSTEM or cluster is None:
+        return ""
+    jobs = cluster.jobs_by_id()
+    specs = [jobs[job_id].checkpoint for job_id in candidate.job_ids if job_id in jobs]
+    counts = [spec.measured_count for spec in specs if spec is not None and spec.measured_count]
+    return f"time measured ×{min(counts)}" if counts else ""
 
 
 def _how(action: Action) -> str:

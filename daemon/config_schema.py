@@ -186,6 +186,10 @@ class Settings(Section):
     keep_snapshots: bool = Field(
         default=True, description="true or false: whether decisions are stored with what they were taken on"
     )
+    learn_durations: bool = Field(
+        default=True,
+        description="true or false: whether measured durations of checkpoints take the place of declared ones",
+    )
     journal: FilePath = Field(
         default=Path("/var/lib/makeway/journal.sqlite"),
         description="the path of a file, below the configuration if relative",

@@ -339,6 +339,7 @@ def _loop_settings(settings: Settings) -> LoopSettings:
         limits=settings.limits.to_limits(),
         patience=settings.patience.to_patience(),
         keep_snapshots=settings.keep_snapshots,
+        learn_durations=settings.learn_durations,
     )
 
 

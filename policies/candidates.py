@@ -61,6 +61,14 @@ class Request:
         """How many nodes are needed beyond those that are kept."""
         return self.job.node_count - len(self.kept)
 
+    @property
+    def welcome(self) -> int:
+        """How many nodes beyond those that are kept it would take if they cost nobody anything."""
+        most = self.job.node_count_max
+        return max(0, self.job.node_count if most is None else max(most, self.job.node_count)) - len(
+            self.kept
+        )
+
     def deadline_s(self, start_within_s: float) -> float:
         """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
         if self.operation is not None and not unbound(self.operation):
@@ -117,7 +125,7 @@ def _kept(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, 
     """The nodes of an operation that are good for its job, as many as it wants at the most."""
     eligible = job.eligible_nodes
     good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
-    return tuple(good)[: job.node_count]
+    return tuple(good)[: max(job.node_count, job.node_count_max or 0)]
 
 
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.journal import SCHEMA_VERSION, Journal, JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.journal import Journal
+from makeway.daemon.journal_file import SCHEMA_VERSION, JournalError, JournalInUse, JournalTooNew
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -225,6 +226,34 @@ def test_a_newer_journal_is_left_alone(path: Path) -> None:
     with pytest.raises(JournalTooNew, match=f"schema {SCHEMA_VERSION + 1}"):
         Journal(path)
     assert path.read_bytes() == before
+
+
+def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation())
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE checkpoints")
+        for name in ("commands_by_job", "commands_by_operation", "decisions_by_time"):
+            database.execute(f"DROP INDEX {name}")
+        database.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
+        database.execute("PRAGMA auto_vacuum = NONE")
+        database.commit()
+        database.execute("VACUUM")
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    database.close()
+
+    reader = Journal(path, read_only=True)
+    assert (reader.open_operations(), dict(reader.learned())) == ((operation(),), {})
+    reader.close()
+    for _ in range(2):
+        journal = Journal(path)
+        assert (journal.open_operations(), dict(journal.learned())) == ((operation(),), {})
+        journal.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert database.execute("SELECT value FROM meta").fetchall() == [(str(SCHEMA_VERSION),)]
+    database.close()
 
 
 @pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])

@@ -20,7 +20,8 @@ from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
 from makeway.daemon import api
 from makeway.daemon.config import AdapterFactory, Connection, load
 from makeway.daemon.errors import UserError
-from makeway.daemon.journal import Journal, JournalInUse
+from makeway.daemon.journal import Journal
+from makeway.daemon.journal_file import JournalInUse
 from makeway.daemon.notify import Notifier
 from makeway.daemon.service import Message, Service
 from makeway.policies.model import Cluster
