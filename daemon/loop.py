@@ -1,48 +1,39 @@
 """One cycle of the daemon: read, compare, decide, limit, write down, act, and say in one sentence what was done."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
+from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import Measurement, lesson, with_learned
+from makeway.daemon.leftovers import left_behind
 from makeway.daemon.lending import leases
-from makeway.daemon.observation import ENDED, Patience
-from makeway.daemon.operations import (
-    advance,
-    awaits_regular_checkpoint,
-    give_back,
-    next_due,
-    open_operation,
-    record,
-    top_up,
-    wakeup_s,
-)
+from makeway.daemon.notices import changes, handed_over
+from makeway.daemon.observation import Patience
+from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
+from makeway.daemon.sentence import sentence_of
 from makeway.policies.arbiter import Verdict, arbitrate
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
-    RESERVATION_PREFIX,
     Action,
     Cluster,
     Decision,
     JobKind,
     JobState,
     Limits,
+    Notice,
     Operation,
     Phase,
     Progress,
     Reason,
-    Release,
-    RestorePriority,
+    Reserve,
 )
-
-NOTICE_KEPT_S = 3600.0
-"""An announcement is forgotten so long after the arrival that it promised."""
+from makeway.policies.notices import awaited
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -146,6 +137,7 @@ class Daemon:
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
         operations = tuple(self._advance(operation, seen) for operation in before)
+        operations = self._arrive(operations, seen)
         cluster = self._join(seen, operations)
 
         # 3. The policy decides on that view alone.
@@ -156,14 +148,17 @@ class Daemon:
 
         # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
         opened, reports, lost_node_s = self._open(decision, cluster)
-        opened += self._sweep(cluster)
-        opened += self._restore(cluster)
+        opened += [
+            self._begin((action,), cluster, cluster.now_s)
+            for action in left_behind(cluster, self._journal.open_operations(), self._policy.name)
+        ]
         decision_id = self._keep(decision, cluster)
 
         # 5. Whatever is due is written down and sent.
         if opened:
             cluster = self._join(seen, self._journal.open_operations())
-        for operation in self._journal.open_operations():
+        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
+        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)
 
         # 6. What checkpoints took is learned, whether or not it is used.
@@ -183,7 +178,7 @@ class Daemon:
         return CycleReport(
             at_s=seen.now_s,
             mode=self._settings.mode,
-            sentence=_sentence(self._settings.mode, waiting, reports, started, closed, len(after)),
+            sentence=sentence_of(self._settings.mode, waiting, reports, started, closed, len(after)),
             snapshot_s=snapshot_s,
             decision_s=decision_s,
             snapshot_age_s=max(0.0, self._now() - seen.now_s),
@@ -237,25 +232,48 @@ class Daemon:
         elif not new.observe and not acts and new.phase is Phase.MAKING_ROOM:
             # An earlier life acted: what it took goes back, and nothing more is taken.
             new = give_back(new, cluster, Reason.GIVEN_UP)
+        elif (
+            awaited(new) and new.phase is Phase.MAKING_ROOM and not new.observe and not self._policy.collects
+        ):
+            new = give_back(new, cluster, Reason.ORPHANED)
         if new != operation:
             self._journal.save(new)
         return new
+
+    def _arrive(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
+        """Bring the announcements up to date; what is held for one whose job has arrived becomes the job's.
+
+        First which job it is, then the operation: whatever a death comes between, the next cycle goes on from there.
+        """
+        notices = self._journal.notices()
+        if not notices:
+            return operations
+        told = changes(notices, operations, seen, self._settings.patience)
+        for notice in told.arrived:
+            self._journal.add_notice(notice)
+        for notice_id in told.over:
+            self._journal.remove_notice(notice_id)
+        if told.arrived or told.over:
+            notices = self._journal.notices()
+        found = []
+        for operation in operations:
+            new = handed_over(operation, notices, seen)
+            if new is not operation:
+                self._journal.save(new)
+            found.append(new)
+        return tuple(found)
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
         window_s = limits.breaker_window_s
-        notices = self._journal.notices()
-        past = [notice for notice in notices if notice.expected_s + NOTICE_KEPT_S < seen.now_s]
-        for notice in past:
-            self._journal.remove_notice(notice.notice_id)
         return replace(
             seen,
             jobs=with_learned(seen.jobs, self._journal.learned())
             if self._settings.learn_durations
             else seen.jobs,
-            notices=tuple(notice for notice in notices if notice not in past),
+            notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
@@ -305,64 +323,10 @@ class Daemon:
                 deadline_s=deadline_s,
                 patience=self._settings.patience,
                 observe=self._settings.mode is Mode.OBSERVE,
+                notice=_announced(actions, cluster),
             )
         self._journal.save(operation)
         return operation
-
-    def _sweep(self, cluster: Cluster) -> list[Operation]:
-        """Let go of reservations of ours that no operation accounts for: an earlier life left them."""
-        owned = {
-            operation.reservation
-            for operation in self._journal.open_operations()
-            if not any(
-                isinstance(task.action, Release) and task.progress in ENDED for task in operation.tasks
-            )
-        }
-        being_released = {
-            task.action.reservation
-            for operation in self._journal.open_operations()
-            for task in operation.tasks
-            if isinstance(task.action, Release) and task.progress not in ENDED
-        }
-        opened = []
-        for reservation in cluster.reservations:
-            if not reservation.ours or reservation.name in owned | being_released:
-                continue
-            job_id = reservation.name.removeprefix(RESERVATION_PREFIX)
-            release = Release(
-                job_id=job_id,
-                for_job_id=job_id,
-                policy=self._policy.name,
-                reason=Reason.ORPHANED,
-                reservation=reservation.name,
-            )
-            opened.append(self._begin((release,), cluster, cluster.now_s))
-        return opened
-
-    def _restore(self, cluster: Cluster) -> list[Operation]:
-        """Give up the place in the queue of every job that has started from the front."""
-        under_way = {
-            task.action.job_id
-            for operation in self._journal.open_operations()
-            for task in operation.tasks
-            if isinstance(task.action, RestorePriority)
-        }
-        return [
-            self._begin(
-                (
-                    RestorePriority(
-                        job_id=job.job_id,
-                        for_job_id=job.job_id,
-                        policy=self._policy.name,
-                        reason=Reason.STARTED,
-                    ),
-                ),
-                cluster,
-                cluster.now_s,
-            )
-            for job in cluster.jobs
-            if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
-        ]
 
     def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
         """Issue whatever of an operation is due, one after another."""
@@ -419,6 +383,14 @@ def _groups(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
     return groups
 
 
+def _announced(actions: tuple[Action, ...], cluster: Cluster) -> Notice | None:
+    """The announcement that a hold is made for. None: it is for a job, or there is no hold."""
+    for action in actions:
+        if isinstance(action, Reserve) and action.user is not None:
+            return next((one for one in cluster.notices if one.notice_id == action.job_id), None)
+    return None
+
+
 def _refused(verdict: Verdict) -> ActionReport:
     return ActionReport(
         action=verdict.action, outcome=Outcome.REFUSED, refusal=verdict.refusal, detail=verdict.detail
@@ -430,34 +402,3 @@ def _delay_s(operation: Operation, cluster: Cluster) -> float:
     job = cluster.jobs_by_id()[operation.for_job_id]
     start_s = operation.started_s if operation.started_s is not None else cluster.now_s
     return start_s - job.submit_s
-
-
-def _told_start(operation: Operation) -> str:
-    """That the job of an operation has started, in the words of the log."""
-    if operation.speculative:
-        return f"job {operation.for_job_id} started before its turn"
-    if not operation.keeps_hold:
-        return f"job {operation.for_job_id}, first of the queue, started"
-    return f"urgent job {operation.for_job_id} started"
-
-
-def _sentence(
-    mode: Mode,
-    waiting: int,
-    reports: list[ActionReport],
-    started: list[Operation],
-    closed: tuple[Operation, ...],
-    open_count: int,
-) -> str:
-    """What a cycle did, in the words of the log."""
-    parts = [f"{waiting} urgent waiting"]
-    done = Counter((report.outcome, report.action.verb) for report in reports)
-    parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
-    parts += [_told_start(operation) for operation in started]
-    parts += [
-        f"operation for {operation.for_job_id} closed: {operation.outcome}"
-        for operation in closed
-        if operation.reservation
-    ]
-    parts.append(f"{open_count} operation{'' if open_count == 1 else 's'} open")
-    return f"{mode}: " + "; ".join(parts)
