@@ -58,7 +58,7 @@ def submit_many(cluster: DevCluster, count: int) -> None:
     options = f"--chdir=/tmp --nodes=2 {' '.join(WHOLE)} --comment=makeway:ckpt-takes=20"
     script = f"cd {cluster.inner_folder}/work; {SUBMIT.format(count=count // 2, options=options)}"
     both = f"({script}) & ({script}) & wait"
-    done = cluster.runner.run(("sh", "-c", both), timeout_s=600.0)
+    done = cluster.runner.run(("sh", "-c", both), timeout_s=1800.0)
     assert done.returncode == 0, done.words
 
 

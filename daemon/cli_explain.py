@@ -49,7 +49,7 @@ def show(path: Path, decision: str | None, *, as_json: bool) -> None:
             listed = journal.decisions(LISTED)
         else:
             stored = _find(journal, path, decision)
-            fates = tuple(_fates(stored, journal.commands()))
+            fates = tuple(_fates(stored, journal))
     out = console()
     if decision is None:
         if as_json:
@@ -72,6 +72,11 @@ def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
     else:
         raise UserError(f"{printable(text)!r} is no decision: a number of the log is expected, or `last`")
     stored = journal.decision(number)
+    first = journal.first_decision_id()
+    if stored is None and first is not None and 0 < number < first:
+        raise UserError(
+            f"{where}: decision {number} is no longer kept (journal_keep_days); the oldest that is has number {first}"
+        )
     if stored is None:
         raise UserError(
             f"{where}: {'no decision is stored' if text == 'last' else f'there is no decision {number}'}"
@@ -79,7 +84,7 @@ def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
     return stored
 
 
-def _fates(stored: StoredDecision, commands: tuple[StoredCommand, ...]) -> list[Fate]:
+def _fates(stored: StoredDecision, journal: Journal) -> list[Fate]:
     actions = stored.decision.actions
     if stored.cluster is None:
         verdicts = ["unknown: the snapshot was not kept"] * len(actions)
@@ -89,13 +94,17 @@ def _fates(stored: StoredDecision, commands: tuple[StoredCommand, ...]) -> list[
             for verdict in arbitrate(actions, stored.cluster)
         ]
     return [
-        Fate(action=action, verdict=verdict, outcome=_outcome(action, stored.at_s, commands))
+        Fate(
+            action=action,
+            verdict=verdict,
+            outcome=_outcome(action, journal.commands_of(action.job_id, stored.at_s)),
+        )
         for action, verdict in zip(actions, verdicts, strict=True)
     ]
 
 
-def _outcome(action: Action, at_s: float, commands: tuple[StoredCommand, ...]) -> str:
-    sent = [command for command in commands if command.action == action and command.issued_s >= at_s]
+def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
+    sent = [command for command in commands if command.action == action]
     if not sent:
         return "not sent"
     last = sent[-1]

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from makeway.daemon import retention
 from makeway.daemon.journal_file import connect, take_lock
 from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
@@ -140,11 +141,24 @@ class Journal:
         )
         return tuple(_stored_decision(row) for row in rows)
 
+    def first_decision_id(self) -> int | None:
+        """The number of the oldest decision that is still kept. None: there is none."""
+        (row,) = self._read("SELECT min(decision_id) FROM decisions")
+        return None if row[0] is None else int(row[0])
+
     def commands(self) -> tuple[StoredCommand, ...]:
-        """Every command, in the order in which they were sent."""
+        """Every command that is kept, in the order in which they were sent."""
+        return self._commands("")
+
+    def commands_of(self, job_id: str, since_s: float) -> tuple[StoredCommand, ...]:
+        """The commands for one job since then, in the order in which they were sent."""
+        return self._commands("WHERE job_id = ? AND issued_s >= ?", (job_id, since_s))
+
+    def _commands(self, which: str, values: tuple[Any, ...] = ()) -> tuple[StoredCommand, ...]:
         rows = self._read(
             "SELECT command_id, operation_id, action, issued_s, answered_s, outcome, detail FROM commands"
-            " ORDER BY command_id"
+            f" {which} ORDER BY command_id",
+            values,
         )
         return tuple(
             StoredCommand(
@@ -224,6 +238,21 @@ class Journal:
         """The announcements, in the order of their ids."""
         with self._mutex:
             return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
+
+    def prune(self, before_s: float, most: int = 50) -> int:
+        """Forget what is older than `before_s`, some of it: at most so many entries of each sort.
+
+        Nothing of an open operation is forgotten. What the limits count must not be older. Returns how many entries are
+        gone: 0 once there is nothing more to forget.
+        """
+        with self._mutex:
+            with self._database:
+                count, command_ids = retention.prune(self._database, before_s, most)
+            retention.give_back(self._database)
+            self._sent.forget(command_ids)
+            if count:
+                self._times = self._load_times()
+        return count
 
     def close(self) -> None:
         """Close the file and let another daemon have it."""

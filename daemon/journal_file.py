@@ -24,6 +24,7 @@ CREATE TABLE notices (notice_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 _SINCE_2 = """
 CREATE INDEX commands_by_job ON commands (job_id, issued_s);
 CREATE INDEX commands_by_operation ON commands (operation_id);
+CREATE INDEX operations_by_age ON operations (closed, opened_s);
 CREATE INDEX decisions_by_time ON decisions (at_s);
 CREATE TABLE checkpoints (
     operation_id TEXT NOT NULL, job_id TEXT NOT NULL, issued_s REAL NOT NULL, user TEXT NOT NULL,

@@ -64,10 +64,7 @@ class Request:
     @property
     def welcome(self) -> int:
         """How many nodes beyond those that are kept it would take if they cost nobody anything."""
-        most = self.job.node_count_max
-        return max(0, self.job.node_count if most is None else max(most, self.job.node_count)) - len(
-            self.kept
-        )
+        return most_nodes(self.job) - len(self.kept)
 
     def deadline_s(self, start_within_s: float) -> float:
         """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
@@ -121,11 +118,16 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
     return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
 
 
+def most_nodes(job: Job) -> int:
+    """The largest size that a waiting job would take."""
+    return max(job.node_count, job.node_count_max or 0)
+
+
 def _kept(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, ...]:
     """The nodes of an operation that are good for its job, as many as it wants at the most."""
     eligible = job.eligible_nodes
     good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
-    return tuple(good)[: max(job.node_count, job.node_count_max or 0)]
+    return tuple(good)[: most_nodes(job)]
 
 
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:

@@ -463,7 +463,7 @@ def check_hold(
     if urgent.eligible_nodes is not None:
         useful &= urgent.eligible_nodes
     coming = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
-    assert len(set(hold.nodes) & kept) == min(len(kept), urgent.node_count)
+    assert len(set(hold.nodes) & kept) == min(len(kept), max(urgent.node_count, urgent.node_count_max or 0))
     assert set(hold.nodes) <= kept | (useful & coming)
     for reservation in cluster.reservations:
         if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
