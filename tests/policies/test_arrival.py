@@ -438,7 +438,7 @@ def test_a_malleable_job_gives_its_last_nodes_before_anybody_leaves(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1"), malleable(running, "m", "n2 n3 n4 n5", 2))
-    decision = decide(cluster_of(7, *jobs, waiting("u", 3)))
+    decision = decide(cluster_of(7, *jobs, waiting("u", 3)), shrink=True)
     assert decision.actions == (
         hold("u", "n6 n4 n5", 3000.0),
         Shrink(
@@ -471,7 +471,7 @@ def test_shrinking_and_leaving_are_weighed_together(
         running("cheap", "n4", start_s=NOW_S - 10.0),
         malleable(running, "m", "n5 n6 n7", 1),
     )
-    decision = decide(cluster_of(8, *jobs, waiting("u", 3)))
+    decision = decide(cluster_of(8, *jobs, waiting("u", 3)), shrink=True)
     assert decision.actions[0] == hold("u", "n4 n6 n7", 3000.0)
     assert victims(decision) == [("cheap", Method.KILL)]
     assert [action.job_id for action in decision.actions if isinstance(action, Shrink)] == ["m"]
@@ -479,7 +479,7 @@ def test_shrinking_and_leaving_are_weighed_together(
     assert decision.rationale[0].summary.startswith(
         "3 more nodes are needed: evict cheap (1 nodes, killed) and shrink m (by 2 nodes); "
     )
-    whole = decide(cluster_of(8, *jobs, waiting("u", 3)), shrink=False)
+    whole = decide(cluster_of(8, *jobs, waiting("u", 3)))
     assert victims(whole) == [("m", Method.KILL)]
     assert Method.SHRINK not in {found.method for found in whole.rationale[0].candidates}
 
@@ -491,11 +491,11 @@ def test_who_cannot_shrink_leaves_whole(running: Build, waiting: Build, cluster_
         (malleable(running, "m", "n0 n1", 1), running("n", "n1")),
         (running("m", "n0 n1", node_count_min=1),),
     ):
-        decision = decide(cluster_of(2, *jobs, waiting("u", 1)))
+        decision = decide(cluster_of(2, *jobs, waiting("u", 1)), shrink=True)
         assert not [action for action in decision.actions if isinstance(action, Shrink)]
         assert ("m", Method.KILL) in victims(decision)
     only_host = waiting("u", 1, eligible_nodes=frozenset({"n0"}))
-    assert victims(decide(cluster_of(2, malleable(running, "m", "n0 n1", 1), only_host))) == [
+    assert victims(decide(cluster_of(2, malleable(running, "m", "n0 n1", 1), only_host), shrink=True)) == [
         ("m", Method.KILL)
     ]
 
