@@ -8,21 +8,13 @@ from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
+from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
 from makeway.daemon.lending import leases
 from makeway.daemon.notices import changes, handed_over
 from makeway.daemon.observation import ENDED, Patience
-from makeway.daemon.operations import (
-    advance,
-    awaits_regular_checkpoint,
-    give_back,
-    next_due,
-    open_operation,
-    record,
-    top_up,
-    wakeup_s,
-)
+from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
 from makeway.policies.arbiter import Verdict, arbitrate
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
