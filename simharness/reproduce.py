@@ -20,7 +20,7 @@ from makeway.daemon.errors import UserError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-PAPERS = {"p2": "makeway.simharness.reproduce_p2"}
+PAPERS = {"p2": "makeway.simharness.reproduce_p2", "p3": "makeway.simharness.reproduce_p3"}
 """The module of each paper."""
 
 FORMAT = 1

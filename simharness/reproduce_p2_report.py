@@ -1,14 +1,14 @@
 """P2's figures 5 to 8 drawn again, and the page around them. bokeh is loaded when the first one is drawn."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.report_axes import base_figure
 from makeway.simharness.report_curves import LineStyle
 from makeway.simharness.report_text import line_switches
 from makeway.simharness.reproduce_claims import Claim
+from makeway.simharness.reproduce_figures import Line, draw_lines
 from makeway.simharness.reproduce_p2_cases import DEADLINES_S, Case, Group, groups
 from makeway.simharness.reproduce_p2_claims import format_response, format_times
 from makeway.simharness.reproduce_page import Grid, Panels, PaperPage, Section, page_html
@@ -230,7 +230,7 @@ def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
         texts = [format_response(value) for value in values]
         if values is slow_s and group.stopped_s is not None:
             texts[-1] = f"at least {texts[-1]}"
-        lines.append(_Line(name=f"{key}-{index}", label=APPROACHES[index], values=values, texts=tuple(texts)))
+        lines.append(_line(f"{key}-{index}", APPROACHES[index], values, texts))
     _draw(drawn, lines, _APPROACH_STYLES)
     if group.stopped_s is not None:
         end = {"x": [_MINUTES[len(slow_s) - 1]], "y": [group.stopped_s]}
@@ -257,26 +257,16 @@ def excess_figure(found: Sequence[Group]) -> "figure":
         Range1d(start=-0.02 * highest, end=max(1.05 * highest, 1.0)), "node-hours beyond the least"
     )
     lines = [
-        _Line(
-            name=f"{excess_key(group.wanted_nodes)}-{index}",
-            label=f"scenario {group.scenario}",
-            values=group.excess_node_hours,
-            texts=tuple(f"{hours:.1f} node-hours" for hours in group.excess_node_hours),
+        _line(
+            f"{excess_key(group.wanted_nodes)}-{index}",
+            f"scenario {group.scenario}",
+            group.excess_node_hours,
+            (f"{hours:.1f} node-hours" for hours in group.excess_node_hours),
         )
         for index, group in enumerate(found)
     ]
     _draw(drawn, lines, _SCENARIO_STYLES)
     return drawn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """One curve over the first deadlines, with what the hover says at each."""
-
-    name: str
-    label: str
-    values: tuple[float, ...]
-    texts: tuple[str, ...]
 
 
 def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
@@ -290,29 +280,10 @@ def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
     return drawn
 
 
-def _draw(drawn: "figure", lines: Sequence[_Line], styles: Sequence[LineStyle]) -> None:
-    from bokeh.models import ColumnDataSource, HoverTool
-    from bokeh.models.renderers import DataRenderer
+def _draw(drawn: "figure", lines: Sequence[Line], styles: Sequence[LineStyle]) -> None:
+    draw_lines(drawn, lines, styles, x_tip=("deadline", "@x min"))
 
-    renderers: list[DataRenderer] = []
-    for line, style in zip(lines, styles, strict=False):
-        count = len(line.values)
-        columns = {
-            "x": _MINUTES[:count],
-            "y": line.values,
-            "text": line.texts,
-            "label": (line.label,) * count,
-        }
-        renderers.append(
-            drawn.line(
-                x="x",
-                y="y",
-                source=ColumnDataSource(data=columns),
-                name=line.name,
-                line_color=style.colour,
-                line_dash=style.dash,
-                line_width=style.width,
-            )
-        )
-    tips = [("", "@label"), ("deadline", "@x min"), ("", "@text")]
-    drawn.add_tools(HoverTool(renderers=renderers, tooltips=tips, mode="mouse", line_policy="nearest"))
+
+def _line(name: str, label: str, values: tuple[float, ...], texts: Iterable[str]) -> Line:
+    """A curve over the first deadlines, as many as there are values."""
+    return Line(name=name, label=label, x=_MINUTES[: len(values)], y=values, texts=tuple(texts))
