@@ -29,6 +29,8 @@ NOTES = (
     "Nothing is drawn at random. Every job can checkpoint, as the paper assumes.",
     "Classical is EASY without makeway; checkpoint-based is makeway's policy ckpt-backfill over the same EASY.",
     "The policy adds starts that EASY would not make, and never shortens a time limit.",
+    "As written: the paper's algorithms in a scheduler of their own, where whoever passes the first of the queue may be "
+    + "preempted. Where they fall short of the paper as well, the difference lies in the traces and not in makeway.",
     "Chosen on the first 6,000 jobs of CTC: besides those that makeway started, jobs that EASY has let pass since the first "
     + "of the queue was promised its start may be asked to leave. Nothing was chosen on SDSC-BLUE and HPC2N.",
     "Levels differ from the paper's, which draws them and gives few numbers: these are the archive's cleaned traces "
@@ -49,7 +51,8 @@ def command(first: int | None, **shared: Any) -> None:
     """Backfilling with checkpoints (Niu et al., JSSPP 2012, sections 4 and 5).
 
     CTC, SDSC-BLUE and HPC2N under EASY alone and with early starts on top of it: p = 0.1, 0.2, 0.5, 1, time limits between the
-    run time and what users asked for, checkpoints of up to an hour. Thirteen replays of each trace.
+    run time and what users asked for, checkpoints of up to an hour. Nineteen replays of each trace, six of them with the
+    paper's algorithms as they are written.
     """
     options = Options(**shared)
     if options.seeds is not None:

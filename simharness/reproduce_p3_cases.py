@@ -1,7 +1,8 @@
 """P3's experiment: a trace replayed under the classical backfilling, or with makeway's early starts on top of it.
 
 Nothing in it is drawn at random. The classical algorithm is the simulator's EASY without makeway; the checkpoint-based
-one is policy "ckpt-backfill" over the same EASY. Every job can checkpoint, as the paper assumes (section 3.1).
+one is policy "ckpt-backfill" over the same EASY; beside it the paper's algorithms run as they are written. Every job can
+checkpoint, as the paper assumes (section 3.1).
 
 Reference:
     Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 4 (metrics),
@@ -26,6 +27,7 @@ from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.records import Ending, ReplayRecord
 from makeway.simharness.replay import Replay, ReplaySettings
+from makeway.simharness.reproduce_p3_literal import Literal
 from makeway.simharness.scheduler import SchedulerSettings
 from makeway.simharness.series import Floats, floats, nodes_held, queue_length
 from makeway.simharness.storage import StorageSettings
@@ -61,6 +63,8 @@ class Setting:
     """How wrong the time limits are: 0, the run time itself; 1, what the user asked for (section 4.2)."""
     extend_s: float = 0.0
     """T_extend: what a checkpoint and a restart take together (section 5.1)."""
+    literal: bool = False
+    """Whether the paper's algorithms run as they are written, without makeway. Their checkpoints are free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,10 @@ def settings(trace: str) -> Iterator[Setting]:
         yield Setting(trace=trace, p=P, alpha=alpha)
     for extend_s in EXTENDS_S[1:]:
         yield Setting(trace=trace, p=P, extend_s=extend_s)
+    for p in P_VALUES:
+        yield Setting(trace=trace, p=p, literal=True)
+    for alpha in ALPHAS[:-1]:
+        yield Setting(trace=trace, p=P, alpha=alpha, literal=True)
 
 
 def compute(question: Question) -> Outcome:
@@ -131,6 +139,8 @@ def compute(question: Question) -> Outcome:
     setting = question.setting
     trace = _trace(question.traces / TRACES[setting.trace])
     jobs = [_as_submitted(job, setting) for job in trace.jobs[: question.first]]
+    if setting.literal:
+        return outcome(setting, Literal(trace.node_count, jobs, setting.p).run())
     cluster = SimCluster(
         trace.node_count,
         jobs,
@@ -235,6 +245,10 @@ class Results:
     def early(self, trace: str, p: float = P, *, alpha: float = 1.0, extend_s: float = 0.0) -> Outcome:
         """With makeway's early starts."""
         return self._by_setting[Setting(trace=trace, p=p, alpha=alpha, extend_s=extend_s)]
+
+    def literal(self, trace: str, p: float = P, *, alpha: float = 1.0) -> Outcome:
+        """With the paper's algorithms as they are written."""
+        return self._by_setting[Setting(trace=trace, p=p, alpha=alpha, literal=True)]
 
     def __iter__(self) -> Iterator[Outcome]:
         """In the order in which they were computed."""

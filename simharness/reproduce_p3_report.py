@@ -31,6 +31,7 @@ _ALGORITHM_STYLES = (
     _GREY,
     LineStyle(colour="#0F6FC6", dash="6 3", width=1.6),
     LineStyle(colour="#5B2A86", dash="", width=2.2),
+    LineStyle(colour="#E09F00", dash="2 3", width=2.2),
 )
 _TRACE_STYLES = (
     LineStyle(colour="#5B2A86", dash="", width=1.6),
@@ -44,8 +45,11 @@ _BAR_WIDTH = 0.16
 _ALGORITHMS = (
     "classical, users' limits",
     "classical, actual run times",
-    f"checkpoint-based, p = {P:g}",
+    f"makeway, p = {P:g}",
+    f"the paper's algorithms as written, p = {P:g}",
 )
+_ALPHA_PLACES = (0, 2, 3)
+"""Of the algorithms, those that stand in figure 6."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +122,8 @@ def report_html(
                 heading="How good the time limits are",
                 hint="Time limit = run time + α (what the user asked for − run time).",
                 switches=line_switches(
-                    (_ALGORITHMS[0].split(",")[0], _ALGORITHMS[2]),
-                    (_GREY, _ALGORITHM_STYLES[2]),
+                    [_ALGORITHMS[place].split(", users")[0] for place in _ALPHA_PLACES],
+                    [_ALGORITHM_STYLES[place] for place in _ALPHA_PLACES],
                     [f"alpha-{quantity.key}-{trace}" for quantity in COMPARED for trace in traces],
                 ),
                 panels=tuple(
@@ -170,16 +174,24 @@ def paper_grid(results: Results) -> Grid:
             gain(quantity.of(results.classical(trace)), quantity.of(results.early(trace, extend_s=extend_s)))
         )
 
+    def written(quantity: Quantity) -> Callable[[str], str]:
+        return lambda trace: percent(
+            gain(quantity.of(results.classical(trace)), quantity.of(results.literal(trace)))
+        )
+
     def of(quantity: Quantity) -> Callable[[str], str]:
         return lambda trace: quantity.text(quantity.of(results.early(trace, extend_s=430.0)))
 
     return Grid(
-        heading=f"The paper and here, p = {P:g}",
+        heading=f"The paper and here, p = {P:g}, against the classical algorithm",
         head=("", "paper", *results.traces),
         rows=(
             row("wait, free checkpoints", "up to −40%", gained(WAIT, 0.0)),
+            row("… its algorithms as written", "", written(WAIT)),
             row("slowdown, free checkpoints", "CTC, HPC2N: below −50%", gained(SLOWDOWN, 0.0)),
+            row("… its algorithms as written", "", written(SLOWDOWN)),
             row("queue length, free checkpoints", "up to −40%", gained(QUEUE, 0.0)),
+            row("… its algorithms as written", "", written(QUEUE)),
             row("wait, T_extend = 430 s", "up to −40% (Intrepid)", gained(WAIT, 430.0)),
             row("slowdown, T_extend = 430 s", "−20% (Intrepid)", gained(SLOWDOWN, 430.0)),
             row("pRatio, T_extend = 430 s", "4% (Intrepid)", of(PREEMPTED)),
@@ -229,6 +241,8 @@ def trace_grid(results: Results, trace: str) -> Grid:
 def _setting_name(one: Outcome) -> str:
     setting = one.setting
     name = "classical" if setting.p is None else f"p = {setting.p:g}"
+    if setting.literal:
+        name = f"as written, {name}"
     if setting.alpha != 1.0:
         name += f", α = {setting.alpha:g}"
     if setting.extend_s:
@@ -301,7 +315,12 @@ def _present(base: Outcome) -> list[Quantity]:
 
 def _load_figure(results: Results, trace: str) -> "figure":
     """Queue length by utilisation of the day (one panel of figure 5)."""
-    shown = (results.classical(trace), results.classical(trace, alpha=0.0), results.early(trace))
+    shown = (
+        results.classical(trace),
+        results.classical(trace, alpha=0.0),
+        results.early(trace),
+        results.literal(trace),
+    )
     lines = []
     for index, one in enumerate(shown):
         days = [bucket for bucket in one.by_load if bucket.queue_length is not None]
@@ -320,23 +339,24 @@ def _load_figure(results: Results, trace: str) -> "figure":
 
 def _alpha_figure(results: Results, trace: str, quantity: Quantity) -> "figure":
     """A metric against the inaccuracy of the time limits (one panel of figure 6)."""
-    shown = (
-        (_ALGORITHMS[0].split(",")[0], [results.classical(trace, alpha=alpha) for alpha in ALPHAS]),
-        (_ALGORITHMS[2], [results.early(trace, alpha=alpha) for alpha in ALPHAS]),
+    curves = (
+        [of(trace, alpha=alpha) for alpha in ALPHAS]
+        for of in (results.classical, results.early, results.literal)
     )
     lines = [
         Line(
             name=f"alpha-{quantity.key}-{trace}-{index}",
-            label=label,
+            label=_ALGORITHMS[place].split(", users")[0],
             x=ALPHAS,
             y=tuple(map(quantity.of, outcomes)),
             texts=tuple(quantity.text(quantity.of(one)) for one in outcomes),
         )
-        for index, (label, outcomes) in enumerate(shown)
+        for index, (place, outcomes) in enumerate(zip(_ALPHA_PLACES, curves, strict=True))
     ]
     ticks = {alpha: f"{alpha:g}" for alpha in ALPHAS}
     name = f"{quantity.name} (s)" if quantity is WAIT else quantity.name
-    return _curves(lines, (_GREY, _ALGORITHM_STYLES[2]), ticks, ("α", "@x"), name)
+    styles = [_ALGORITHM_STYLES[place] for place in _ALPHA_PLACES]
+    return _curves(lines, styles, ticks, ("α", "@x"), name)
 
 
 def _extend_figure(results: Results, quantity: Quantity) -> "figure":
@@ -382,7 +402,7 @@ def _curves(
         y_range=Range1d(start=0, end=1.08 * highest or 1.0),
     )
     drawn.xaxis.ticker = drawn.xgrid.ticker = FixedTicker(ticks=list(ticks))
-    drawn.xaxis.major_label_overrides = {**ticks}
+    drawn.xaxis.major_label_overrides = {value: text for value, text in ticks.items()}
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = x_tip[0], y_label
     draw_lines(drawn, lines, styles, x_tip=x_tip)
     return drawn

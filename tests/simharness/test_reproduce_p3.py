@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from makeway.daemon.cli import run_cli
-from makeway.simharness import reproduce_p3_cases
+from makeway.simharness import reproduce, reproduce_p3_cases
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.reproduce_claims import Standing
 from makeway.simharness.reproduce_p3_cases import (
@@ -109,10 +109,12 @@ def test_a_piece_is_the_beginning_of_the_trace(tmp_path: Path) -> None:
 
 def test_the_grid_of_a_trace() -> None:
     grid = list(settings("CTC"))
-    assert len(grid) == len(set(grid)) == 13
+    assert len(grid) == len(set(grid)) == 19
     assert {one.p for one in grid} == {None, 0.1, 0.2, 0.5, 1.0}
-    for p in (None, 0.2):
-        assert {one.alpha for one in grid if one.p == p} == {0.0, 0.5, 1.0}
+    for p, literal in ((None, False), (0.2, False), (0.2, True)):
+        alphas = {one.alpha for one in grid if (one.p, one.literal) == (p, literal)}
+        assert alphas == {0.0, 0.5, 1.0}
+    assert {one.p for one in grid if one.literal} == {0.1, 0.2, 0.5, 1.0}
     assert {one.extend_s for one in grid if one.p == 0.2} == {0.0, 120.0, 430.0, 1200.0, 3600.0}
 
 
@@ -243,7 +245,7 @@ def reproduced(traces: Path, *arguments: object) -> dict[str, Any]:
 def test_the_command_replays_the_grid_of_every_trace(traces: Path) -> None:
     values = reproduced(traces, "--first", 9)
     assert [one["setting"]["trace"] for one in values["replays"]] == [
-        trace for trace in TRACES for _ in range(13)
+        trace for trace in TRACES for _ in range(19)
     ]
     assert {one["jobs"] for one in values["replays"]} == {9}
     assert values["settings"] == {"first_jobs": 9}
@@ -265,7 +267,7 @@ def test_the_terminal_tells_replays_the_papers_figures_and_claims(
     assert "the whole of each trace" in out
     assert all(f"{trace}: 15 jobs on 8 nodes" in out for trace in TRACES)
     assert re.search(r"p = 0.2, T_extend = 3600 s │", out)
-    assert "The paper and here, p = 0.2" in out
+    assert "The paper and here, p = 0.2, against the classical algorithm" in out
     assert "What the paper claims" in out
     assert "first 6,000 jobs of CTC" in out
 
@@ -301,6 +303,10 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     (line,) = err.splitlines()
     assert line.startswith("makeway: error: ")
     assert message in line
+
+
+def test_the_paper_is_listed() -> None:
+    assert "p3" in reproduce.PAPERS
 
 
 @pytest.mark.shared
