@@ -9,20 +9,20 @@ CHROOTS ?= /var/cache/makeway-chroots
 demo: $(STAMP)
 	@$(VENV)/bin/makeway demo --report out/demo.html
 
-# All tests, on this machine's Slurm, and those on a real Slurm once more on another release; fails if either run does.
+# All tests; those on a real Slurm on this machine's and once more on another release. Fails if one of the runs does.
 test: $(STAMP) slurm slurm-24.11
-	@first=0; second=0; \
-	$(PYTHON) -m pytest || first=$$?; \
-	echo "make test: now on Slurm 24.11"; \
-	$(call on_release,24.11) || second=$$?; \
-	echo "make test: exit status $$first, and $$second on Slurm 24.11"; \
-	test "$$first$$second" = 00
+	@rest=0; here=0; other=0; \
+	$(PYTHON) -m pytest --ignore=tests/slurm || rest=$$?; \
+	echo "make test: now on this machine's Slurm"; $(SLURM_TESTS) || here=$$?; \
+	echo "make test: now on Slurm 24.11"; $(call on_release,24.11) || other=$$?; \
+	echo "make test: exit status $$rest, $$here on this machine's Slurm, $$other on Slurm 24.11"; \
+	test "$$rest$$here$$other" = 000
 
 test-quick: $(STAMP)
 	$(PYTHON) -m pytest -m "not slurm and not shared"
 
 test-slurm: $(STAMP) slurm
-	$(PYTHON) -m pytest tests/slurm
+	$(SLURM_TESTS)
 
 test-slurm-24.11: $(STAMP) slurm-24.11
 	$(call on_release,24.11)
@@ -31,7 +31,9 @@ test-slurm-next: $(STAMP) slurm-26.05
 	$(call on_release,26.05)
 
 # The tests on a real Slurm, on the one that deploy/install-slurm-chroot.sh has put into a folder.
-on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(PYTHON) -m pytest tests/slurm
+on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
+# Two files side by side: these tests wait more than they work.
+SLURM_TESTS = $(PYTHON) -m pytest -n 2 --dist loadfile tests/slurm
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

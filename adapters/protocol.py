@@ -112,10 +112,19 @@ class Adapter(Protocol):
         Raises `Gone` if it is not running, `Unsupported` where jobs cannot grow.
         """
 
-    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        job_id: str | None,
+        user: str | None = None,
+    ) -> None:
         """Keep exactly `nodes`, busy ones too, until `duration_s` from now, and bind the pending job to them.
 
-        A reservation of that name is changed to these nodes and this end. Raises `Gone` if the job is not pending.
+        A reservation of that name is changed to these nodes and this end. `job_id` None: the job of `user` has not
+        arrived, and nothing is bound. Raises `Gone` if the job is not pending.
         """
 
     def release(self, name: str) -> None:

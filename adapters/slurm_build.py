@@ -71,6 +71,7 @@ any job has grown, the same happens to its nodes.
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\-]*\$?", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+\-]*|\d{1,2}", re.ASCII)
 
 
@@ -179,22 +180,23 @@ def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | Non
 
 
 def create_reservation(
-    name: str, *, nodes: tuple[str, ...], duration_s: float, user_ids: tuple[str, ...]
+    name: str, *, nodes: tuple[str, ...], duration_s: float, users: tuple[str, ...], purge: bool
 ) -> tuple[str, ...]:
-    """Keep nodes, busy ones too, for some users, from now.
+    """Keep nodes, busy ones too, for some users, by number or checked name, from now.
 
-    When it ends, its pending jobs are not held but go back to the common queue; Slurm removes it when it has no job.
+    When it ends, its pending jobs are not held but go back to the common queue; with `purge` Slurm removes it as soon
+    as it has no job.
     """
-    flags = f"Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP={PURGE_MIN}"
-    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(user_ids)}", "StartTime=now", _end(duration_s), flags)
+    flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" + (f",PURGE_COMP={PURGE_MIN}" if purge else "")
+    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", "StartTime=now", _end(duration_s), flags)
     return ("scontrol", "create", "reservation", f"ReservationName={_name(name)}", *what)
 
 
 def update_reservation(
-    name: str, *, nodes: tuple[str, ...], duration_s: float, user_ids: tuple[str, ...]
+    name: str, *, nodes: tuple[str, ...], duration_s: float, users: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Give a reservation that is there these nodes, users and end."""
-    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(user_ids)}", _end(duration_s))
+    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", _end(duration_s))
     return ("scontrol", "update", f"ReservationName={_name(name)}", *what)
 
 
@@ -246,6 +248,13 @@ def allocate_expander(
 def merge_expander(job_id: str) -> tuple[str, ...]:
     """Give all nodes of an expander to the job that it was made for, and end it."""
     return (*_update_job(job_id), "NumNodes=0")
+
+
+def user_name(user: str | None) -> str:
+    """The name of a user, who cannot be Slurm's sign for anything else. Raises `Rejected` for another."""
+    if user is None or not _USER.fullmatch(user):
+        raise Rejected(f"no name of a user: {user!r}")
+    return user
 
 
 def minutes(seconds: float) -> int:

@@ -80,6 +80,7 @@ _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTE
 _OPEN_PARTITION = frozenset({"UP", "DRAIN"})
 """A partition that drains takes no new jobs and goes on with the ones that it has."""
 _WORD = re.compile(r"(?<!\S)makeway:([a-z][a-z0-9\-]*)(?:=(\d{1,12}(?:\.\d{1,9})?))?(?!\S)", re.ASCII)
+_NOTICE = re.compile(r"(?<!\S)makeway:notice=([A-Za-z0-9][A-Za-z0-9.\-]{0,63})(?!\S)", re.ASCII)
 _NO_WORDS: Mapping[str, float | None] = MappingProxyType({})
 _SECOND_END_S = 0.999
 """A job tells whole seconds: what it did within a second is taken as done at its end."""
@@ -108,6 +109,11 @@ def comment_words(comment: str) -> Mapping[str, float | None]:
     if "makeway:" not in comment:
         return _NO_WORDS
     return {word: float(number) if number else None for word, number in _WORD.findall(comment)}
+
+
+def notice_word(comment: str) -> str | None:
+    """The announcement that a comment names, the last if there are several. None: it names none."""
+    return next(reversed(_NOTICE.findall(comment)), None)
 
 
 def node(raw: RawNode) -> Node:
@@ -230,6 +236,7 @@ class Translator:
             reservation=raw.reservation,
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY,
+            notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
         )
 

@@ -175,32 +175,46 @@ class SlurmCliAdapter:
             self._run(build.cancel(expander))
             raise refusal(done)
 
-    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
-        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job to them."""
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        job_id: str | None,
+        user: str | None = None,
+    ) -> None:
+        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to them."""
+        if job_id is None:
+            self._keep(name, nodes, duration_s, build.user_name(user), purge=False)
+            return
         job = self._pending(job_id)
-        users = (job.user_id,)
-        created = self._run(
-            build.create_reservation(name, nodes=nodes, duration_s=duration_s, user_ids=users)
-        )
-        if created.returncode != 0:
-            # It may be there already; Slurm says so in several ways.
-            updated = self._run(
-                build.update_reservation(name, nodes=nodes, duration_s=duration_s, user_ids=users)
-            )
-            if updated.returncode != 0:
-                raise refusal(created if unknown_reservation(updated) else updated)
+        created = self._keep(name, nodes, duration_s, job.user_id, purge=True)
         bound = self._run(build.bind(job_id, name))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, nodes)
         if bound.returncode != 0 or late:
             self._run(build.bind(job_id, None))
-            if created.returncode == 0:
+            if created:
                 self._run(build.delete_reservation(name))
             if late is not None:
                 raise Gone(late)
             error = refusal(bound)
             # A controller that crashed in between has forgotten what it had just made.
             raise Rejected(str(error), retryable=True) if unknown_reservation(bound) else error
+
+    def _keep(self, name: str, nodes: tuple[str, ...], duration_s: float, user: str, *, purge: bool) -> bool:
+        """Make the reservation, or change the one that is there. Returns whether it was made."""
+        created = self._run(
+            build.create_reservation(name, nodes=nodes, duration_s=duration_s, users=(user,), purge=purge)
+        )
+        if created.returncode == 0:
+            return True
+        # It may be there already; Slurm says so in several ways.
+        updated = self._run(build.update_reservation(name, nodes=nodes, duration_s=duration_s, users=(user,)))
+        if updated.returncode != 0:
+            raise refusal(created if unknown_reservation(updated) else updated)
+        return False
 
     def release(self, name: str) -> None:
         """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running ones run on.

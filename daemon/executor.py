@@ -121,7 +121,11 @@ class Executor:
                 adapter.expand(action.job_id, nodes=action.nodes, reservation=action.reservation)
             case Reserve():
                 adapter.reserve(
-                    action.reservation, nodes=action.nodes, duration_s=action.duration_s, job_id=action.job_id
+                    action.reservation,
+                    nodes=action.nodes,
+                    duration_s=action.duration_s,
+                    job_id=action.job_id if action.user is None else None,
+                    user=action.user,
                 )
             case Release():
                 adapter.release(action.reservation)

@@ -8,20 +8,13 @@ from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
+from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
 from makeway.daemon.lending import leases
+from makeway.daemon.notices import changes, handed_over
 from makeway.daemon.observation import ENDED, Patience
-from makeway.daemon.operations import (
-    advance,
-    awaits_regular_checkpoint,
-    give_back,
-    next_due,
-    open_operation,
-    record,
-    top_up,
-    wakeup_s,
-)
+from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
 from makeway.policies.arbiter import Verdict, arbitrate
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
@@ -32,16 +25,16 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Limits,
+    Notice,
     Operation,
     Phase,
     Progress,
     Reason,
     Release,
+    Reserve,
     RestorePriority,
 )
-
-NOTICE_KEPT_S = 3600.0
-"""An announcement is forgotten so long after the arrival that it promised."""
+from makeway.policies.notices import awaited
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -141,6 +134,7 @@ class Daemon:
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
         operations = tuple(self._advance(operation, seen) for operation in before)
+        operations = self._arrive(operations, seen)
         cluster = self._join(seen, operations)
 
         # 3. The policy decides on that view alone.
@@ -158,7 +152,8 @@ class Daemon:
         # 5. Whatever is due is written down and sent.
         if opened:
             cluster = self._join(seen, self._journal.open_operations())
-        for operation in self._journal.open_operations():
+        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
+        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)
 
         # 6. One sentence.
@@ -228,22 +223,45 @@ class Daemon:
         elif not new.observe and not acts and new.phase is Phase.MAKING_ROOM:
             # An earlier life acted: what it took goes back, and nothing more is taken.
             new = give_back(new, cluster, Reason.GIVEN_UP)
+        elif (
+            awaited(new) and new.phase is Phase.MAKING_ROOM and not new.observe and not self._policy.collects
+        ):
+            new = give_back(new, cluster, Reason.ORPHANED)
         if new != operation:
             self._journal.save(new)
         return new
+
+    def _arrive(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
+        """Bring the announcements up to date; what is held for one whose job has arrived becomes the job's.
+
+        First which job it is, then the operation: whatever a death comes between, the next cycle goes on from there.
+        """
+        notices = self._journal.notices()
+        if not notices:
+            return operations
+        told = changes(notices, operations, seen, self._settings.patience)
+        for notice in told.arrived:
+            self._journal.add_notice(notice)
+        for notice_id in told.over:
+            self._journal.remove_notice(notice_id)
+        if told.arrived or told.over:
+            notices = self._journal.notices()
+        found = []
+        for operation in operations:
+            new = handed_over(operation, notices, seen)
+            if new is not operation:
+                self._journal.save(new)
+            found.append(new)
+        return tuple(found)
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
         window_s = limits.breaker_window_s
-        notices = self._journal.notices()
-        past = [notice for notice in notices if notice.expected_s + NOTICE_KEPT_S < seen.now_s]
-        for notice in past:
-            self._journal.remove_notice(notice.notice_id)
         return replace(
             seen,
-            notices=tuple(notice for notice in notices if notice not in past),
+            notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
@@ -293,6 +311,7 @@ class Daemon:
                 deadline_s=deadline_s,
                 patience=self._settings.patience,
                 observe=self._settings.mode is Mode.OBSERVE,
+                notice=_announced(actions, cluster),
             )
         self._journal.save(operation)
         return operation
@@ -397,6 +416,14 @@ def _groups(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
     for action in actions:
         groups[action.for_job_id] = (*groups.get(action.for_job_id, ()), action)
     return groups
+
+
+def _announced(actions: tuple[Action, ...], cluster: Cluster) -> Notice | None:
+    """The announcement that a hold is made for. None: it is for a job, or there is no hold."""
+    for action in actions:
+        if isinstance(action, Reserve) and action.user is not None:
+            return next((one for one in cluster.notices if one.notice_id == action.job_id), None)
+    return None
 
 
 def _refused(verdict: Verdict) -> ActionReport:

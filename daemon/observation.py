@@ -52,7 +52,7 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
-    if _is_forgotten(task, cluster, jobs):
+    if _is_forgotten(task, cluster, jobs, patience):
         return replace(
             task,
             progress=Progress.PLANNED,
@@ -87,7 +87,7 @@ def settled(task: Task, now_s: float) -> bool:
     return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
 
 
-def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
+def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> bool:
     """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
@@ -96,15 +96,18 @@ def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool
     if not isinstance(task.action, Requeue):
         return False
     job = jobs.get(task.action.job_id)
+    same_run = (
+        job is not None
+        and job.state is JobState.RUNNING
+        and bool(task.nodes)
+        and job.requeue_count == task.requeue_count
+    )
     if task.progress is Progress.DONE and task.ended_s is not None:
-        back = (
-            job is not None
-            and job.state is JobState.RUNNING
-            and bool(task.nodes)
-            and job.requeue_count == task.requeue_count
-        )
-        return (job is None or back) and cluster.now_s < task.ended_s + FORGETS_S
-    return job is None and task.progress is Progress.ACCEPTED
+        return (job is None or same_run) and cluster.now_s < task.ended_s + FORGETS_S
+    if task.progress is not Progress.ACCEPTED or task.issued_s is None:
+        return False
+    # Whoever is requeued runs no longer, at once; what runs after a while is in the memory of the controller alone.
+    return job is None or (same_run and cluster.now_s >= task.issued_s + patience.settle_s)
 
 
 def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
@@ -160,14 +163,14 @@ def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str
 def _seen_reserve(
     task: Task, action: Reserve, cluster: Cluster, job: Job | None
 ) -> tuple[Progress, str] | None:
-    if job is None:
+    if job is None and action.user is None:
         # One that was sent may still take effect: it stays in doubt, so that it is released.
         return (
             (Progress.GONE, "the urgent job ended by itself") if task.progress is Progress.PLANNED else None
         )
     for reservation in cluster.reservations:
         if reservation.name == action.reservation and set(reservation.nodes) == set(action.nodes):
-            bound = job.reservation == action.reservation or job.state is not JobState.PENDING
+            bound = job is None or job.reservation == action.reservation or job.state is not JobState.PENDING
             return (Progress.DONE, "") if bound else None
     return None
 

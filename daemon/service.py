@@ -189,13 +189,13 @@ class Service:
         """
         now_s = self._connection.now()
         with self._notice_lock:
-            kept = self._journal.notices()
+            kept = [notice for notice in self._journal.notices() if notice.job_id is None]
             theirs = sum(1 for notice in kept if notice.user == announcement.user)
             if len(kept) >= NOTICE_LIMIT or theirs >= NOTICE_LIMIT_PER_USER:
                 raise api.BadRequest("too many announcements are kept already")
             self._notice_count += 1
             notice = Notice(
-                notice_id=f"{now_s:.3f}-{os.getpid()}-{self._notice_count}",
+                notice_id=f"notice-{now_s:.0f}-{os.getpid()}-{self._notice_count}",
                 user=announcement.user,
                 node_count=announcement.node_count,
                 walltime_s=announcement.walltime_s,

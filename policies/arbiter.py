@@ -5,7 +5,7 @@ gives back (`Release`, `Expand`, `Prioritise`, `RestorePriority`) is let through
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -178,6 +178,8 @@ class _Spent:
 
     evicted: frozenset[str] = frozenset()
     held: tuple[Reserve, ...] = ()
+    released: frozenset[str] = frozenset()
+    """Names of reservations."""
 
 
 @dataclass(slots=True)
@@ -213,11 +215,10 @@ class _Court:
             case Reserve():
                 return self._judge_reserve(action)
             case Release():
-                return (
-                    None
-                    if action.reservation.startswith(RESERVATION_PREFIX)
-                    else _foreign(action.reservation)
-                )
+                if not action.reservation.startswith(RESERVATION_PREFIX):
+                    return _foreign(action.reservation)
+                self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
+                return None
             case Expand():
                 if self.cluster.can_expand:
                     return None
@@ -261,7 +262,7 @@ class _Court:
             used = self._evictions_counted() + len(self.spent.evicted)
             if used >= limit:
                 return Refusal.PER_HOUR, f"{used} of {limit} evictions in an hour are used"
-        self.spent = _Spent(evicted=self.spent.evicted | {job_id}, held=self.spent.held)
+        self.spent = replace(self.spent, evicted=self.spent.evicted | {job_id})
         return None
 
     def _evictions_counted(self) -> int:
@@ -301,11 +302,19 @@ class _Court:
         limit = self.cluster.limits.max_nodes
         if limit is not None and action.reason is not Reason.HEAD_DUE:
             # The queue's first job gets back what was its own.
-            held = sum(len(nodes) for nodes in ours.values()) + self._lent_early(ours)
-            if held + len(wanted) > limit:
-                return Refusal.MAX_NODES, f"{held} nodes held, {len(wanted)} more wanted, at most {limit}"
-        self.spent = _Spent(evicted=self.spent.evicted, held=(*self.spent.held, action))
+            held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
+            more = self._counted(action.reservation, action.nodes)
+            if held + more > limit:
+                return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
+        self.spent = replace(self.spent, held=(*self.spent.held, action))
         return None
+
+    def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
+        """How many nodes a hold counts as. One for an announced job may span more, but keeps as many as it is to have."""
+        for notice in self.cluster.notices:
+            if notice.job_id is None and reservation == reservation_name(notice.notice_id):
+                return min(notice.node_count, len(nodes))
+        return len(nodes)
 
     def _foreign_holds(self) -> list[tuple[str, tuple[str, ...]]]:
         now_s = self.cluster.now_s
@@ -316,7 +325,10 @@ class _Court:
         ]
 
     def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
-        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call."""
+        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call.
+
+        Those that are let go in this call are none any more.
+        """
         held = {
             operation.reservation: operation.nodes
             for operation in self.operations.values()
@@ -328,8 +340,11 @@ class _Court:
             if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
                 held[reservation.name] = reservation.nodes
         held.update({hold.reservation: hold.nodes for hold in self.spent.held})
-        held.pop(action.reservation, None)
-        return held
+        return {
+            name: nodes
+            for name, nodes in held.items()
+            if name != action.reservation and name not in self.spent.released
+        }
 
     def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
         """How many nodes running jobs have that were started before their turn and that nothing holds any more."""

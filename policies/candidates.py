@@ -1,6 +1,7 @@
 """Who asks for room, and who may be asked to make it: the part that all arrival policies share.
 
-An urgent job is served when it waits without an operation, or when its operation has lost nodes (`shortfall`).
+An urgent job is served when it waits without an operation, when its operation has lost nodes (`shortfall`), or when
+it was announced and what was held for it until now is to become its own.
 What may leave is a bundle: one running job, or several that share nodes which would serve, because a node counts as
 freed only when every job on it is gone.
 
@@ -15,7 +16,7 @@ Differs from the paper:
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ from makeway.policies.model import (
     kept,
     names,
 )
+from makeway.policies.notices import awaited, unbound
 
 LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
 """How far the task is of a victim that still has to leave its nodes."""
@@ -51,6 +53,8 @@ class Request:
     operation: Operation | None = None
     kept: tuple[str, ...] = ()
     """Nodes that its operation holds and that are still good."""
+    announced: bool = False
+    """Whether the job has not arrived: `job` is what its notice says of it, under the notice's id."""
 
     @property
     def missing(self) -> int:
@@ -59,7 +63,7 @@ class Request:
 
     def deadline_s(self, start_within_s: float) -> float:
         """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
-        if self.operation is not None:
+        if self.operation is not None and not unbound(self.operation):
             return self.operation.deadline_s
         within_s = self.job.start_within_s
         return self.job.submit_s + (start_within_s if within_s is None else within_s)
@@ -104,10 +108,16 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
                 requests.append(Request(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = frozenset(shortfall(operation, cluster))
-            if lost:
-                kept = tuple(name for name in operation.nodes if name not in lost)
-                requests.append(Request(job=job, operation=operation, kept=kept))
+            if lost or unbound(operation):
+                requests.append(Request(job=job, operation=operation, kept=_kept(job, operation, lost)))
     return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
+
+
+def _kept(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, ...]:
+    """The nodes of an operation that are good for its job, as many as it wants at the most."""
+    eligible = job.eligible_nodes
+    good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
+    return tuple(good)[: job.node_count]
 
 
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
@@ -204,17 +214,25 @@ def _called_off(operation: Operation, task: Task) -> bool:
 
 
 def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozenset[str]:
-    """Nodes that are kept for somebody else now, or by the site's own reservations before `until_s`."""
-    taken: list[tuple[str, ...]] = []
+    """Nodes that are kept for somebody else now, or by the site's own reservations before `until_s`.
+
+    A node that is held for an announced job, and on which somebody else is for the time being, is not promised to it.
+    """
+    taken: list[Iterable[str]] = []
+    firm = {
+        operation.reservation: set(operation.nodes).difference(shortfall(operation, cluster))
+        for operation in cluster.operations
+        if awaited(operation) and operation.phase is Phase.MAKING_ROOM
+    }
     for reservation in cluster.reservations:
         own = request.operation is not None and reservation.name == request.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
-            taken.append(reservation.nodes)
+            taken.append(firm.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:
         lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
-            taken.append(operation.nodes)
+            taken.append(firm.get(operation.reservation, operation.nodes))
     return frozenset().union(*taken)
 
 

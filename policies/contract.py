@@ -24,6 +24,8 @@ class Policy(Generic[ConfigT]):
     config_type: type[ConfigT]
     """A frozen dataclass of plain values, every field with a default; the configuration is checked against it."""
     decide: Callable[[Cluster, ConfigT], Decision]
+    collects: bool = False
+    """Whether it holds nodes for announced jobs; if not, whatever is held for one goes back."""
     active: bool = True
     """False: it never wants anything done, so nobody needs to ask it."""
     arrivals_only: bool = True

@@ -11,7 +11,7 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import filterfalse, islice
 
 from makeway.policies.arbiter import reservation_name
@@ -37,9 +37,11 @@ from makeway.policies.model import (
     Prioritise,
     Rationale,
     Reason,
+    Release,
     Requeue,
     Reserve,
 )
+from makeway.policies.notices import unbound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,10 @@ class Ask:
 
     def reason(self, *, fits: bool) -> Reason:
         """The reason of the actions that serve it."""
-        if self.request.operation is not None:
+        operation = self.request.operation
+        if self.request.announced:
+            return Reason.ANNOUNCED
+        if operation is not None and not unbound(operation):
             return Reason.SHORTFALL
         return Reason.URGENT_FITS if fits else Reason.URGENT_ARRIVAL
 
@@ -90,30 +95,39 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Promised:
+class Promised:
     """What is promised or under way, by open operations and by earlier answers of the same decision."""
 
     cluster: Cluster
-    spared: frozenset[str]
-    leaves: dict[str, Leave]
-    free: tuple[str, ...]
+    spared: frozenset[str] = field(init=False)
+    leaves: dict[str, Leave] = field(init=False)
+    free: tuple[str, ...] = field(init=False)
     """The nodes that nobody has, promised ones among them."""
     nodes: frozenset[str] = frozenset()
     _coming: dict[str, float] | None = None
     _unusable: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.spared = engaged(self.cluster)
+        self.leaves = departures(self.cluster)
+        self.free = self.cluster.free_nodes()
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
         for action in actions:
             leave = leave_of(action, self.cluster.now_s)
             if isinstance(action, Reserve):
-                self.nodes |= frozenset(action.nodes)
-                self._unusable = None
+                self.keep(action.nodes)
             else:
                 self.spared |= {action.job_id}
             if leave is not None:
                 self.leaves[action.job_id] = leave
                 self._coming = None
+
+    def keep(self, nodes: tuple[str, ...]) -> None:
+        """Promise nodes."""
+        self.nodes |= frozenset(nodes)
+        self._unusable = None
 
     def coming(self) -> dict[str, float]:
         """The nodes that come free, in the cluster's order, each with the instant by which it is free."""
@@ -153,14 +167,12 @@ def decide_each(
     requests = urgent(cluster)
     if not requests:
         return Decision(policy=policy)
-    promised = _Promised(
-        cluster=cluster, free=cluster.free_nodes(), spared=engaged(cluster), leaves=departures(cluster)
-    )
+    promised = Promised(cluster=cluster)
     answers = []
     for request in requests:
         deadline_s = request.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + request.job.walltime_s + hold_slack_s
-        ask = _ask(promised, request, policy, deadline_s, duration_s)
+        ask = ask_for(promised, request, policy, deadline_s, duration_s)
         given = fits(ask) if ask.shortage <= 0 else answer(ask)
         promised.add(given.actions)
         answers.append(given)
@@ -171,11 +183,22 @@ def decide_each(
     )
 
 
-def _ask(promised: _Promised, request: Request, policy: str, deadline_s: float, duration_s: float) -> Ask:
-    """What there is for a request without asking anybody to leave, and what may not be touched for it."""
+def ask_for(
+    promised: Promised,
+    request: Request,
+    policy: str,
+    deadline_s: float,
+    duration_s: float,
+    *,
+    barred_nodes: frozenset[str] = frozenset(),
+) -> Ask:
+    """What there is for a request without asking anybody to leave, and what may not be touched for it.
+
+    `barred_nodes`: nodes that it may not have beside those that are spoken for or promised.
+    """
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = promised.unusable(request, now_s + duration_s)
+    unusable = promised.unusable(request, now_s + duration_s) | barred_nodes
     barred = unusable.union(request.kept) if request.kept else unusable
     eligible = request.job.eligible_nodes
     usable = filterfalse(barred.__contains__, promised.free)
@@ -216,14 +239,27 @@ def fits(ask: Ask) -> Answer:
 
 
 def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answer:
-    """No way is made: the job goes to the front of the queue, once (P5, section III-B-2)."""
-    job = ask.request.job
-    actions = (
-        ()
-        if job.prioritised
-        else (Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM),)
-    )
-    return Answer(actions=actions, rationale=rationale(ask, why, candidates=candidates))
+    """No way is made: the job goes to the front of the queue, once (P5, section III-B-2).
+
+    What was held for it since it was announced goes back to the queue, of which it is the first then.
+    """
+    job, operation = ask.request.job, ask.request.operation
+    actions: list[Action] = []
+    if not job.prioritised:
+        actions.append(
+            Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM)
+        )
+    if operation is not None and unbound(operation):
+        actions.append(
+            Release(
+                job_id=job.job_id,
+                for_job_id=job.job_id,
+                policy=ask.policy,
+                reason=Reason.NO_ROOM,
+                reservation=operation.reservation,
+            )
+        )
+    return Answer(actions=tuple(actions), rationale=rationale(ask, why, candidates=candidates))
 
 
 def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:

@@ -1,72 +1,47 @@
-"""Policies "n-paa" and "n-spaa": preempt, or shrink and preempt, when an on-demand job arrives without notice.
+"""The six mechanisms of P5: what is done at the notice (N, CUA, CUP) and at the arrival (PAA, SPAA) of an urgent job.
 
-A mechanism is what is done at the notice (N: nothing) and what is done at the arrival (PAA or SPAA).
+At the completion the nodes go back to their lenders, and a job that does not arrive loses what is held for it: that is
+the daemon's part, whatever the policy.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
 
 Differs from the paper:
-    Room is asked for as long as the start can be on time, not only at the instant of the arrival, and nobody is asked
-    after that. The time that is left bounds the two-minute warning; a malleable job that has no checkpoint on a
-    signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together and
-    are never shrunk. A job that was shrunk gets a time limit in which the work that it had left fits.
+    See `hybrid_notice` and `hybrid_arrival`.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
-from makeway.policies.candidates import Bundle, bundles, loss_node_s
 from makeway.policies.contract import Policy
-from makeway.policies.holds import (
-    Answer,
-    Ask,
-    decide_each,
-    departure,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-    require_durations,
-    stays,
-)
-from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, JobKind, Method, Shrink
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HybridConfig:
-    """Settings of the mechanisms of P5."""
-
-    start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
-    warning_s: float = 120.0
-    """How long a malleable job has to save itself before it is requeued."""
-    hold_slack_s: float = 600.0
-    """How much longer than the deadline and the walltime together a hold may last."""
-
-    def __post_init__(self) -> None:
-        require_durations(
-            start_within_s=self.start_within_s, warning_s=self.warning_s, hold_slack_s=self.hold_slack_s
-        )
-
+from makeway.policies.holds import Answer, Ask, decide_each, no_room
+from makeway.policies.hybrid_arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
+from makeway.policies.hybrid_notice import Collect, collect_each, collect_released, prepare
+from makeway.policies.model import Cluster, Decision
 
 Arrival = Callable[[Ask, HybridConfig], Answer]
-"""What is done when an on-demand job has arrived and free nodes do not suffice."""
+"""What is done when an on-demand job has arrived and free and held nodes do not suffice."""
 
 
-def _mechanism(name: str, summary: str, arrival: Arrival) -> Policy[HybridConfig]:
-    """One of the six mechanisms: so far those that ignore the notice."""
+def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
+    """One of the six. `collect` None: nothing is done at the notice (section III-B-1, N)."""
 
     def decide(cluster: Cluster, config: HybridConfig) -> Decision:
-        return decide_each(
+        served = decide_each(
             cluster,
             name,
             lambda ask: _while_on_time(ask, config, arrival),
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
         )
+        return served if collect is None else collect_each(cluster, served, collect, config)
 
-    return Policy(name=name, summary=summary, config_type=HybridConfig, decide=decide)
+    return Policy(
+        name=name,
+        summary=summary,
+        config_type=HybridConfig,
+        decide=decide,
+        collects=collect is not None,
+    )
 
 
 def _while_on_time(ask: Ask, config: HybridConfig, arrival: Arrival) -> Answer:
@@ -77,190 +52,39 @@ def _while_on_time(ask: Ask, config: HybridConfig, arrival: Arrival) -> Answer:
     return arrival(ask, config)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Preemptee:
-    """A bundle with what its preemption costs, and how each of its jobs leaves."""
-
-    bundle: Bundle
-    overhead_node_s: int
-    methods: tuple[Method, ...]
-    """One for each job of the bundle."""
-
-
-def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
-    """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is satisfied."""
-    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-    grace_s = min(config.warning_s, ask.deadline_s - ask.cluster.now_s)
-    ranked = sorted(
-        (_preemptee(bundle, ask.cluster.now_s, grace_s) for bundle in considered if not bundle.barrier),
-        key=lambda preemptee: (preemptee.overhead_node_s, preemptee.bundle.job_ids),
-    )
-    chosen: list[_Preemptee] = []
-    freed = 0
-    for preemptee in ranked:
-        if freed >= ask.shortage:
-            break
-        chosen.append(preemptee)
-        freed += len(preemptee.bundle.nodes)
-    if freed < ask.shortage:
-        text = (
-            f"{ask.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {freed} of them."
-        )
-        return no_room(ask, text, _preemption_candidates(considered, ranked, [], grace_s))
-    held = hold(ask, tuple(name for preemptee in chosen for name in preemptee.bundle.nodes))
-    now_s = ask.cluster.now_s
-    leaving = [
-        (job, _way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.bundle, held)
-    ]
-    actions: list[Action] = [held]
-    for job, method in leaving:
-        wait_s = grace_s if method is Method.SYSTEM else 0.0
-        actions.extend(departure(ask, job, method, now_s + wait_s))
-    warned = any(method is Method.SYSTEM for _, method in leaving)
-    return Answer(
-        actions=tuple(actions),
-        rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: preempt {', '.join(job.job_id for job, _ in leaving)}, "
-            "the least overhead first.",
-            candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
-            loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
-            ready_s=max(ask.coming_s, now_s + (grace_s if warned else 0.0)),
-        ),
-    )
-
-
-def _preemptee(bundle: Bundle, now_s: float, grace_s: float) -> _Preemptee:
-    """The preemption overhead (section III-A): a setup anew, and for rigid jobs the work since the checkpoint."""
-    methods = tuple(_way_out(job, grace_s) for job in bundle.jobs)
-    overhead_node_s = 0
-    for job, method in zip(bundle.jobs, methods, strict=True):
-        overhead_node_s += math.ceil(job.setup_s * job.node_count)
-        if method is Method.KILL:
-            overhead_node_s += loss_node_s(job, now_s)
-    return _Preemptee(bundle=bundle, overhead_node_s=overhead_node_s, methods=methods)
-
-
-def _way_out(job: Job, grace_s: float) -> Method:
-    """Malleable jobs are warned, if they can save themselves in time; rigid ones are killed (section III-A)."""
-    saves_s = None if job.checkpoint is None else job.checkpoint.system_s
-    if job.kind is JobKind.MALLEABLE and saves_s is not None and saves_s <= grace_s:
-        return Method.SYSTEM
-    return Method.KILL
-
-
-def _preemption_candidates(
-    considered: tuple[Bundle, ...],
-    ranked: list[_Preemptee],
-    chosen: list[_Preemptee],
-    grace_s: float,
-) -> tuple[Candidate, ...]:
-    """The list in the paper's order, then those that may not be preempted, with the reason."""
-    taken = {preemptee.bundle.job_ids for preemptee in chosen}
-    found = [
-        Candidate(
-            job_ids=preemptee.bundle.job_ids,
-            method=max(preemptee.methods, key=lambda method: method is Method.SYSTEM),
-            node_count=len(preemptee.bundle.nodes),
-            loss_node_s=preemptee.overhead_node_s,
-            delay_s=grace_s if Method.SYSTEM in preemptee.methods else 0.0,
-            chosen=preemptee.bundle.job_ids in taken,
-            note="loss is the preemption overhead: lost work and the setup",
-        )
-        for preemptee in ranked
-    ]
-    return (*found, *(stays(bundle) for bundle in considered if bundle.barrier))
-
-
-def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
-    """SPAA (section III-B-2): if shrinking all malleable jobs supplies enough, shrink them evenly; else PAA."""
-    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-    supplies = {
-        bundle.job_ids[0]: (bundle.jobs[0], spare)
-        for bundle in considered
-        if not bundle.barrier and len(bundle.jobs) == 1 and (spare := _spare_nodes(bundle))
-    }
-    supply = sum(len(spare) for _, spare in supplies.values())
-    if supply < ask.shortage:
-        answer = preempt_at_arrival(ask, config)
-        text = f"Shrinking supplies {supply} nodes of {ask.shortage}: too few. {answer.rationale.summary}"
-        return replace(answer, rationale=replace(answer.rationale, summary=text))
-    shares = spread_evenly({job_id: len(spare) for job_id, (_, spare) in supplies.items()}, ask.shortage)
-    freed: list[str] = []
-    shrinks: list[Action] = []
-    candidates = []
-    for job_id, (job, spare) in sorted(supplies.items()):
-        given = spare[len(spare) - shares[job_id] :]
-        candidates.append(
-            Candidate(
-                job_ids=(job_id,),
-                method=Method.SHRINK,
-                node_count=len(given),
-                loss_node_s=0,
-                delay_s=0.0,
-                chosen=bool(given),
-                note=f"could give {len(spare)} nodes",
-            )
-        )
-        if given:
-            freed.extend(given)
-            shrinks.append(_shrink(ask, job, frozenset(given)))
-    return Answer(
-        actions=(hold(ask, tuple(freed)), *shrinks),
-        rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, nothing is lost.",
-            candidates=tuple(candidates),
-            ready_s=ask.coming_s,
-        ),
-    )
-
-
-def _spare_nodes(bundle: Bundle) -> tuple[str, ...]:
-    """The nodes that a malleable job can give, without its batch host and its smallest size; the last ones it holds."""
-    job = bundle.jobs[0]
-    if job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
-        return ()
-    able = max(0, len(job.nodes) - max(1, job.node_count_min))
-    usable = [name for name in bundle.nodes if name != job.nodes[0]]
-    return tuple(usable[max(0, len(usable) - able) :])
-
-
-def spread_evenly(supplies: dict[str, int], wanted: int) -> dict[str, int]:
-    """How many nodes each job gives: as equally as possible, nobody more than it can, `wanted` in all.
-
-    Jobs that can give least give first; what does not divide goes to the last of the order (supply, job id).
-    """
-    shares: dict[str, int] = {}
-    order = sorted(supplies, key=lambda job_id: (supplies[job_id], job_id))
-    for index, job_id in enumerate(order):
-        share = min(supplies[job_id], (wanted - sum(shares.values())) // (len(order) - index))
-        shares[job_id] = share
-    return shares
-
-
-def _shrink(ask: Ask, job: Job, given: frozenset[str]) -> Shrink:
-    """Keep the batch host and the first nodes; the limit grows so that the work that was left still fits."""
-    keep = tuple(name for name in job.nodes if name not in given)
-    elapsed_s = max(0.0, ask.cluster.now_s - (ask.cluster.now_s if job.start_s is None else job.start_s))
-    left_s = max(0.0, job.walltime_s - elapsed_s)
-    return Shrink(
-        job_id=job.job_id,
-        for_job_id=ask.request.job.job_id,
-        policy=ask.policy,
-        reason=ask.reason(fits=False),
-        keep_nodes=keep,
-        walltime_s=float(math.ceil(elapsed_s + left_s * len(job.nodes) / len(keep))),
-    )
-
-
 N_PAA = _mechanism(
     "n-paa",
     "Preempt running jobs at the arrival, the least overhead first (P5, N&PAA).",
+    None,
     preempt_at_arrival,
 )
 N_SPAA = _mechanism(
     "n-spaa",
     "Shrink malleable jobs evenly at the arrival if that is enough, else preempt (P5, N&SPAA).",
+    None,
+    shrink_or_preempt_at_arrival,
+)
+CUA_PAA = _mechanism(
+    "cua-paa",
+    "From the notice on, collect the nodes that come free; preempt at the arrival (P5, CUA&PAA).",
+    collect_released,
+    preempt_at_arrival,
+)
+CUA_SPAA = _mechanism(
+    "cua-spaa",
+    "From the notice on, collect the nodes that come free; shrink or preempt at the arrival (P5, CUA&SPAA).",
+    collect_released,
+    shrink_or_preempt_at_arrival,
+)
+CUP_PAA = _mechanism(
+    "cup-paa",
+    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-paa (P5, CUP&PAA).",
+    prepare,
+    preempt_at_arrival,
+)
+CUP_SPAA = _mechanism(
+    "cup-spaa",
+    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-spaa (P5, CUP&SPAA).",
+    prepare,
     shrink_or_preempt_at_arrival,
 )

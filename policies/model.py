@@ -127,6 +127,8 @@ class Job:
     """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
     prioritised: bool = False
     """Whether we have moved the job to the front of the queue."""
+    notice_id: str | None = None
+    """The announcement that the job says it belongs to. None: it names none."""
     priority: float = 0.0
     """Its place in the queue: the highest first, jobs of one priority in the order of their submission."""
     saved_s: float = 0.0
@@ -150,7 +152,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """An on-demand job that was announced and has not arrived."""
+    """An on-demand job that was announced."""
 
     notice_id: str
     user: str
@@ -158,6 +160,9 @@ class Notice:
     walltime_s: float
     announced_s: float
     expected_s: float
+    """When it should arrive."""
+    job_id: str | None = None
+    """The job, once it has arrived. None: not yet."""
 
 
 class Method(StrEnum):
@@ -174,6 +179,7 @@ class Reason(StrEnum):
 
     URGENT_ARRIVAL = "urgent_arrival"  # an urgent job waits and too few nodes are free
     URGENT_FITS = "urgent_fits"  # an urgent job waits and enough nodes are free
+    ANNOUNCED = "announced"  # an urgent job was announced and has not arrived
     NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
     SHORTFALL = "shortfall"  # a node that was held is lost, or somebody else is on it
     BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
@@ -259,6 +265,8 @@ class Reserve(_Deed):
     reservation: str
     nodes: tuple[str, ...]
     duration_s: float
+    user: str | None = None
+    """Whose job it will be: `job_id` is an announcement, and there is nothing to bind. None: `job_id` is a job."""
     verb: Literal["reserve"] = "reserve"
 
 
@@ -314,6 +322,8 @@ class Task:
     """The job's requeue count when the task was planned: which run of the job is meant."""
     nodes: tuple[str, ...] = ()
     """The nodes of the action's job when the task was planned."""
+    planned_s: float | None = None
+    """When it was planned. None: with its operation."""
     detail: str = ""
     forgotten: bool = False
     """The cluster accepted it, then took the job for ended: a controller that crashed had not yet saved it."""
@@ -351,6 +361,8 @@ class Operation:
     """When the urgent job was seen to be over, or was given up. None: not yet."""
     observe: bool = False
     """Opened in observe mode: its actions are recorded and never issued."""
+    notice: Notice | None = None
+    """The announcement that it was opened for: until the job arrives, that is what `for_job_id` names. None: none."""
     outcome: str = ""
     """One sentence, once closed."""
 

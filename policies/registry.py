@@ -7,13 +7,17 @@ from makeway.policies.arrival import EVICTION
 from makeway.policies.baseline import NONE
 from makeway.policies.ckpt_backfill import CKPT_BACKFILL
 from makeway.policies.contract import Policy
-from makeway.policies.hybrid import N_PAA, N_SPAA
+from makeway.policies.hybrid import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
 
 POLICIES: dict[str, Policy[Any]] = {
     "none": NONE,
     "eviction": EVICTION,
     "n-paa": N_PAA,
     "n-spaa": N_SPAA,
+    "cua-paa": CUA_PAA,
+    "cua-spaa": CUA_SPAA,
+    "cup-paa": CUP_PAA,
+    "cup-spaa": CUP_SPAA,
     "ckpt-backfill": CKPT_BACKFILL,
 }
 """Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""

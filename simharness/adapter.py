@@ -9,7 +9,7 @@ from makeway.policies.model import Cluster, Notice, SignalTarget
 from makeway.simharness import control
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.faults import NO_FAULTS, SNAPSHOT, Fault, FaultKind, FaultPlan
-from makeway.simharness.picture import Picture
+from makeway.simharness.picture import Picture, notice_id
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class SimAdapter:
         """The jobs that were announced and have not arrived, in the order of their announcements."""
         return tuple(
             Notice(
-                notice_id=f"notice-{job.job_id}",
+                notice_id=notice_id(job),
                 user=job.user,
                 node_count=job.node_count,
                 walltime_s=job.walltime_s,
@@ -113,10 +113,18 @@ class SimAdapter:
         apply = partial(control.expand, self._machine, job_id, nodes, reservation)
         self._call("expand", (job_id, nodes, reservation), job_id, apply)
 
-    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
-        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job to them."""
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        job_id: str | None,
+        user: str | None = None,
+    ) -> None:
+        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if there is one, to them."""
         apply = partial(control.reserve, self._machine, name, nodes, duration_s, job_id)
-        self._call("reserve", (name, nodes, duration_s, job_id), job_id, apply)
+        self._call("reserve", (name, nodes, duration_s, job_id, user), job_id, apply)
 
     def release(self, name: str) -> None:
         """End the reservation; its pending job goes back to the common queue."""

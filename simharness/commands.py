@@ -91,7 +91,7 @@ def replay(
 ) -> None:
     """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
 
-    Policies: none (the scheduler alone), eviction, n-paa, n-spaa.
+    Policies: none (the scheduler alone), eviction, and P5's n-, cua- or cup- with paa or spaa.
     """
     from makeway.simharness.experiment import Experiment, ExperimentError
     from makeway.simharness.scheduler import Backfill, Order

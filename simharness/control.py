@@ -92,9 +92,11 @@ def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: s
     machine.mark(MarkKind.RETURNED, live, added)
 
 
-def reserve(machine: Machine, name: str, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
-    """Keep these nodes, busy or not, from now on, and bind the pending job to them."""
-    live = _pending(machine, job_id)
+def reserve(
+    machine: Machine, name: str, nodes: tuple[str, ...], duration_s: float, job_id: str | None
+) -> None:
+    """Keep these nodes, busy or not, from now on, and bind the pending job to them. None: there is none yet."""
+    live = None if job_id is None else _pending(machine, job_id)
     kept = _node_set(machine, nodes)
     if not kept:
         raise Rejected(f"reservation {name}: no nodes were named")
@@ -104,7 +106,8 @@ def reserve(machine: Machine, name: str, nodes: tuple[str, ...], duration_s: flo
         if hold.name != name and hold.nodes & kept:
             raise Rejected(f"reservation {name}: Requested reservation overlaps with {hold.name}")
     machine.hold(name, kept, machine.now_s + duration_s)
-    machine.bind(live, name)
+    if live is not None:
+        machine.bind(live, name)
 
 
 def release(machine: Machine, name: str) -> None:

@@ -61,9 +61,17 @@ class EmbeddedAdapter:
         """See `Adapter`."""
         self._now().expand(job_id, nodes=nodes, reservation=reservation)
 
-    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        job_id: str | None,
+        user: str | None = None,
+    ) -> None:
         """See `Adapter`."""
-        self._now().reserve(name, nodes=nodes, duration_s=duration_s, job_id=job_id)
+        self._now().reserve(name, nodes=nodes, duration_s=duration_s, job_id=job_id, user=user)
 
     def release(self, name: str) -> None:
         """See `Adapter`."""

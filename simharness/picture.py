@@ -13,12 +13,18 @@ from makeway.policies.model import (
     NodeState,
     Reservation,
 )
+from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import LiveJob
 from makeway.simharness.machine import Hold, Machine
 from makeway.simharness.storage import StorageSettings
 
 LEAST_GRACE_S = 300.0
 """A job is given this long to acknowledge a checkpoint, or twice what the checkpoint takes."""
+
+
+def notice_id(job: SimJob) -> str:
+    """What the announcement of a job is called, by whoever makes it and by the job itself."""
+    return f"notice-{job.job_id}"
 
 
 class Picture:
@@ -101,6 +107,7 @@ class Picture:
             reservation=live.reservation,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
+            notice_id=notice_id(job) if job.announced_s is not None else None,
             priority=-live.rank,
             saved_s=live.saved_before_s(),
         )

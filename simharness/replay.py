@@ -188,10 +188,8 @@ class Replay:
         return count * interval_s
 
     def _tell_notices(self) -> None:
-        """Give the daemon the announcements that came, and take back those whose job has arrived."""
+        """Give the daemon the announcements that came, each once; the jobs say themselves which one is theirs."""
         current = {notice.notice_id: notice for notice in self.adapter.notices()}
-        for notice_id in sorted(self._noticed - current.keys()):
-            self.journal.remove_notice(notice_id)
         for notice_id in sorted(current.keys() - self._noticed):
             self.journal.add_notice(current[notice_id])
         self._noticed = set(current)

@@ -50,7 +50,15 @@ class FakeAdapter:
     def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
         self._call("expand", job_id)
 
-    def reserve(self, name: str, *, nodes: tuple[str, ...], duration_s: float, job_id: str) -> None:
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        job_id: str | None,
+        user: str | None = None,
+    ) -> None:
         self._call("reserve", name)
         made = Reservation(
             name=name, nodes=nodes, start_s=self.view.now_s, end_s=self.view.now_s + duration_s

@@ -164,6 +164,20 @@ class AdapterConformance:
         cluster = world.wait(waits(rival), "the rival waits")
         assert cluster.free_nodes() == ()
 
+    def test_a_hold_for_an_announced_job_is_there_before_the_job(self, world: World) -> None:
+        rest = running(world, world.submit(len(world.nodes) - 2))
+        free = world.adapter.snapshot().free_nodes()
+        user = rest.user
+        world.adapter.reserve(HOLD, nodes=(*free, rest.nodes[-1]), duration_s=LONG_S, job_id=None, user=user)
+        rival = world.submit(1)
+        cluster = world.wait(waits(rival), "the rival waits")
+        assert [set(kept.nodes) for kept in cluster.reservations] == [{*free, rest.nodes[-1]}]
+        assert job_of(cluster, rest.job_id).state is JobState.RUNNING
+        urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
+        waiting(world, urgent)
+        world.adapter.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=urgent)
+        assert set(running(world, urgent).nodes) == set(free)
+
     def test_reserving_again_changes_the_nodes(self, world: World) -> None:
         first = running(world, world.submit(2))
         second = running(world, world.submit(len(world.nodes) - 2))

@@ -80,7 +80,7 @@ def test_time_limits_are_rounded_up(seconds: float, minutes: int) -> None:
 
 
 def test_a_reservation_ends_by_itself_and_holds_nobody() -> None:
-    argv = build.create_reservation("mw_5", nodes=("n3", "n4"), duration_s=600.2, user_ids=("1000",))
+    argv = build.create_reservation("mw_5", nodes=("n3", "n4"), duration_s=600.2, users=("1000",), purge=True)
     assert argv[:3] == ("scontrol", "create", "reservation")
     assert "EndTime=now+601seconds" in argv
     (flags,) = (word for word in argv if word.startswith("Flags="))
@@ -89,7 +89,10 @@ def test_a_reservation_ends_by_itself_and_holds_nobody() -> None:
         "NO_HOLD_JOBS_AFTER",
         "PURGE_COMP=1",
     }
-    changed = build.update_reservation("mw_5", nodes=("n3",), duration_s=0, user_ids=("1000",))
+    early = build.create_reservation("mw_n", nodes=("n3",), duration_s=60, users=("ada",), purge=False)
+    assert "Users=ada" in early
+    assert "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" in early, "it has no job yet, and is there for one"
+    changed = build.update_reservation("mw_5", nodes=("n3",), duration_s=0, users=("1000",))
     assert changed == (
         "scontrol",
         "update",
@@ -129,8 +132,8 @@ NAMES: tuple[Callable[[str], tuple[str, ...]], ...] = (
     build.delete_reservation,
     lambda name: build.squeue(reservation=name),
     lambda name: build.bind("1", name),
-    lambda name: build.create_reservation(name, nodes=("n1",), duration_s=60, user_ids=("0",)),
-    lambda name: build.create_reservation("mw_1", nodes=(name,), duration_s=60, user_ids=("0",)),
+    lambda name: build.create_reservation(name, nodes=("n1",), duration_s=60, users=("0",), purge=True),
+    lambda name: build.create_reservation("mw_1", nodes=(name,), duration_s=60, users=("0",), purge=True),
     lambda name: build.resize("1", ("n1", name), None),
 )
 BAD = (

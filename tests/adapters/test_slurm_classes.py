@@ -14,6 +14,7 @@ from makeway.adapters.slurm_classes import (
     comment_words,
     job_class,
     node,
+    notice_word,
     over,
     printable,
     state,
@@ -291,6 +292,24 @@ def test_what_a_job_tells_of_its_signal_goes_before_its_class() -> None:
 )
 def test_the_words_of_a_comment(comment: str, words: dict[str, float | None]) -> None:
     assert comment_words(comment) == words
+
+
+@pytest.mark.parametrize(
+    ("comment", "notice_id"),
+    [
+        ("", None),
+        ("makeway:notice=notice-1763737123-42-1", "notice-1763737123-42-1"),
+        ("beam 3 makeway:notice=a makeway:notice=b done", "b"),
+        ("makeway:notice=", None),
+        ("makeway:notice=-a", None),
+        ("makeway:notice=a/b", None),
+        ("xmakeway:notice=a", None),
+        ("makeway:notice=" + "a" * 65, None),
+    ],
+)
+def test_a_comment_names_the_announcement(comment: str, notice_id: str | None) -> None:
+    assert notice_word(comment) == notice_id
+    assert comment_words(comment) == {}
 
 
 @settings(deadline=None)

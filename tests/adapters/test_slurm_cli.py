@@ -300,8 +300,24 @@ def test_a_reservation_that_cannot_be_bound_is_taken_away_again() -> None:
 def test_a_reservation_that_is_there_is_changed() -> None:
     slurm = FakeSlurm(ROW, script=((1, "", "Requested reservation overlaps with another reservation"),))
     adapter_of(slurm).reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17")
-    update = build.update_reservation("mw_1", nodes=("n3",), duration_s=60, user_ids=("1000",))
+    update = build.update_reservation("mw_1", nodes=("n3",), duration_s=60, users=("1000",))
     assert slurm.acts[1:] == [update, build.bind("17", "mw_1")]
+
+
+def test_a_reservation_for_an_announced_job_binds_nothing() -> None:
+    slurm = FakeSlurm(ROW)
+    adapter_of(slurm).reserve("mw_notice-1", nodes=("n3",), duration_s=60, job_id=None, user="ada")
+    assert slurm.acts == [
+        build.create_reservation("mw_notice-1", nodes=("n3",), duration_s=60, users=("ada",), purge=False)
+    ]
+
+
+@pytest.mark.parametrize("user", [None, "", "-ada", "ada,eve", "ada eve", "+ada", "ada=1", "ada\n"])
+def test_a_reservation_is_for_nobody_whose_name_is_no_name(user: str | None) -> None:
+    slurm = FakeSlurm(ROW)
+    with pytest.raises(Rejected):
+        adapter_of(slurm).reserve("mw_notice-1", nodes=("n3",), duration_s=60, job_id=None, user=user)
+    assert slurm.acts == []
 
 
 def test_a_reservation_that_cannot_be_made_is_refused_in_the_words_of_its_making() -> None:

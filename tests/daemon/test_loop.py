@@ -74,11 +74,21 @@ def test_the_first_cycle_holds_and_the_second_evicts() -> None:
 def test_what_was_accepted_and_not_yet_seen_is_not_sent_again() -> None:
     adapter = FakeAdapter(busy())
     loop = daemon(adapter)
-    for step in range(20):
+    for step in range(4):
+        adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
         loop.run_cycle()
-        adapter.view = replace(adapter.view, now_s=1000.0 + 10.0 * step)
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
+
+
+def test_a_run_that_goes_on_long_after_its_requeue_was_accepted_is_requeued_once_more() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter)
+    for step in range(8):
+        adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
+        loop.run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue_again", "v")]
 
 
 def test_a_job_is_signalled_as_it_wants() -> None:

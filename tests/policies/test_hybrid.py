@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.hybrid import N_PAA, N_SPAA, HybridConfig, spread_evenly
+from makeway.policies.hybrid import N_PAA, N_SPAA
+from makeway.policies.hybrid_arrival import HybridConfig, spread_evenly
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,

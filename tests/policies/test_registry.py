@@ -16,6 +16,10 @@ def test_the_policies_of_this_version() -> None:
         ("eviction", True),
         ("n-paa", True),
         ("n-spaa", True),
+        ("cua-paa", True),
+        ("cua-spaa", True),
+        ("cup-paa", True),
+        ("cup-spaa", True),
         ("ckpt-backfill", True),
     ]
 

@@ -26,11 +26,13 @@ from makeway.policies.model import (
     Method,
     Node,
     NodeState,
+    Notice,
     Operation,
     Phase,
     Prioritise,
     Progress,
     Reason,
+    Release,
     Requeue,
     Reservation,
     Reserve,
@@ -128,8 +130,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         ),
     )
     if draw(st.booleans()):
-        return draw(with_operation(cluster))
-    return cluster
+        cluster = draw(with_operation(cluster))
+    return draw(with_notices(cluster))
 
 
 @st.composite
@@ -190,9 +192,91 @@ def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
     return replace(cluster, operations=(operation,), reservations=(*cluster.reservations, own))
 
 
+@st.composite
+def with_notices(draw: st.DrawFn, cluster: Cluster) -> Cluster:
+    """The same cluster, with announced jobs that have not arrived, for some of which nodes are held already."""
+    for index in range(draw(st.integers(0, 2))):
+        notice = Notice(
+            notice_id=f"notice-{index}",
+            user="urgent",
+            node_count=draw(st.integers(1, 1 + len(cluster.nodes) // 2)),
+            walltime_s=900.0,
+            announced_s=NOW_S - draw(st.sampled_from([0, 60, 600])),
+            expected_s=NOW_S + draw(st.sampled_from([-300, 0, 60, 120, 500, 1200])),
+        )
+        cluster = replace(cluster, notices=(*cluster.notices, notice))
+        if draw(st.booleans()):
+            cluster = draw(with_collected(cluster, notice))
+    return cluster
+
+
+@st.composite
+def with_collected(draw: st.DrawFn, cluster: Cluster, notice: Notice) -> Cluster:
+    """The same cluster, with nodes held for the announced job, idle ones and busy ones."""
+    reserved = {name for held in cluster.reservations for name in held.nodes}
+    able = [node.name for node in cluster.nodes if node.name not in reserved]
+    held = tuple(draw(st.permutations(able))[: draw(st.integers(1, len(cluster.nodes)))])
+    if not held:
+        return cluster
+    hold = Reserve(
+        job_id=notice.notice_id,
+        for_job_id=notice.notice_id,
+        policy="earlier",
+        reason=Reason.ANNOUNCED,
+        reservation=f"mw_{notice.notice_id}",
+        nodes=held,
+        duration_s=9000.0,
+        user=notice.user,
+    )
+    operation = Operation(
+        operation_id=f"{notice.notice_id}@1",
+        for_job_id=notice.notice_id,
+        policy="earlier",
+        reservation=hold.reservation,
+        nodes=held,
+        opened_s=NOW_S - 40.0,
+        deadline_s=notice.expected_s,
+        give_up_s=notice.expected_s + 600.0,
+        tasks=(Task(action=hold, progress=Progress.DONE),),
+        notice=notice,
+    )
+    if draw(st.integers(0, 3)) == 0:
+        operation, cluster = arrived(operation, cluster)
+    own = Reservation(name=hold.reservation, nodes=held, start_s=NOW_S - 40.0, end_s=NOW_S + 8960.0)
+    return replace(
+        cluster,
+        operations=(*cluster.operations, operation),
+        reservations=(*cluster.reservations, own),
+    )
+
+
+def arrived(operation: Operation, cluster: Cluster) -> tuple[Operation, Cluster]:
+    """The operation handed over to an urgent job without one, if there is any, whose announcement is settled then."""
+    busy = {other.for_job_id for other in cluster.operations}
+    job_id = next(
+        (job.job_id for job in cluster.jobs if job.user == "urgent" and job.job_id not in busy), None
+    )
+    if job_id is None or operation.notice is None:
+        return operation, cluster
+    notices = tuple(
+        replace(notice, job_id=job_id) if notice == operation.notice else notice for notice in cluster.notices
+    )
+    return replace(operation, for_job_id=job_id), replace(cluster, notices=notices)
+
+
 def decide(name: str, cluster: Cluster) -> Decision:
     policy = POLICIES[name]
     return policy.decide(cluster, policy.config_type())
+
+
+def unannounced(cluster: Cluster) -> Cluster:
+    """The cluster without what is held for announced jobs: a policy that does not collect never sees that."""
+    held = {operation.reservation for operation in cluster.operations if operation.notice is not None}
+    return replace(
+        cluster,
+        operations=tuple(operation for operation in cluster.operations if operation.notice is None),
+        reservations=tuple(kept for kept in cluster.reservations if kept.name not in held),
+    )
 
 
 def groups(decision: Decision) -> Iterator[tuple[str, list[Action]]]:
@@ -241,26 +325,40 @@ def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
 @settings(deadline=None, max_examples=400)
 @given(cluster=clusters())
 def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
+    if not POLICIES[name].collects:
+        cluster = unannounced(cluster)
     decision = decide(name, cluster)
     check_repeatable(name, decision, cluster)
+    given_up = {
+        action.reservation: action.nodes if isinstance(action, Reserve) else ()
+        for action in decision.actions
+        if isinstance(action, Reserve | Release)
+    }
+    notices = {notice.notice_id: notice for notice in cluster.notices if notice.job_id is None}
     promised: set[str] = set()
     asked: Counter[str] = Counter()
     so_far = under_way(cluster)
     for for_job_id, group in groups(decision):
         before, so_far = so_far, so_far + evictions(group)
-        urgent = check_request(for_job_id, cluster)
-        if not evictions(group) and isinstance(group[0], Prioritise):
+        urgent = None if for_job_id in notices else check_request(for_job_id, cluster)
+        if urgent is not None and not isinstance(group[0], Reserve):
             event("no room")
-            assert len(group) == 1
-            assert not urgent.prioritised
+            check_no_room(group, urgent, cluster)
+            continue
+        if isinstance(group[0], Release):
+            event("nothing is left to hold")
+            assert [kept.name for kept in cluster.reservations].count(group[0].reservation) == len(group) == 1
             continue
         hold = group[0]
         assert isinstance(hold, Reserve), "the hold comes first"
         assert len(evictions(group)) == len(group) - 1, "one hold, and nothing but evictions after it"
         event(f"{hold.reason}, {'with' if evictions(group) else 'without'} evictions")
-        check_hold(hold, urgent, cluster, so_far)
         assert not promised & set(hold.nodes), "no node is promised twice"
         promised |= set(hold.nodes)
+        if urgent is None:
+            asked.update(check_announced(hold, notices[for_job_id], group, cluster))
+            continue
+        check_hold(hold, urgent, cluster, so_far, given_up)
         deadline_s = next(why.deadline_s for why in decision.rationale if why.for_job_id == for_job_id)
         check_in_time(hold, cluster, so_far, deadline_s)
         for action in evictions(group):
@@ -272,6 +370,40 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     # Rates, sizes and the breaker are off here; every other rule is one that the policies keep by themselves.
     verdicts = arbitrate(decision.actions, cluster)
     assert [(verdict.refusal, verdict.detail) for verdict in verdicts if not verdict.allowed] == []
+
+
+def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
+    """The job goes to the front, once; what was held for it since it was announced goes back."""
+    held = [
+        operation.reservation
+        for operation in cluster.operations
+        if operation.for_job_id == urgent.job_id and operation.notice is not None
+    ]
+    verbs = [action.verb for action in group]
+    assert verbs in (["prioritise"], ["release"], ["prioritise", "release"])
+    assert ("prioritise" in verbs) == (not urgent.prioritised)
+    assert [action.reservation for action in group if isinstance(action, Release)] == held
+
+
+def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:
+    """Held for who comes: nothing of anybody's, and nobody leaves later than the arrival. Returns who is asked."""
+    assert (hold.user, hold.reservation) == (notice.user, f"mw_{notice.notice_id}")
+    assert len(hold.nodes) == len(set(hold.nodes))
+    own = [operation for operation in cluster.operations if operation.for_job_id == notice.notice_id]
+    assert {node.name for node in cluster.nodes if node.state is NodeState.UP} >= set(hold.nodes)
+    for kept in cluster.reservations:
+        if kept.name != hold.reservation and kept.start_s < NOW_S + hold.duration_s:
+            assert not set(kept.nodes) & set(hold.nodes)
+    assert NOW_S + hold.duration_s >= notice.expected_s + 600.0
+    occupied = {name for job in cluster.jobs for name in job.nodes}
+    idle = set(hold.nodes) - occupied
+    assert len(idle) <= notice.node_count, "no more idle nodes than were asked for"
+    if evictions(group):
+        assert len(hold.nodes) == notice.node_count
+        assert all(operation.phase is Phase.MAKING_ROOM for operation in own)
+    for action in evictions(group):
+        check_eviction(action, cluster, group, notice.expected_s)
+    return [action.job_id for action in evictions(group) if not isinstance(action, Checkpoint)]
 
 
 def check_repeatable(name: str, decision: Decision, cluster: Cluster) -> None:
@@ -290,32 +422,44 @@ def check_request(for_job_id: str, cluster: Cluster) -> Job:
     for operation in cluster.operations:
         if operation.for_job_id == for_job_id:
             assert operation.phase is Phase.MAKING_ROOM
-            assert shortfall(operation, cluster)
+            assert shortfall(operation, cluster) or operation.notice is not None
     return urgent
 
 
 def still_held(for_job_id: str, cluster: Cluster) -> set[str]:
-    """The nodes that an operation of the urgent job holds and has not lost."""
+    """The nodes that an operation of the urgent job holds, has not lost, and can use."""
+    eligible = cluster.jobs_by_id()[for_job_id].eligible_nodes
     return {
         name
         for operation in cluster.operations
         if operation.for_job_id == for_job_id
         for name in set(operation.nodes) - set(shortfall(operation, cluster))
+        if eligible is None or name in eligible
     }
 
 
-def check_hold(hold: Reserve, urgent: Job, cluster: Cluster, carried_out: list[Evicting]) -> None:
-    """Exactly the nodes that are needed: held already, or good for the job and free or about to be."""
+def check_hold(
+    hold: Reserve,
+    urgent: Job,
+    cluster: Cluster,
+    carried_out: list[Evicting],
+    given_up: dict[str, tuple[str, ...]],
+) -> None:
+    """Exactly the nodes that are needed: held already, or good for the job and free or about to be.
+
+    `given_up`: the nodes that are left to reservations which this decision changes.
+    """
     kept = still_held(urgent.job_id, cluster)
     assert len(hold.nodes) == len(set(hold.nodes)) == urgent.node_count
     useful = {node.name for node in cluster.nodes if node.state is NodeState.UP}
     if urgent.eligible_nodes is not None:
         useful &= urgent.eligible_nodes
     coming = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
-    assert kept <= set(hold.nodes) <= kept | (useful & coming)
+    assert len(set(hold.nodes) & kept) == min(len(kept), urgent.node_count)
+    assert set(hold.nodes) <= kept | (useful & coming)
     for reservation in cluster.reservations:
         if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
-            assert not set(reservation.nodes) & set(hold.nodes)
+            assert not set(given_up.get(reservation.name, reservation.nodes)) & set(hold.nodes)
     assert hold.duration_s >= urgent.walltime_s
 
 
@@ -379,6 +523,8 @@ def check_nobody_need_not_go(
 def test_limits_are_never_exceeded_and_groups_never_torn(
     name: str, cluster: Cluster, per_hour: int | None, past: int, max_nodes: int | None, failures: int
 ) -> None:
+    if not POLICIES[name].collects:
+        cluster = unannounced(cluster)
     limited = replace(
         cluster,
         limits=replace(cluster.limits, evictions_per_hour=per_hour, max_nodes=max_nodes),
@@ -390,10 +536,17 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
     taken = {action.job_id for action in evictions(allowed)}
     pending = {action.job_id for action in under_way(limited)}
     assert per_hour is None or not taken or past + len(taken | pending) <= per_hour
-    assert failures < 5 or all(isinstance(action, Prioritise) for action in allowed)
+    assert failures < 5 or all(isinstance(action, Prioritise | Release) for action in allowed)
     held = {action.reservation: action.nodes for action in allowed if isinstance(action, Reserve)}
     ours = {kept.name: kept.nodes for kept in limited.reservations if kept.ours}
-    assert max_nodes is None or not held or sum(map(len, (ours | held).values())) <= max_nodes
+    given_up = {action.reservation for action in allowed if isinstance(action, Release)}
+    at_most = {f"mw_{notice.notice_id}": notice.node_count for notice in limited.notices if not notice.job_id}
+    counted = [
+        min(len(nodes), at_most.get(reservation, len(nodes)))
+        for reservation, nodes in (ours | held).items()
+        if reservation not in given_up
+    ]
+    assert max_nodes is None or not held or sum(counted) <= max_nodes
     for _, members in groupby(verdicts, key=lambda verdict: verdict.action.for_job_id):
         refused = [verdict.refusal for verdict in members]
         if any(refused):

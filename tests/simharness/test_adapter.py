@@ -317,7 +317,7 @@ def test_every_call_is_written_down_and_the_accepted_ones_are_counted() -> None:
     with pytest.raises(Gone):
         adapter.requeue("a")
     assert [(call.at_s, call.verb, call.arguments, call.error) for call in adapter.calls] == [
-        (5.0, "reserve", ("mw_c", ("n1", "n2"), 99.0, "c"), None),
+        (5.0, "reserve", ("mw_c", ("n1", "n2"), 99.0, "c", None), None),
         (5.0, "requeue", ("a",), None),
         (5.0, "requeue", ("a",), "Gone"),
     ]

@@ -6,7 +6,7 @@ on the same file, and looks at what the cluster was asked to do in all.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,26 @@ def story() -> list[SimJob]:
     ]
 
 
+def announced(job_id: str, submit_s: float, node_count: int, announced_s: float, expected_s: float) -> SimJob:
+    return replace(urgent(job_id, submit_s, node_count), announced_s=announced_s, expected_s=expected_s)
+
+
+def announced_story() -> list[SimJob]:
+    """Three urgent jobs that were announced: one comes early, one late, and one so late that nothing is held for it."""
+    return [
+        rigid("1", 0.0, 3, 9000.0, save_s=60.0),
+        rigid("2", 0.0, 2, 9000.0, checkpoint_interval_s=600.0, checkpoint_cost_s=30.0, setup_s=20.0),
+        SimJob(
+            "3", 0.0, 9000.0, 18000.0, 2, user="m", kind=JobKind.MALLEABLE, node_count_min=1, save_s=120.0
+        ),
+        SimJob("4", 0.0, 2500.0, 2600.0, 1, user="batch"),
+        rigid("5", 100.0, 1, 3000.0),
+        announced("u1", 3600.0, 4, 1800.0, 3300.0),
+        announced("u2", 3000.0, 2, 2000.0, 3500.0),
+        announced("u3", 9000.0, 3, 6000.0, 7000.0),
+    ]
+
+
 def early_story() -> list[SimJob]:
     """No urgent job: 2 starts before 1, which is first; 3 passes too, by itself. Both leave for 1 and resume."""
     return [
@@ -98,6 +118,7 @@ class End:
     twice: list[tuple[object, ...]]
     holds: int
     open_operations: int
+    notices: int
     lost_node_s: float
 
 
@@ -149,6 +170,7 @@ def replay(
         twice=_twice(adapter),
         holds=len(cluster.machine.holds),
         open_operations=len(told.journal.open_operations()),
+        notices=len(told.journal.notices()),
         lost_node_s=sum(done.lost_node_s for done in record.jobs),
     )
     told.journal.close()
@@ -186,6 +208,35 @@ def test_every_death_has_the_same_end(policy: str, tmp_path_factory: pytest.Temp
             assert end.operations == undisturbed.operations, (cut, after)
             assert end.completed == undisturbed.completed, (cut, after)
             assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
+            for job_id, start_s in end.starts.items():
+                before_s = undisturbed.starts[job_id]
+                assert start_s is not None
+                assert before_s is not None
+                assert start_s <= before_s + 90.0, (cut, after, job_id)
+
+
+@pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
+def test_every_death_with_announced_jobs_has_the_same_end(
+    policy: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    everybody = frozenset(job.job_id for job in announced_story())
+    undisturbed, writes = replay(tmp_path_factory.mktemp("whole"), policy, jobs=announced_story())
+    assert {"notice-u1", "notice-u3", "u1", "u2", "u3"} <= undisturbed.operations
+    assert undisturbed.completed == everybody
+    nothing_left: tuple[object, ...] = (0, 0, 0, [])
+    left = (undisturbed.holds, undisturbed.open_operations, undisturbed.notices, undisturbed.twice)
+    assert left == nothing_left
+    assert writes > 40
+
+    folder = tmp_path_factory.mktemp("cuts")
+    for cut in range(1, writes + 1):
+        for after in (False, True):
+            place = folder / f"{cut}{after}"
+            place.mkdir()
+            end, _ = replay(place, policy, cut, after=after, jobs=announced_story())
+            assert end.completed == everybody, (cut, after)
+            left = (end.holds, end.open_operations, end.notices, end.twice)
+            assert left == nothing_left, (cut, after)
             for job_id, start_s in end.starts.items():
                 before_s = undisturbed.starts[job_id]
                 assert start_s is not None
@@ -237,6 +288,26 @@ def test_faults_and_a_death_leave_nothing_behind(
     end, _ = replay(tmp_path_factory.mktemp("faults"), policy, cut, after=after, faults=faults)
 
     assert (end.holds, end.open_operations) == (0, 0)
+    assert {"u1", "u2", "u3"} <= end.starts.keys()
+    assert None not in end.starts.values()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    policy=st.sampled_from(["cua-paa", "cua-spaa", "cup-paa", "cup-spaa"]),
+    cut=st.integers(1, 90),
+    after=st.booleans(),
+)
+def test_faults_and_a_death_leave_no_announcement_behind(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, policy: str, cut: int, after: bool
+) -> None:
+    faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
+    end, _ = replay(
+        tmp_path_factory.mktemp("faults"), policy, cut, after=after, faults=faults, jobs=announced_story()
+    )
+
+    assert (end.holds, end.open_operations, end.notices) == (0, 0, 0)
     assert {"u1", "u2", "u3"} <= end.starts.keys()
     assert None not in end.starts.values()
 

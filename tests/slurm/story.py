@@ -198,8 +198,11 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
 
 def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
     """No operation, reservation, hold, priority, binding or size of ours is left on the cluster."""
-    await_that("nothing is under way", lambda: daemon.operations() == (), story.explain(daemon))
-    assert story.reservations() == []
+    await_that(
+        "nothing is under way and nothing is held",
+        lambda: daemon.operations() == () and story.reservations() == [],
+        story.explain(daemon),
+    )
     for job_id in (*story.workers, *story.urgent):
         if story.state(job_id) not in ("RUNNING", "PENDING"):
             continue
