@@ -15,7 +15,8 @@ Differs from the paper:
     hold for the queue's first job. A cycle in which that job is due starts nobody. The paper has no urgent jobs: here
     nobody passes one that waits unless it fits before that job's start, too, were the others ahead of it not there.
     Jobs that cannot checkpoint do not start early, and those that do may take idle nodes that a later one of the former
-    would have got by the scheduler's own backfill.
+    would have got by the scheduler's own backfill. Urgent jobs get no precedence: those that must start in time want
+    another policy.
 """
 
 import math

@@ -17,7 +17,8 @@ from makeway.simharness.reproduce import Options, deliver, paper_options, run_al
 from makeway.simharness.reproduce_claims import Claim, claims_table
 from makeway.simharness.reproduce_p3_cases import TRACES, Outcome, Question, Results, compute, settings
 from makeway.simharness.reproduce_p3_claims import claims
-from makeway.simharness.reproduce_p3_report import paper_grid, report_html, trace_grid
+from makeway.simharness.reproduce_p3_report import report_html
+from makeway.simharness.reproduce_p3_tables import paper_grid, trace_grid
 from makeway.simharness.reproduce_page import terminal_table
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """P3's figures 4 to 7 drawn again, and the page around them. bokeh is loaded when the first one is drawn."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.report_axes import INK, base_figure
@@ -18,8 +17,16 @@ from makeway.simharness.reproduce_p3_cases import (
     P,
     Results,
 )
-from makeway.simharness.reproduce_p3_claims import gain, percent
-from makeway.simharness.reproduce_page import Grid, Panels, PaperPage, Section, page_html
+from makeway.simharness.reproduce_p3_tables import (
+    CHECKPOINTS,
+    COMPARED,
+    OVERHEADS,
+    WAIT,
+    Quantity,
+    paper_grid,
+    trace_grid,
+)
+from makeway.simharness.reproduce_page import Panels, PaperPage, Section, page_html
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -50,39 +57,6 @@ _ALGORITHMS = (
 )
 _ALPHA_PLACES = (0, 2, 3)
 """Of the algorithms, those that stand in figure 6."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """One of the paper's metrics, and how it is written."""
-
-    key: str
-    name: str
-    of: Callable[[Outcome], float]
-    text: Callable[[float], str]
-
-
-def _minutes(value_s: float) -> str:
-    return f"{value_s / 60:.1f} min"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f}%"
-
-
-WAIT = Quantity(key="wait", name="wait", of=lambda one: one.wait_s, text=_minutes)
-SLOWDOWN = Quantity(key="slowdown", name="slowdown", of=lambda one: one.slowdown, text=lambda v: f"{v:.2f}")
-QUEUE = Quantity(key="queue", name="queue length", of=lambda one: one.queue_length, text=lambda v: f"{v:.2f}")
-BACKFILL = Quantity(key="backfill", name="backfill ratio", of=lambda one: one.backfill_ratio, text=_share)
-PREEMPTED = Quantity(key="preempted", name="pRatio", of=lambda one: one.preempted_ratio, text=_share)
-CHECKPOINTS = Quantity(
-    key="checkpoints", name="cNum", of=lambda one: one.checkpoints_per_node_day, text=lambda v: f"{v:.2f}"
-)
-WASTE = Quantity(
-    key="waste", name="wRatio", of=lambda one: one.wasted_ratio, text=lambda v: f"{100 * v:.2f}%"
-)
-COMPARED = (WAIT, SLOWDOWN, QUEUE, BACKFILL)
-OVERHEADS = (PREEMPTED, CHECKPOINTS, WASTE)
 
 
 def report_html(
@@ -161,93 +135,6 @@ def report_html(
 
 def _panels(heading: str, figures: Sequence[tuple[str, str]]) -> Panels:
     return Panels(heading=heading, figures=tuple(figures))
-
-
-def paper_grid(results: Results) -> Grid:
-    """What the paper says in figures, beside what was found."""
-
-    def row(name: str, paper: str, text: Callable[[str], str]) -> tuple[str, ...]:
-        return (name, paper, *(text(trace) for trace in results.traces))
-
-    def gained(quantity: Quantity, extend_s: float) -> Callable[[str], str]:
-        return lambda trace: percent(
-            gain(quantity.of(results.classical(trace)), quantity.of(results.early(trace, extend_s=extend_s)))
-        )
-
-    def written(quantity: Quantity) -> Callable[[str], str]:
-        return lambda trace: percent(
-            gain(quantity.of(results.classical(trace)), quantity.of(results.literal(trace)))
-        )
-
-    def of(quantity: Quantity) -> Callable[[str], str]:
-        return lambda trace: quantity.text(quantity.of(results.early(trace, extend_s=430.0)))
-
-    return Grid(
-        heading=f"The paper and here, p = {P:g}, against the classical algorithm",
-        head=("", "paper", *results.traces),
-        rows=(
-            row("wait, free checkpoints", "up to −40%", gained(WAIT, 0.0)),
-            row("… its algorithms as written", "", written(WAIT)),
-            row("slowdown, free checkpoints", "CTC, HPC2N: below −50%", gained(SLOWDOWN, 0.0)),
-            row("… its algorithms as written", "", written(SLOWDOWN)),
-            row("queue length, free checkpoints", "up to −40%", gained(QUEUE, 0.0)),
-            row("… its algorithms as written", "", written(QUEUE)),
-            row("wait, T_extend = 430 s", "up to −40% (Intrepid)", gained(WAIT, 430.0)),
-            row("slowdown, T_extend = 430 s", "−20% (Intrepid)", gained(SLOWDOWN, 430.0)),
-            row("pRatio, T_extend = 430 s", "4% (Intrepid)", of(PREEMPTED)),
-            row("cNum, T_extend = 430 s", "0.4 (Intrepid)", of(CHECKPOINTS)),
-            row("wRatio, T_extend = 430 s", "≤ 1.5% (Intrepid)", of(WASTE)),
-        ),
-    )
-
-
-def trace_grid(results: Results, trace: str) -> Grid:
-    """Every replay of a trace."""
-    base = results.classical(trace)
-    rows = []
-    for one in results:
-        if one.setting.trace != trace:
-            continue
-        compared = [
-            text
-            for quantity in (WAIT, SLOWDOWN, QUEUE)
-            for text in (
-                quantity.text(quantity.of(one)),
-                "" if one is base else percent(gain(quantity.of(base), quantity.of(one))),
-            )
-        ]
-        others = [quantity.text(quantity.of(one)) for quantity in (BACKFILL, *OVERHEADS)]
-        rows.append((_setting_name(one), *compared, *others, _share(one.utilisation)))
-    return Grid(
-        heading=f"{trace}: {base.jobs:,} jobs on {base.node_count} nodes",
-        head=(
-            "",
-            "wait",
-            "",
-            "slowdown",
-            "",
-            "queue",
-            "",
-            "backfilled",
-            "pRatio",
-            "cNum",
-            "wRatio",
-            "utilisation",
-        ),
-        rows=tuple(rows),
-    )
-
-
-def _setting_name(one: Outcome) -> str:
-    setting = one.setting
-    name = "classical" if setting.p is None else f"p = {setting.p:g}"
-    if setting.literal:
-        name = f"as written, {name}"
-    if setting.alpha != 1.0:
-        name += f", α = {setting.alpha:g}"
-    if setting.extend_s:
-        name += f", T_extend = {setting.extend_s:.0f} s"
-    return name
 
 
 def _figures(results: Results) -> "dict[str, Model]":
@@ -333,7 +220,7 @@ def _load_figure(results: Results, trace: str) -> "figure":
                 texts=tuple(f"{bucket.queue_length:.1f} jobs ({bucket.days} days)" for bucket in days),
             )
         )
-    ticks = {100 * edge: f"{100 * edge:.0f}%" for edge in LOAD_EDGES}
+    ticks = [(100 * edge, f"{100 * edge:.0f}%") for edge in LOAD_EDGES]
     return _curves(lines, _ALGORITHM_STYLES, ticks, ("utilisation", "around @x%"), "jobs that wait")
 
 
@@ -353,7 +240,7 @@ def _alpha_figure(results: Results, trace: str, quantity: Quantity) -> "figure":
         )
         for index, (place, outcomes) in enumerate(zip(_ALPHA_PLACES, curves, strict=True))
     ]
-    ticks = {alpha: f"{alpha:g}" for alpha in ALPHAS}
+    ticks = [(alpha, f"{alpha:g}") for alpha in ALPHAS]
     name = f"{quantity.name} (s)" if quantity is WAIT else quantity.name
     styles = [_ALGORITHM_STYLES[place] for place in _ALPHA_PLACES]
     return _curves(lines, styles, ticks, ("α", "@x"), name)
@@ -376,7 +263,7 @@ def _extend_figure(results: Results, quantity: Quantity) -> "figure":
                 texts=tuple(quantity.text(quantity.of(one)) for one in outcomes),
             )
         )
-    ticks = {extend_s: f"{extend_s:.0f}" for extend_s in EXTENDS_S if extend_s != 120.0}
+    ticks = [(extend_s, f"{extend_s:.0f}") for extend_s in EXTENDS_S if extend_s != 120.0]
     unit = (
         "% of classical" if quantity in COMPARED else "per node and day" if quantity is CHECKPOINTS else "%"
     )
@@ -386,14 +273,15 @@ def _extend_figure(results: Results, quantity: Quantity) -> "figure":
 def _curves(
     lines: Sequence[Line],
     styles: Sequence[LineStyle],
-    ticks: Mapping[float, str],
+    ticks: Sequence[tuple[float, str]],
     x_tip: tuple[str, str],
     y_label: str,
 ) -> "figure":
     """Curves over the span of `ticks`, from 0 upwards."""
     from bokeh.models import FixedTicker, Range1d
 
-    low, high = min(ticks), max(ticks)
+    places = [place for place, _ in ticks]
+    low, high = min(places), max(places)
     highest = max((value for line in lines for value in line.y), default=0.0)
     room = 0.03 * (high - low)
     drawn = base_figure(
@@ -401,8 +289,8 @@ def _curves(
         x_range=Range1d(start=low - room, end=high + room),
         y_range=Range1d(start=0, end=1.08 * highest or 1.0),
     )
-    drawn.xaxis.ticker = drawn.xgrid.ticker = FixedTicker(ticks=list(ticks))
-    drawn.xaxis.major_label_overrides = {value: text for value, text in ticks.items()}
+    drawn.xaxis.ticker = drawn.xgrid.ticker = FixedTicker(ticks=places)
+    drawn.xaxis.major_label_overrides = dict(ticks)
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = x_tip[0], y_label
     draw_lines(drawn, lines, styles, x_tip=x_tip)
     return drawn
