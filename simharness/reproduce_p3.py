@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 TITLE = "P3: backfilling with checkpoints"
-QUICK_JOBS = 1_500
+QUICK_JOBS = 1_000
 NOTES = (
     "Nothing is drawn at random. Every job can checkpoint, as the paper assumes.",
     "Classical is EASY without makeway; checkpoint-based is makeway's policy ckpt-backfill over the same EASY.",
