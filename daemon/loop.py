@@ -1,32 +1,25 @@
 """One cycle of the daemon: read, compare, decide, limit, write down, act, and say in one sentence what was done."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
+from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
+from makeway.daemon.learning import Measurement, lesson, with_learned
+from makeway.daemon.leftovers import left_behind
 from makeway.daemon.lending import leases
 from makeway.daemon.notices import changes, handed_over
-from makeway.daemon.observation import ENDED, Patience
-from makeway.daemon.operations import (
-    advance,
-    awaits_regular_checkpoint,
-    give_back,
-    next_due,
-    open_operation,
-    record,
-    top_up,
-    wakeup_s,
-)
+from makeway.daemon.observation import Patience
+from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
+from makeway.daemon.sentence import sentence_of
 from makeway.policies.arbiter import Verdict, arbitrate
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
-    RESERVATION_PREFIX,
     Action,
     Cluster,
     Decision,
@@ -38,9 +31,7 @@ from makeway.policies.model import (
     Phase,
     Progress,
     Reason,
-    Release,
     Reserve,
-    RestorePriority,
 )
 from makeway.policies.notices import awaited
 
@@ -56,6 +47,8 @@ class LoopSettings:
     patience: Patience = field(default_factory=Patience)
     keep_snapshots: bool = True
     """Whether decisions are stored with their snapshots, so that they can be decided again."""
+    learn_durations: bool = True
+    """Whether measured durations of checkpoints take the place of declared ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +74,8 @@ class CycleReport:
     lost_node_s: float = 0.0
     """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
     closed: tuple[Operation, ...] = ()
+    checkpoints: tuple[Measurement, ...] = ()
+    """The checkpoints that this cycle has seen the end of."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
 
@@ -153,8 +148,10 @@ class Daemon:
 
         # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
         opened, reports, lost_node_s = self._open(decision, cluster)
-        opened += self._sweep(cluster)
-        opened += self._restore(cluster)
+        opened += [
+            self._begin((action,), cluster, cluster.now_s)
+            for action in left_behind(cluster, self._journal.open_operations(), self._policy.name)
+        ]
         decision_id = self._keep(decision, cluster)
 
         # 5. Whatever is due is written down and sent.
@@ -164,21 +161,24 @@ class Daemon:
         for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)
 
-        # 6. One sentence.
+        # 6. What checkpoints took is learned, whether or not it is used.
         after = self._journal.open_operations()
+        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
+        measured = self._learn((*closed, *after), seen)
+
+        # 7. One sentence.
         started = [
             new
             for old, new in zip(before, operations, strict=True)
             if old.started_s is None and new.started_s is not None
         ]
-        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         waiting = sum(
             1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
         )
         return CycleReport(
             at_s=seen.now_s,
             mode=self._settings.mode,
-            sentence=_sentence(self._settings.mode, waiting, reports, started, closed, len(after)),
+            sentence=sentence_of(self._settings.mode, waiting, reports, started, closed, len(after)),
             snapshot_s=snapshot_s,
             decision_s=decision_s,
             snapshot_age_s=max(0.0, self._now() - seen.now_s),
@@ -191,6 +191,7 @@ class Daemon:
             ),
             lost_node_s=lost_node_s,
             closed=closed,
+            checkpoints=measured,
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
@@ -269,6 +270,9 @@ class Daemon:
         window_s = limits.breaker_window_s
         return replace(
             seen,
+            jobs=with_learned(seen.jobs, self._journal.learned())
+            if self._settings.learn_durations
+            else seen.jobs,
             notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
@@ -324,61 +328,6 @@ class Daemon:
         self._journal.save(operation)
         return operation
 
-    def _sweep(self, cluster: Cluster) -> list[Operation]:
-        """Let go of reservations of ours that no operation accounts for: an earlier life left them."""
-        owned = {
-            operation.reservation
-            for operation in self._journal.open_operations()
-            if not any(
-                isinstance(task.action, Release) and task.progress in ENDED for task in operation.tasks
-            )
-        }
-        being_released = {
-            task.action.reservation
-            for operation in self._journal.open_operations()
-            for task in operation.tasks
-            if isinstance(task.action, Release) and task.progress not in ENDED
-        }
-        opened = []
-        for reservation in cluster.reservations:
-            if not reservation.ours or reservation.name in owned | being_released:
-                continue
-            job_id = reservation.name.removeprefix(RESERVATION_PREFIX)
-            release = Release(
-                job_id=job_id,
-                for_job_id=job_id,
-                policy=self._policy.name,
-                reason=Reason.ORPHANED,
-                reservation=reservation.name,
-            )
-            opened.append(self._begin((release,), cluster, cluster.now_s))
-        return opened
-
-    def _restore(self, cluster: Cluster) -> list[Operation]:
-        """Give up the place in the queue of every job that has started from the front."""
-        under_way = {
-            task.action.job_id
-            for operation in self._journal.open_operations()
-            for task in operation.tasks
-            if isinstance(task.action, RestorePriority)
-        }
-        return [
-            self._begin(
-                (
-                    RestorePriority(
-                        job_id=job.job_id,
-                        for_job_id=job.job_id,
-                        policy=self._policy.name,
-                        reason=Reason.STARTED,
-                    ),
-                ),
-                cluster,
-                cluster.now_s,
-            )
-            for job in cluster.jobs
-            if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
-        ]
-
     def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
         """Issue whatever of an operation is due, one after another."""
         reports = []
@@ -406,6 +355,14 @@ class Daemon:
         ]
         self._refused_before = keys
         return reports
+
+    def _learn(self, operations: Iterable[Operation], seen: Cluster) -> tuple[Measurement, ...]:
+        """Keep what the snapshot tells of checkpoints. Returns what is measured now."""
+        found = lesson(operations, seen, self._journal.checkpoints_under_way())
+        if found is None:
+            return ()
+        self._journal.learn(found)
+        return tuple(measurement for _, measurement in found.measured)
 
     def _keep(self, decision: Decision, cluster: Cluster) -> int | None:
         """Store a decision that does something, or that concerns other jobs than the last one."""
@@ -445,34 +402,3 @@ def _delay_s(operation: Operation, cluster: Cluster) -> float:
     job = cluster.jobs_by_id()[operation.for_job_id]
     start_s = operation.started_s if operation.started_s is not None else cluster.now_s
     return start_s - job.submit_s
-
-
-def _told_start(operation: Operation) -> str:
-    """That the job of an operation has started, in the words of the log."""
-    if operation.speculative:
-        return f"job {operation.for_job_id} started before its turn"
-    if not operation.keeps_hold:
-        return f"job {operation.for_job_id}, first of the queue, started"
-    return f"urgent job {operation.for_job_id} started"
-
-
-def _sentence(
-    mode: Mode,
-    waiting: int,
-    reports: list[ActionReport],
-    started: list[Operation],
-    closed: tuple[Operation, ...],
-    open_count: int,
-) -> str:
-    """What a cycle did, in the words of the log."""
-    parts = [f"{waiting} urgent waiting"]
-    done = Counter((report.outcome, report.action.verb) for report in reports)
-    parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
-    parts += [_told_start(operation) for operation in started]
-    parts += [
-        f"operation for {operation.for_job_id} closed: {operation.outcome}"
-        for operation in closed
-        if operation.reservation
-    ]
-    parts.append(f"{open_count} operation{'' if open_count == 1 else 's'} open")
-    return f"{mode}: " + "; ".join(parts)

@@ -2,7 +2,8 @@
 
 The nodes are held first. Who leaves, and how (killed, after an application or after a system checkpoint), is the
 exact answer of the eviction problem for the time that is left. If no choice makes the deadline nobody is asked to
-leave, and the job goes to the front of the queue. Malleable jobs may give nodes without leaving.
+leave, and the job goes to the front of the queue. If the site wants it, malleable jobs may give
+nodes without leaving.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
@@ -10,7 +11,7 @@ Reference:
 
 Differs from the paper:
     The paper simulates the trade-off; here one point of it, the urgent job's own deadline, is acted upon. Jobs that
-    share nodes leave together. Malleable jobs shrink where that spares somebody's leaving (`shrink`). Checkpoints may be
+    share nodes leave together. Malleable jobs may shrink where that spares somebody's leaving (`shrink`). Checkpoints may be
     planned as written at the same time (`checkpoints: concurrent`).
 """
 
@@ -57,7 +58,7 @@ class EvictionConfig:
     """Once the deadline has passed: evict nobody any more, or still the least-loss set as if the job came now."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
-    shrink: bool = True
+    shrink: bool = False
     """Whether malleable jobs may be asked for nodes instead of leaving."""
     checkpoints: Literal["serial", "concurrent"] = "serial"
     """Whether checkpoints are planned one after another, or at the same time over a file system that they share."""

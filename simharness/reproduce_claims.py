@@ -1,4 +1,4 @@
-"""What a paper claims, checked on every seed: it holds, it does not, or the run was too short to say."""
+"""What a paper claims, checked on every seed or trace: it holds, it does not, or the run was too short to say."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ STYLES = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.OPEN: "yellow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the results of one seed, or of all of them, say of a claim."""
+    """What the results of one seed or trace, or of all of them, say of a claim."""
 
     standing: Standing
     measured: str
@@ -41,30 +41,32 @@ class Claim:
     criterion: str
     """When it counts as holding."""
     measured: str
-    """The figure over all seeds."""
-    seeds: tuple[tuple[int, Finding], ...]
-    """The finding of each seed."""
+    """The figure over all parts."""
+    parts: tuple[tuple[int | str, Finding], ...]
+    """The finding of each part of the experiment."""
+    unit: str = "seed"
+    """What the parts are: seeds, or traces."""
     average: Standing | None = None
-    """What becomes of it on the average over the seeds, where the paper speaks of that. None: every seed counts."""
+    """What becomes of it on the average over the parts, where the paper speaks of that. None: every part counts."""
 
     @property
     def standing(self) -> Standing:
-        """It holds if it holds on every seed, and one on which it does not refutes it; or the average decides."""
+        """It holds if it holds on every part, and one on which it does not refutes it; or the average decides."""
         if self.average is not None:
             return self.average
-        found = {finding.standing for _, finding in self.seeds}
+        found = {finding.standing for _, finding in self.parts}
         if Standing.FAILS in found:
             return Standing.FAILS
         return Standing.OPEN if Standing.OPEN in found else Standing.HOLDS
 
     @property
     def told(self) -> str:
-        """The verdict in words; with several seeds that differ, on how many of them it holds."""
-        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.seeds)
-        agree = sum(finding.standing is self.standing for _, finding in self.seeds)
-        if agree == len(self.seeds) or (self.average is None and holds == 0):
+        """The verdict in words; with several parts that differ, on how many of them it holds."""
+        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.parts)
+        agree = sum(finding.standing is self.standing for _, finding in self.parts)
+        if agree == len(self.parts) or (self.average is None and holds == 0):
             return self.standing.value
-        return f"{self.standing.value}: holds on {holds} of {len(self.seeds)} seeds"
+        return f"{self.standing.value}: holds on {holds} of {len(self.parts)} {self.unit}s"
 
     def values(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -74,9 +76,9 @@ class Claim:
             "criterion": self.criterion,
             "verdict": self.standing.value,
             "measured": self.measured,
-            "seeds": [
-                {"seed": seed, "verdict": finding.standing.value, "measured": finding.measured}
-                for seed, finding in self.seeds
+            f"{self.unit}s": [
+                {self.unit: part, "verdict": finding.standing.value, "measured": finding.measured}
+                for part, finding in self.parts
             ],
         }
 
@@ -102,7 +104,7 @@ def check(
         criterion=criterion,
         measured=overall.measured,
         average=overall.standing if averaged else None,
-        seeds=tuple((seed, finding(results)) for seed, results in by_seed),
+        parts=tuple((seed, finding(results)) for seed, results in by_seed),
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.due import next_due, wakeup_s
 from makeway.daemon.observation import Patience
-from makeway.daemon.operations import advance, issuing, next_due, open_operation, record, top_up, wakeup_s
+from makeway.daemon.operations import advance, issuing, open_operation, record, top_up
 from makeway.policies.arbiter import Refusal, arbitrate
 from makeway.policies.candidates import Request, spoken_for
 from makeway.policies.model import (

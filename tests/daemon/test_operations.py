@@ -4,18 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.lending import leases
 from makeway.daemon.observation import Patience
-from makeway.daemon.operations import (
-    advance,
-    awaits_regular_checkpoint,
-    issuing,
-    next_due,
-    open_operation,
-    record,
-    top_up,
-    wakeup_s,
-)
+from makeway.daemon.operations import advance, issuing, open_operation, record, top_up
 from makeway.policies.model import (
     Acknowledgement,
     Action,
