@@ -40,6 +40,8 @@ class ReplaySettings:
     patience: Patience = field(default_factory=Patience)
     keep_snapshots: bool = False
     """Whether decisions are stored with their snapshots, which costs time and space."""
+    learn_durations: bool = False
+    """Whether measured durations of checkpoints take the place of declared ones, which are true in a simulation."""
 
 
 class RunawayCycles(Exception):
@@ -131,6 +133,7 @@ class Replay:
             limits=self._settings.limits,
             patience=self._settings.patience,
             keep_snapshots=self._settings.keep_snapshots,
+            learn_durations=self._settings.learn_durations,
         )
         return Daemon(
             self.adapter,
