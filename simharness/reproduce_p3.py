@@ -67,7 +67,8 @@ def command(first: int | None, **shared: Any) -> None:
         for trace in TRACES
         for setting in settings(trace)
     ]
-    outcomes = run_all(compute, questions, workers=options.jobs, label="replays")
+    cache = options.results_cache(*TRACES.values())
+    outcomes = run_all(compute, questions, workers=options.jobs, label="replays", cache=cache)
     results = Results(outcomes)
     checked = claims(results)
     deliver(
