@@ -103,7 +103,7 @@ class Promised:
     leaves: dict[str, Leave] = field(init=False)
     free: tuple[str, ...] = field(init=False)
     """The nodes that nobody has, promised ones among them."""
-    nodes: frozenset[str] = frozenset()
+    nodes: set[str] = field(default_factory=set)
     _coming: dict[str, float] | None = None
     _unusable: frozenset[str] | None = None
 
@@ -126,7 +126,7 @@ class Promised:
 
     def keep(self, nodes: tuple[str, ...]) -> None:
         """Promise nodes."""
-        self.nodes |= frozenset(nodes)
+        self.nodes.update(nodes)
         self._unusable = None
 
     def coming(self) -> dict[str, float]:
@@ -190,15 +190,16 @@ def ask_for(
     deadline_s: float,
     duration_s: float,
     *,
-    barred_nodes: frozenset[str] = frozenset(),
+    unusable: frozenset[str] | None = None,
 ) -> Ask:
     """What there is for a request without asking anybody to leave, and what may not be touched for it.
 
-    `barred_nodes`: nodes that it may not have beside those that are spoken for or promised.
+    `unusable`: the nodes that it may not have. None: those that are spoken for or promised.
     """
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = promised.unusable(request, now_s + duration_s) | barred_nodes
+    if unusable is None:
+        unusable = promised.unusable(request, now_s + duration_s)
     barred = unusable.union(request.kept) if request.kept else unusable
     eligible = request.job.eligible_nodes
     usable = filterfalse(barred.__contains__, promised.free)
