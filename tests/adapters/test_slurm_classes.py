@@ -482,4 +482,6 @@ def test_the_least_size_decides_which_nodes_may_serve() -> None:
     wanted = replace(raw, gres_per_job=(Gres(name="gpu", type="a100", count=16),))
     assert translated(raw, urgent).eligible_nodes == frozenset({"n5", "n6", "n7", "n8"})
     assert translated(wanted, urgent).eligible_nodes == frozenset()
-    assert translated(replace(raw, required_nodes=("n5", "n6")), urgent).eligible_nodes == {"n5", "n6"}
+    assert translated(replace(raw, required_nodes=("n5", "n6")), urgent).eligible_nodes == frozenset(
+        {"n5", "n6"}
+    )

@@ -1,5 +1,7 @@
 """How soon the daemon acts when an urgent job comes: in the cycle that a poke starts, else in that of the next poll."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.slurm.conftest import StartDaemon
@@ -18,7 +20,7 @@ def cycles(daemon: DaemonProcess) -> int:
     return int(daemon.told("status")["cycles"])
 
 
-def first_verbs(daemon: DaemonProcess) -> list[str]:
+def first_verbs(daemon: DaemonProcess) -> Sequence[str]:
     return [command.action.verb for command in daemon.commands()][:1]
 
 
