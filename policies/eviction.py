@@ -4,8 +4,14 @@ Each running job (or bundle of jobs) is left alone, killed, or made to leave aft
 checkpoint. A kill loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints run one
 after another. One pass answers every deadline up to the horizon and, if wanted, every number of nodes.
 
+A malleable job has one option more: it stays and gives any number of its spare nodes, at once and without a loss.
+As nothing speaks against that, the programme counts every spare node as given, and an item that leaves with only the
+nodes that it frees beyond its own spare ones: the set that leaves frees, so counted, what the spare nodes of all items
+lack. Who gives how many is settled afterwards.
+
 Of several choices the best has, in this order: the least loss, the least checkpoint time, the fewest items evicted,
-the fewest nodes freed, the fewest system checkpoints (application before system), and then the order of the items.
+the fewest nodes that these free, the fewest system checkpoints (application before system), and then the order of the
+items. What those that stay still have to give is spread evenly.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
@@ -14,7 +20,8 @@ Reference:
 Differs from the paper:
     The node axis saturates at the number needed when only "at least K" is asked, which gives the same answer for less
     work. Strategies are found by backpointers rather than kept as sets. Durations are rounded up to whole steps, so
-    that a plan never misses its deadline. Ties beyond loss and checkpoint time are settled as said above.
+    that a plan never misses its deadline. Ties beyond loss and checkpoint time are settled as said above. Shrinking is
+    not the paper's.
 """
 
 import math
@@ -25,10 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.model import Method
+from makeway.policies.shrinking import spread_evenly
 
 _LEAVE = 0
 METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL)
-"""The options in the order in which a tie is settled; option i has code i + 1."""
+"""The ways to leave in the order in which a tie is settled; way i has code i + 1."""
 _UNREACHED = 1 << 62
 
 
@@ -45,37 +53,59 @@ class EvictionJob:
     """Duration of a checkpoint that a signal starts. None: there is none."""
     application_s: float | None = None
     """Wait for the next regular checkpoint and its duration. None: there is none."""
+    spare_node_count: int = 0
+    """How many of the nodes it can give at once, by shrinking, if it stays."""
+    bandwidth_share: float = 1.0
+    """How much of the file system's bandwidth its checkpoint takes when nobody else writes; above 0, at most 1."""
+    application_wait_s: float = 0.0
+    """How much of `application_s` is the wait."""
 
     def __post_init__(self) -> None:
         durations = [duration for duration in (self.system_s, self.application_s) if duration is not None]
         if (
             self.node_count < 1
+            or not 0 <= self.spare_node_count <= self.node_count
             or self.loss_node_s < 0
+            or not 0.0 < self.bandwidth_share <= 1.0
+            or not 0.0 <= self.application_wait_s <= (self.application_s or 0.0)
             or any(not (math.isfinite(duration) and duration >= 0.0) for duration in durations)
         ):
             raise ValueError(
-                f"no eviction job: {self!r} (wants node_count >= 1, no negative loss, no negative or infinite duration)"
+                f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
+                "no negative loss, no negative or infinite duration, a share of the bandwidth, no wait beyond its end)"
             )
+
+    @property
+    def extra_node_count(self) -> int:
+        """Nodes that its leaving frees beyond those that shrinking it frees."""
+        return self.node_count - self.spare_node_count
 
     def duration_s(self, method: Method) -> float | None:
         """How long leaving by `method` takes. None: it cannot leave so."""
         match method:
             case Method.KILL:
                 return 0.0
+            case Method.SHRINK:
+                return 0.0 if self.spare_node_count else None
             case Method.APPLICATION:
                 return self.application_s
             case Method.SYSTEM:
                 return self.system_s
-            case Method.SHRINK:
-                return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """One item that leaves, and how."""
+    """One item that leaves, or shrinks, and how."""
 
     item: EvictionJob
     method: Method
+    given_node_count: int = 0
+    """Nodes that it gives by shrinking. 0: it leaves."""
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that it frees."""
+        return self.given_node_count if self.method is Method.SHRINK else self.item.node_count
 
     @property
     def loss_node_s(self) -> int:
@@ -102,11 +132,14 @@ class Curve:
     """The answers for every deadline 0, step, 2 * step, ... up to the horizon."""
 
     items: tuple[EvictionJob, ...]
-    """In the order in which they were decided."""
+    """Those that may have to leave, in the order in which they were decided."""
+    givers: tuple[EvictionJob, ...]
+    """Those that can shrink."""
     node_count_needed: int
     """The number of nodes that was solved for: all nodes of all items if none was named."""
     rows: int
-    """The last row of the node axis. It stands for "this many or more" if there are more nodes than that."""
+    """The last row of the node axis, which counts nodes beyond the spare ones. It stands for "this many or more" if
+    there are more nodes than that."""
     step_s: float
     steps: int
     """Index of the last deadline. Negative: there is none."""
@@ -130,20 +163,29 @@ class Curve:
         """
         index = min(self.steps, math.floor(deadline_s / self.step_s))
         cell = self._cells(node_count)[index] if index >= 0 else None
-        return None if cell is None else self._trace(*cell)
+        return None if cell is None else self._trace(*cell, self._needed(node_count))
 
     def losses(self, node_count: int | None = None) -> tuple[int | None, ...]:
         """The least loss in node-seconds by each deadline; None: no choice. `node_count` as in `plan`."""
         prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
         return tuple(None if price is None else price // self._weights.loss for price in prices)
 
+    @property
+    def spare_node_count(self) -> int:
+        """Nodes that are to be had without anybody's leaving."""
+        return sum(item.spare_node_count for item in self.givers)
+
+    def _needed(self, node_count: int | None) -> int:
+        return max(0, self.node_count_needed if node_count is None else node_count)
+
     def _cells(self, node_count: int | None) -> list[tuple[int, int] | None]:
         """For each deadline the cell of the best choice: the line 22 of Algorithm 1."""
-        needed = max(0, self.node_count_needed if node_count is None else node_count)
-        if needed > sum(item.node_count for item in self.items):
+        spare = self.spare_node_count
+        needed = max(0, self._needed(node_count) - spare)
+        if needed > sum(item.extra_node_count for item in self.items):
             return [None] * (self.steps + 1)
         if needed > self.rows:
-            raise ValueError(f"solved for up to {self.rows} nodes, {needed} asked")
+            raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} asked")
         block = self._best[needed:]
         rows = block.argmin(axis=0)
         prices = block[rows, np.arange(block.shape[1])]
@@ -156,8 +198,8 @@ class Curve:
             cells.append(None if best is None else (best[2], best[1]))
         return cells
 
-    def _trace(self, row: int, step: int) -> Plan:
-        """The strategy that leads to a cell, along the backpointers."""
+    def _trace(self, row: int, step: int, needed: int) -> Plan:
+        """The strategy that leads to a cell, along the backpointers, and who shrinks then to free `needed` nodes."""
         steps_used = step
         departures = []
         for index in range(len(self.items) - 1, -1, -1):
@@ -167,9 +209,24 @@ class Curve:
             item = self.items[index]
             method = METHODS[code - 1]
             departures.append(Departure(item=item, method=method))
-            row = int(self._origin[index, step]) if row == self.rows else row - item.node_count
+            row = int(self._origin[index, step]) if row == self.rows else row - item.extra_node_count
             step -= duration_steps(item, method, self.step_s) or 0
+        departures.extend(self._shrinks(departures, needed))
         return make_plan(departures, steps_used, self.step_s)
+
+    def _shrinks(self, departures: Sequence[Departure], needed: int) -> list[Departure]:
+        """Who gives how many nodes where those that leave free too few."""
+        missing = needed - sum(departure.node_count for departure in departures)
+        if missing <= 0:
+            return []
+        leaving = {departure.item.job_ids for departure in departures}
+        staying = {item.job_ids: item for item in self.givers if item.job_ids not in leaving}
+        shares = spread_evenly({key: item.spare_node_count for key, item in staying.items()}, missing)
+        return [
+            Departure(item=staying[key], method=Method.SHRINK, given_node_count=share)
+            for key, share in shares.items()
+            if share
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +249,8 @@ class _Weights:
 def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
     """Weights under which no criterion spills into the one above it.
 
-    No cell is reached by more evictions than it has nodes, and none lies beyond the last row by more than one item.
+    No cell is reached by more evictions than it has nodes, and none lies beyond the last row by more than one item
+    (of which malleable ones free more nodes than the rows count).
     On a cluster so large that 62 bits do not hold them all, the last criteria are left to the order of the items.
 
     Raises:
@@ -200,7 +258,9 @@ def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
     """
     losses = sum(item.loss_node_s for item in items)
     evictions = min(len(items), rows)
-    nodes = rows + max((item.node_count for item in items), default=0)
+    nodes = sum(item.node_count for item in items)
+    if not any(item.spare_node_count for item in items):
+        nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
     for with_nodes, with_system in ((True, True), (True, False), (False, False)):
         node = evictions + 1 if with_system else 1
         eviction = node * (nodes + 1) if with_nodes else 1
@@ -219,7 +279,7 @@ def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: fl
         loss_node_s=sum(departure.loss_node_s for departure in departures),
         checkpoint_steps=checkpoint_steps,
         checkpoint_s=checkpoint_steps * step_s,
-        node_count=sum(departure.item.node_count for departure in departures),
+        node_count=sum(departure.node_count for departure in departures),
     )
 
 
@@ -228,7 +288,8 @@ def solve(
 ) -> Curve:
     """The least loss, and who leaves, for every deadline up to the horizon (Algorithm 1).
 
-    Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None.
+    Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less the spare
+    ones.
 
     Args:
         items: who may leave. Their order does not matter.
@@ -241,10 +302,13 @@ def solve(
     """
     if not step_s > 0.0:
         raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
-    ordered = tuple(sorted(items, key=lambda item: (item.node_count, item.job_ids)))
-    total = sum(item.node_count for item in ordered)
-    needed = total if node_count_needed is None else node_count_needed
-    rows = min(max(0, needed), total)
+    useful = [item for item in items if item.extra_node_count]
+    ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
+    givers = tuple(item for item in items if item.spare_node_count)
+    total = sum(item.extra_node_count for item in ordered)
+    spare = sum(item.spare_node_count for item in givers)
+    needed = total + spare if node_count_needed is None else node_count_needed
+    rows = min(max(0, needed - spare), total)
     steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1
     weights = _weigh(ordered, rows)
     best = np.full((rows + 1, steps + 1), _UNREACHED, dtype=np.int64)
@@ -258,11 +322,14 @@ def solve(
         for code, (method, duration) in enumerate(zip(METHODS, durations, strict=True), start=1):
             if duration is not None and duration <= steps:
                 price = weights.price(item, method)
-                _relax(source, best, choice[index], origin[index], item.node_count, duration, price, code)
-        reach_row = min(rows, reach_row + item.node_count)
+                _relax(
+                    source, best, choice[index], origin[index], item.extra_node_count, duration, price, code
+                )
+        reach_row = min(rows, reach_row + item.extra_node_count)
         reach_step += max(duration for duration in durations if duration is not None)
     return Curve(
         items=ordered,
+        givers=givers,
         node_count_needed=needed,
         rows=rows,
         step_s=step_s,

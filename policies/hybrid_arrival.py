@@ -6,13 +6,17 @@ Reference:
 Differs from the paper:
     Room is asked for as long as the start can be on time, not only at the instant of the arrival, and nobody is asked
     after that. The time that is left bounds the two-minute warning; a malleable job that has no checkpoint on a
-    signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together and
-    are never shrunk. A job that was shrunk gets a time limit in which the work that it had left fits.
+    signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together; what
+    is particular to shrinking stands in `shrinking`. With `victims: exact` the set that leaves is P2's: the least loss
+    of work that makes the deadline, setups not counted, for PAA with nobody shrunk, for SPAA with shrinking as one more
+    way to give nodes. Where shrinking is enough, that is SPAA as it is.
 """
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from makeway.policies.arrival import EvictionConfig, make_room
 from makeway.policies.candidates import Bundle, bundles, loss_node_s
 from makeway.policies.holds import (
     Answer,
@@ -25,7 +29,8 @@ from makeway.policies.holds import (
     require_durations,
     stays,
 )
-from makeway.policies.model import Action, Candidate, Job, JobKind, Method, Shrink
+from makeway.policies.model import Action, Candidate, Job, JobKind, Method
+from makeway.policies.shrinking import shrink, spare_nodes, spread_evenly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,8 @@ class HybridConfig:
     """How long a malleable job has to save itself before it is requeued."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
+    victims: Literal["overhead", "exact"] = "overhead"
+    """Who leaves at the arrival: in ascending order of overhead, or the set of least loss that makes the deadline (P2)."""
 
     def __post_init__(self) -> None:
         require_durations(
@@ -55,8 +62,17 @@ class Preemptee:
     """One for each job of the bundle."""
 
 
+def _exact(config: HybridConfig, *, shrink: bool) -> EvictionConfig:
+    """The settings of the exact programme that are the mechanism's own."""
+    return EvictionConfig(
+        start_within_s=config.start_within_s, hold_slack_s=config.hold_slack_s, shrink=shrink
+    )
+
+
 def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
     """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is satisfied."""
+    if config.victims == "exact":
+        return make_room(ask, _exact(config, shrink=False))
     considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
     grace_s = min(config.warning_s, ask.deadline_s - ask.cluster.now_s)
     ranked = sorted(
@@ -142,11 +158,13 @@ def _preemption_candidates(
 
 def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
     """SPAA (section III-B-2): if shrinking all malleable jobs supplies enough, shrink them evenly; else PAA."""
+    if config.victims == "exact":
+        return make_room(ask, _exact(config, shrink=True))
     considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
     supplies = {
         bundle.job_ids[0]: (bundle.jobs[0], spare)
         for bundle in considered
-        if not bundle.barrier and len(bundle.jobs) == 1 and (spare := _spare_nodes(bundle))
+        if not bundle.barrier and (spare := spare_nodes(bundle))
     }
     supply = sum(len(spare) for _, spare in supplies.values())
     if supply < ask.shortage:
@@ -172,7 +190,7 @@ def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
         )
         if given:
             freed.extend(given)
-            shrinks.append(_shrink(ask, job, frozenset(given)))
+            shrinks.append(shrink(ask, job, frozenset(given)))
     return Answer(
         actions=(hold(ask, tuple(freed)), *shrinks),
         rationale=rationale(
@@ -181,42 +199,4 @@ def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
             candidates=tuple(candidates),
             ready_s=ask.coming_s,
         ),
-    )
-
-
-def _spare_nodes(bundle: Bundle) -> tuple[str, ...]:
-    """The nodes that a malleable job can give, without its batch host and its smallest size; the last ones it holds."""
-    job = bundle.jobs[0]
-    if job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
-        return ()
-    able = max(0, len(job.nodes) - max(1, job.node_count_min))
-    usable = [name for name in bundle.nodes if name != job.nodes[0]]
-    return tuple(usable[max(0, len(usable) - able) :])
-
-
-def spread_evenly(supplies: dict[str, int], wanted: int) -> dict[str, int]:
-    """How many nodes each job gives: as equally as possible, nobody more than it can, `wanted` in all.
-
-    Jobs that can give least give first; what does not divide goes to the last of the order (supply, job id).
-    """
-    shares: dict[str, int] = {}
-    order = sorted(supplies, key=lambda job_id: (supplies[job_id], job_id))
-    for index, job_id in enumerate(order):
-        share = min(supplies[job_id], (wanted - sum(shares.values())) // (len(order) - index))
-        shares[job_id] = share
-    return shares
-
-
-def _shrink(ask: Ask, job: Job, given: frozenset[str]) -> Shrink:
-    """Keep the batch host and the first nodes; the limit grows so that the work that was left still fits."""
-    keep = tuple(name for name in job.nodes if name not in given)
-    elapsed_s = max(0.0, ask.cluster.now_s - (ask.cluster.now_s if job.start_s is None else job.start_s))
-    left_s = max(0.0, job.walltime_s - elapsed_s)
-    return Shrink(
-        job_id=job.job_id,
-        for_job_id=ask.request.job.job_id,
-        policy=ask.policy,
-        reason=ask.reason(fits=False),
-        keep_nodes=keep,
-        walltime_s=float(math.ceil(elapsed_s + left_s * len(job.nodes) / len(keep))),
     )

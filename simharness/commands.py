@@ -204,27 +204,16 @@ def _replay_seeds(
     csv_path: Path | None,
 ) -> None:
     """Every policy with every seed, averaged."""
-    from concurrent.futures import ProcessPoolExecutor
-
     from makeway.simharness import tables
     from makeway.simharness.measures import aggregate
+    from makeway.simharness.reproduce import run_all
 
     grid = [
         replace(experiment, seed=experiment.seed + offset)
         for experiment in experiments
         for offset in range(seeds)
     ]
-    measured: list[Measures] = []
-    with terminal.counter("replays", len(grid)) as advance:
-        if workers == 1:
-            for experiment in grid:
-                measured.append(measure_seed(experiment))
-                advance()
-        else:
-            with ProcessPoolExecutor(workers) as pool:
-                for measures in pool.map(measure_seed, grid):
-                    measured.append(measures)
-                    advance()
+    measured = run_all(measure_seed, grid, workers=workers, label="replays")
     averages = [aggregate(measured[start : start + seeds]) for start in range(0, len(grid), seeds)]
     terminal.write_text(json_path, lambda: tables.aggregates_to_json(averages))
     terminal.write_text(csv_path, lambda: tables.aggregates_to_csv(averages))

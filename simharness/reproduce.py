@@ -1,12 +1,13 @@
 """`makeway reproduce PAPER`: the experiments of a paper run again, and what it claims marked as holding or not.
 
 Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the papers
-share is here: the options, the work spread over processes, and where the results go.
+share is here: the options, the work spread over processes, and where the results go. What was computed once is kept
+(see `reproduce_cache`).
 """
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,9 @@ from makeway.daemon.errors import UserError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-PAPERS = {"p2": "makeway.simharness.reproduce_p2"}
+    from makeway.simharness.reproduce_cache import ResultCache
+
+PAPERS = {"p2": "makeway.simharness.reproduce_p2", "p3": "makeway.simharness.reproduce_p3"}
 """The module of each paper."""
 
 FORMAT = 1
@@ -49,7 +52,11 @@ class Papers(click.Group):
 
 @cli.group(cls=Papers)
 def reproduce() -> None:
-    """Run the experiments of a paper again and check what it claims."""
+    """Run the experiments of a paper again and check what it claims.
+
+    Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A result
+    counts as long as the question, the trace and the code that computes it are the same.
+    """
 
 
 _OPTIONS = (
@@ -76,6 +83,12 @@ _OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
         help="Write every number as JSON there; - is standard output.",
     ),
+    click.option(
+        "--cache",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Keep results there [default: $XDG_CACHE_HOME or ~/.cache, in makeway/reproduce].",
+    ),
+    click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing."),
 )
 
 
@@ -97,6 +110,25 @@ class Options:
     quick: bool
     report: Path | None
     json_path: Path | None
+    cache: Path | None = None
+    """None: the usual directory."""
+    no_cache: bool = False
+
+    def results_cache(self, *traces: str) -> "ResultCache | None":
+        """Where results are kept that depend on these files of the directory of traces. None: nowhere.
+
+        Raises:
+            UserError: nothing can be written there.
+        """
+        from makeway.simharness.reproduce_cache import ResultCache, default_directory
+
+        if self.no_cache:
+            return None
+        kept = ResultCache(
+            directory=self.cache or default_directory(), traces=tuple(self.traces / name for name in traces)
+        )
+        kept.require()
+        return kept
 
     def seed_range(self, usual: int) -> range:
         """The seeds to run: those of `--seeds`, else one if it has to be quick, else `usual` many."""
@@ -144,32 +176,62 @@ def require_bokeh() -> None:
 
 
 def run_all(
-    work: Callable[[QuestionT], ResultT], questions: Sequence[QuestionT], *, workers: int, label: str
+    work: Callable[[QuestionT], ResultT],
+    questions: Sequence[QuestionT],
+    *,
+    workers: int,
+    label: str,
+    cache: "ResultCache | None" = None,
 ) -> list[ResultT]:
     """The result of every question, in their order, with a bar that counts them.
 
     Args:
-        work: a function of a module, so that another process can be given it.
-        questions: values that another process can be given.
+        work: a function of a module, so that another process can be given it. With a cache it says by its annotation
+            what it returns: frozen dataclasses of plain values, nested as they like.
+        questions: values that another process can be given; with a cache frozen dataclasses of plain values.
         workers: processes side by side; 1: this one alone.
         label: what the bar says.
+        cache: where results are kept, and looked for first; each is kept as soon as it is there. None: nowhere.
     """
-    from concurrent.futures import ProcessPoolExecutor
-
     from makeway.simharness.terminal import counter
 
-    results: list[ResultT] = []
+    kept = None if cache is None else cache.of(work)
+    results: dict[int, ResultT] = {}
+    for index, question in enumerate(questions):
+        found = None if kept is None else kept.get(question)
+        if found is not None:
+            results[index] = found[0]
+    if cache is not None and results:
+        text = f"{len(results)} of {len(questions)} {label} were kept in {cache.directory}"
+        click.echo(f"{text}; --no-cache computes them anew", err=True)
+    missing = [index for index in range(len(questions)) if index not in results]
     with counter(label, len(questions)) as advance:
-        if workers == 1:
-            for question in questions:
-                results.append(work(question))
-                advance()
-        else:
-            with ProcessPoolExecutor(workers) as pool:
-                for result in pool.map(work, questions):
-                    results.append(result)
-                    advance()
-    return results
+        advance(len(results))
+        for position, result in _computed(work, [questions[index] for index in missing], workers):
+            results[missing[position]] = result
+            if kept is not None:
+                kept.put(questions[missing[position]], result)
+            advance(1)
+    return [results[index] for index in range(len(questions))]
+
+
+def _computed(
+    work: Callable[[QuestionT], ResultT], questions: Sequence[QuestionT], workers: int
+) -> Iterator[tuple[int, ResultT]]:
+    """The results with the places of their questions, each as soon as it is there."""
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    if workers == 1 or not questions:
+        for place, question in enumerate(questions):
+            yield place, work(question)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        places = {pool.submit(work, question): place for place, question in enumerate(questions)}
+        try:
+            for done in as_completed(places):
+                yield places[done], done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def deliver(

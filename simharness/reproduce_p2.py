@@ -29,7 +29,7 @@ from makeway.simharness.reproduce_p2_cases import (
 )
 from makeway.simharness.reproduce_p2_claims import claims
 from makeway.simharness.reproduce_p2_report import report_html, scenario_name, times_grid
-from makeway.simharness.reproduce_page import Grid
+from makeway.simharness.reproduce_page import terminal_table
 from makeway.simharness.scenarios import SCENARIO_JOBS, TRACE, WANTED_NODES
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ QUICK_BUDGET_S = 0.5
 NOTES = (
     "Times are processor time.",
     "The exact programme works on whole arrays with numpy; greedy and backtracking are plain Python.",
+    "Not the paper's: shrinking (30% of the jobs, by the seed, to 20% of their nodes) and concurrent checkpoints.",
     "The scenarios are instants of Theta's trace of 2023 (the paper: 2019): losses compare in kind, not in figure.",
 )
 
@@ -59,7 +60,8 @@ def command(budget: float | None, **shared: Any) -> None:
     """Who leaves at the least loss (Maurya et al., DS-RT 2020, section IV).
 
     Three scenarios of Theta with 12, 16 and 24 running jobs, 512, 1024 and 2048 nodes wanted, every deadline from 0 to
-    15 minutes: loss and response time of the exact programme, of the paper's greedy and of backtracking.
+    15 minutes: loss and response time of the exact programme, of the paper's greedy and of backtracking; and of the
+    exact programme with shrinking and with concurrent checkpoints, which are not the paper's.
     """
     options = Options(**shared)
     if budget is not None and budget <= 0:
@@ -73,7 +75,9 @@ def command(budget: float | None, **shared: Any) -> None:
         for number in range(1, len(SCENARIO_JOBS) + 1)
         for nodes in WANTED_NODES
     ]
-    cases = run_all(compute, questions, workers=options.jobs, label="cases")
+    cases = run_all(
+        compute, questions, workers=options.jobs, label="cases", cache=options.results_cache(TRACE)
+    )
     checked = claims(cases)
     deliver(
         options,
@@ -94,7 +98,7 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield Text(f"{scenario_name(mine[0])}: node-hours lost", style="bold")
         yield Columns([_loss_table(group) for group in mine], padding=(0, 4))
         yield ""
-    yield _terminal_table(times_grid(found))
+    yield terminal_table(times_grid(found))
     yield ""
     yield claims_table(checked)
     yield ""
@@ -107,26 +111,24 @@ def _loss_table(group: Group) -> "Table":
     from rich.table import Table
 
     table = Table(title=f"K = {group.wanted_nodes}", title_justify="left", show_edge=False)
-    for heading in ("\nmin", "\nexact", "\ngreedy", "greedy\n−exact", "back-\ntracking"):
+    for heading in (
+        "\nmin",
+        "\nexact",
+        "\ngreedy",
+        "greedy\n−exact",
+        "back-\ntracking",
+        "with\nshrinking",
+        "con-\ncurrent",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     slow = group.backtracking_node_hours
     for index, deadline_s in enumerate(DEADLINES_S):
         columns = (group.exact_node_hours, group.greedy_node_hours, group.excess_node_hours)
         hours = [f"{column[index]:.1f}" for column in columns]
-        table.add_row(f"{deadline_s / 60:.0f}", *hours, f"{slow[index]:.1f}" if index < len(slow) else "")
-    return table
-
-
-def _terminal_table(grid: Grid) -> "Table":
-    """A table of the page, for the terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
-    for heading in grid.head:
-        table.add_column(Text(heading), justify="right")
-    for row in grid.rows:
-        table.add_row(*map(Text, row))
+        hours.append(f"{slow[index]:.1f}" if index < len(slow) else "")
+        added = (group.shrinking_node_hours, group.concurrent_node_hours)
+        hours.extend(f"{column[index]:.1f}" for column in added)
+        table.add_row(f"{deadline_s / 60:.0f}", *hours)
     return table
 
 
@@ -151,7 +153,14 @@ def _case_values(case: Case) -> dict[str, object]:
     slow = [_plan_values(run.plan) for run in case.backtracking]
     unfinished = [None] * (len(DEADLINES_S) - len(slow))
     rows = zip(
-        DEADLINES_S, case.exact, case.greedy, [*slow, *unfinished], case.excess_node_hours, strict=True
+        DEADLINES_S,
+        case.exact,
+        case.greedy,
+        [*slow, *unfinished],
+        case.excess_node_hours,
+        case.shrinking.plans,
+        case.concurrent.plans,
+        strict=True,
     )
     return {
         "scenario": case.scenario,
@@ -167,11 +176,15 @@ def _case_values(case: Case) -> dict[str, object]:
                 "greedy": _plan_values(quick.plan),
                 "backtracking": slow_values,
                 "greedy_excess_node_hours": excess,
+                "with_shrinking": _plan_values(shrinking),
+                "concurrent": _plan_values(concurrent),
             }
-            for deadline_s, exact, quick, slow_values, excess in rows
+            for deadline_s, exact, quick, slow_values, excess, shrinking, concurrent in rows
         ],
         "times": {
             "exact_s": case.exact_s,
+            "with_shrinking_s": case.shrinking.elapsed_s,
+            "concurrent_s": case.concurrent.elapsed_s,
             "greedy_s": [run.elapsed_s for run in case.greedy],
             "backtracking_s": [run.elapsed_s for run in case.backtracking],
             "backtracking_stopped_s": case.stopped_s,
@@ -185,7 +198,11 @@ def _plan_values(plan: "Plan") -> dict[str, object]:
         "checkpoint_s": plan.checkpoint_s,
         "nodes_freed": plan.node_count,
         "departures": [
-            {"job_ids": list(leaver.item.job_ids), "method": leaver.method.value}
+            {
+                "job_ids": list(leaver.item.job_ids),
+                "method": leaver.method.value,
+                "nodes": leaver.node_count,
+            }
             for leaver in plan.departures
         ],
     }

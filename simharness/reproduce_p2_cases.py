@@ -1,4 +1,7 @@
-"""P2's comparison: the exact programme, greedy and backtracking on one scenario, with their times.
+"""P2's comparison: the exact programme, greedy and backtracking on one scenario, with their times, and two additions.
+
+The additions are the exact programme where a share of the jobs is malleable (P5's share and smallest size, drawn by the
+seed) and may shrink, and where checkpoints share the file system instead of being written one after another.
 
 Losses and plans depend on the seed alone. Times, and how far backtracking comes within its budget, depend on the
 machine. Times are processor time of the thread that decides, so that other work on the machine does not count; what
@@ -6,15 +9,18 @@ takes a few milliseconds is measured five times, and the median counts.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section IV-D (deadlines and node counts) and IV-E (how response times are accumulated).
+    section IV-D (deadlines and node counts) and IV-E (how response times are accumulated). Fan et al., "Hybrid Workload
+    Scheduling on HPC Systems" (IPDPS 2022), section IV-A (malleable jobs).
 """
 
+import math
+import random
 import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -24,15 +30,24 @@ from typing import TypeVar
 from makeway.policies.arrival import eviction_job
 from makeway.policies.candidates import Request, bundles
 from makeway.policies.eviction import EvictionJob, Plan, solve
+from makeway.policies.eviction_concurrent import plans_concurrent
 from makeway.policies.eviction_reference import backtracking, greedy
 from makeway.policies.model import Cluster, Job, JobKind, JobState
 from makeway.simharness.scenarios import scenario
+from makeway.simharness.storage import StorageSettings
 
 STEP_S = 60.0
 HORIZON_S = 15 * STEP_S
 """The paper's T."""
 DEADLINES_S = tuple(index * STEP_S for index in range(16))
 """From 0 to T by one minute."""
+
+MALLEABLE_SHARE = 0.3
+"""How many of the jobs are malleable in the first addition."""
+SMALLEST_SHARE = 0.2
+"""The share of its nodes that a malleable job keeps at least."""
+PARTS = 200
+"""In how many parts concurrent checkpoints are dealt the bandwidth."""
 
 _REPEAT_BELOW_S = 0.01
 _REPEATS = 5
@@ -63,8 +78,17 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What an addition of ours to the exact programme answered, one entry for each of `DEADLINES_S`."""
+
+    plans: tuple[Plan, ...]
+    elapsed_s: float
+    """For all deadlines together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What the three approaches answered, one entry for each of `DEADLINES_S`."""
+    """What the three approaches and the additions answered, one entry for each of `DEADLINES_S`."""
 
     scenario: int
     seed: int
@@ -81,6 +105,8 @@ class Case:
     """The deadlines that it finished, from the first on."""
     stopped_s: float | None
     """How long the search had run that its budget ended. None: it finished every deadline."""
+    shrinking: Addition
+    concurrent: Addition
 
     @property
     def greedy_s(self) -> float:
@@ -121,6 +147,26 @@ class Group:
     def exact_node_hours(self) -> tuple[float, ...]:
         """The least loss by each deadline."""
         return _means([[plan.loss_node_s / 3600 for plan in case.exact] for case in self.cases])
+
+    @property
+    def shrinking_node_hours(self) -> tuple[float, ...]:
+        """The least loss if some of the jobs may shrink."""
+        return _means([[plan.loss_node_s / 3600 for plan in case.shrinking.plans] for case in self.cases])
+
+    @property
+    def concurrent_node_hours(self) -> tuple[float, ...]:
+        """The least loss if checkpoints share the file system."""
+        return _means([[plan.loss_node_s / 3600 for plan in case.concurrent.plans] for case in self.cases])
+
+    @property
+    def shrinking_s(self) -> float:
+        """Response time of the programme with shrinking, all deadlines together."""
+        return statistics.fmean(case.shrinking.elapsed_s for case in self.cases)
+
+    @property
+    def concurrent_s(self) -> float:
+        """Response time of the programme with shared checkpoints, all deadlines together."""
+        return statistics.fmean(case.concurrent.elapsed_s for case in self.cases)
 
     @property
     def greedy_node_hours(self) -> tuple[float, ...]:
@@ -202,6 +248,10 @@ def compare(cluster: Cluster, question: Question) -> Case:
     """
     items = _items(cluster, question.wanted_nodes)
     exact, exact_s = timed(partial(_exact, items, question.wanted_nodes))
+    shrinking, shrinking_s = timed(
+        partial(_exact, _some_malleable(items, question.seed), question.wanted_nodes)
+    )
+    concurrent, concurrent_s = timed(partial(_concurrent, cluster, items, question.wanted_nodes))
     quick = [_run(greedy, items, question.wanted_nodes, deadline_s) for deadline_s in DEADLINES_S]
     slow: list[Run] = []
     began_s = time.thread_time()
@@ -222,6 +272,8 @@ def compare(cluster: Cluster, question: Question) -> Case:
         greedy=tuple(quick),
         backtracking=tuple(slow),
         stopped_s=None if len(slow) == len(DEADLINES_S) else ended_s - began_s,
+        shrinking=Addition(plans=shrinking, elapsed_s=shrinking_s),
+        concurrent=Addition(plans=concurrent, elapsed_s=concurrent_s),
     )
 
 
@@ -243,6 +295,43 @@ def _items(cluster: Cluster, wanted_nodes: int) -> list[EvictionJob]:
 def _exact(items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
     curve = solve(items, wanted_nodes, HORIZON_S, STEP_S)
     return tuple(_possible(curve.plan(deadline_s)) for deadline_s in DEADLINES_S)
+
+
+def _some_malleable(items: Sequence[EvictionJob], seed: int) -> list[EvictionJob]:
+    """The items, some of which may shrink: which ones depends on the seed, not on the number of nodes."""
+    chosen = set(random.Random(seed).sample(range(len(items)), round(MALLEABLE_SHARE * len(items))))
+    return [
+        replace(item, spare_node_count=item.node_count - math.ceil(SMALLEST_SHARE * item.node_count))
+        if index in chosen
+        else item
+        for index, item in enumerate(items)
+    ]
+
+
+def _concurrent(cluster: Cluster, items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
+    """The same with the file system that the durations of the scenario are of.
+
+    What is complete in time one after another is so together: where parts are too coarse to see it, that plan counts.
+    """
+    storage = StorageSettings()
+    jobs = cluster.jobs_by_id()
+    sharing = []
+    for item in items:
+        spec = jobs[item.job_ids[0]].checkpoint
+        writing_s = 0.0 if spec is None or spec.application_s is None else spec.application_s
+        sharing.append(
+            replace(
+                item,
+                bandwidth_share=min(1.0, item.node_count * storage.node_gb_s / storage.aggregate_gb_s),
+                application_wait_s=max(0.0, (item.application_s or 0.0) - writing_s),
+            )
+        )
+    together = plans_concurrent(sharing, wanted_nodes, HORIZON_S, STEP_S, PARTS)
+    serial = _exact(sharing, wanted_nodes)
+    return tuple(
+        min(_possible(plan), alone, key=lambda plan: plan.loss_node_s)
+        for plan, alone in zip(together, serial, strict=True)
+    )
 
 
 def _run(

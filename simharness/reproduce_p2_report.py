@@ -1,14 +1,14 @@
 """P2's figures 5 to 8 drawn again, and the page around them. bokeh is loaded when the first one is drawn."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.report_axes import base_figure
 from makeway.simharness.report_curves import LineStyle
 from makeway.simharness.report_text import line_switches
 from makeway.simharness.reproduce_claims import Claim
+from makeway.simharness.reproduce_figures import Line, draw_lines
 from makeway.simharness.reproduce_p2_cases import DEADLINES_S, Case, Group, groups
 from makeway.simharness.reproduce_p2_claims import format_response, format_times
 from makeway.simharness.reproduce_page import Grid, Panels, PaperPage, Section, page_html
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from bokeh.models import Range1d
     from bokeh.plotting import figure
 
-APPROACHES = ("exact programme", "greedy", "backtracking")
+APPROACHES = ("exact programme", "greedy", "backtracking", "with shrinking", "concurrent checkpoints")
+_BACKTRACKING = 2
 _APPROACH_STYLES = (
     LineStyle(colour="#5B2A86", dash="", width=2.2),
     LineStyle(colour="#E09F00", dash="", width=1.6),
     LineStyle(colour="#0F6FC6", dash="6 3", width=1.6),
+    LineStyle(colour="#D6336C", dash="9 3 2 3", width=1.6),
+    LineStyle(colour="#4D8B31", dash="2 3", width=2.2),
 )
+_ADDITIONS = ("with shrinking", "with concurrent checkpoints")
 _SCENARIO_STYLES = (
     LineStyle(colour="#D6336C", dash="", width=1.6),
     LineStyle(colour="#3F2A14", dash="6 3", width=1.6),
@@ -83,6 +87,26 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
                 ),
             ),
             Section(
+                heading="What two additions save",
+                hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints share "
+                "the file system. Higher is better.",
+                switches=line_switches(
+                    names,
+                    _SCENARIO_STYLES,
+                    [saved_key(index, nodes) for index in range(len(_ADDITIONS)) for nodes in wanted],
+                ),
+                panels=tuple(
+                    Panels(
+                        heading=addition.capitalize(),
+                        figures=tuple(
+                            (f"({letter}) K = {nodes} nodes", saved_key(index, nodes))
+                            for letter, nodes in zip(LETTERS, wanted, strict=False)
+                        ),
+                    )
+                    for index, addition in enumerate(_ADDITIONS)
+                ),
+            ),
+            Section(
                 heading="The numbers",
                 hint="Losses are node-hours of work, by the minutes until the deadline. "
                 "An empty cell: not finished within the budget.",
@@ -124,6 +148,11 @@ def excess_key(wanted_nodes: int) -> str:
     return f"excess-{wanted_nodes}"
 
 
+def saved_key(addition: int, wanted_nodes: int) -> str:
+    """The key of a panel of what an addition saves."""
+    return f"saved-{addition}-{wanted_nodes}"
+
+
 def _response_panels(found: Sequence[Group], scenario: int) -> Panels:
     mine = [group for group in found if group.scenario == scenario]
     return Panels(
@@ -151,11 +180,24 @@ def times_grid(found: Sequence[Group]) -> Grid:
                 f"{bound}{format_response(slow_s)}",
                 f"{bound}{format_times(slow_s / group.exact_s)}",
                 _progress(group),
+                format_response(group.shrinking_s),
+                format_response(group.concurrent_s),
             )
         )
     return Grid(
         heading="Response time for all deadlines together",
-        head=("scenario", "K", "exact", "greedy", "faster by", "backtracking", "slower by", "finished"),
+        head=(
+            "scenario",
+            "K",
+            "exact",
+            "greedy",
+            "faster by",
+            "backtracking",
+            "slower by",
+            "finished",
+            "with shrinking",
+            "concurrent",
+        ),
         rows=tuple(rows),
     )
 
@@ -177,6 +219,8 @@ def _loss_grid(found: Sequence[Group], scenario: int) -> Grid:
             ("greedy", group.greedy_node_hours),
             ("greedy − exact", group.excess_node_hours),
             ("backtracking", group.backtracking_node_hours),
+            ("with shrinking", group.shrinking_node_hours),
+            ("concurrent", group.concurrent_node_hours),
         ):
             texts = [f"{value:.1f}" for value in hours]
             texts += [""] * (len(DEADLINES_S) - len(texts))
@@ -190,15 +234,26 @@ def _loss_grid(found: Sequence[Group], scenario: int) -> Grid:
 
 def _figures(found: Sequence[Group]) -> "dict[str, Model]":
     """Every figure under its key. Pictures that are compared have the same axes."""
-    times_s = [time_s for group in found for time_s in (group.exact_s, *group.greedy_s, *_slow_s(group))]
+    times_s = [time_s for group in found for line in _response_lines(group) for time_s in line]
     low_s = 10.0 ** math.floor(math.log10(min(times_s)))
     high_s = 10.0 ** math.ceil(math.log10(max(times_s)))
     figures: dict[str, Model] = {
         response_key(group): response_figure(group, low_s=low_s, high_s=high_s) for group in found
     }
     for nodes in sorted({group.wanted_nodes for group in found}):
-        figures[excess_key(nodes)] = excess_figure([group for group in found if group.wanted_nodes == nodes])
+        mine = [group for group in found if group.wanted_nodes == nodes]
+        figures[excess_key(nodes)] = excess_figure(mine)
+        for addition in range(len(_ADDITIONS)):
+            figures[saved_key(addition, nodes)] = saved_figure(mine, addition)
     return figures
+
+
+def _response_lines(group: Group) -> tuple[tuple[float, ...], ...]:
+    """The response times of each of `APPROACHES`, at each deadline that it reached."""
+    at_once = [
+        (time_s,) * len(DEADLINES_S) for time_s in (group.exact_s, group.shrinking_s, group.concurrent_s)
+    ]
+    return (at_once[0], group.greedy_s, _slow_s(group), *at_once[1:])
 
 
 def _slow_s(group: Group) -> tuple[float, ...]:
@@ -224,25 +279,24 @@ def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
     drawn.yaxis.ticker = drawn.ygrid.ticker = FixedTicker(ticks=ticks)
     drawn.yaxis.major_label_overrides = {tick: format_response(tick) for tick in ticks}
     key = response_key(group)
-    slow_s = _slow_s(group)
     lines = []
-    for index, values in enumerate(((group.exact_s,) * len(DEADLINES_S), group.greedy_s, slow_s)):
+    for index, values in enumerate(_response_lines(group)):
         texts = [format_response(value) for value in values]
-        if values is slow_s and group.stopped_s is not None:
+        if index == _BACKTRACKING and group.stopped_s is not None:
             texts[-1] = f"at least {texts[-1]}"
-        lines.append(_Line(name=f"{key}-{index}", label=APPROACHES[index], values=values, texts=tuple(texts)))
+        lines.append(_line(f"{key}-{index}", APPROACHES[index], values, texts))
     _draw(drawn, lines, _APPROACH_STYLES)
     if group.stopped_s is not None:
-        end = {"x": [_MINUTES[len(slow_s) - 1]], "y": [group.stopped_s]}
+        end = {"x": [_MINUTES[len(_slow_s(group)) - 1]], "y": [group.stopped_s]}
         drawn.scatter(
             x="x",
             y="y",
             source=ColumnDataSource(data=end),
             marker="triangle",
             size=12,
-            name=f"{_stopped_key(group)}-{len(APPROACHES) - 1}",
+            name=f"{_stopped_key(group)}-{_BACKTRACKING}",
             fill_color="#FFFFFF",
-            line_color=_APPROACH_STYLES[-1].colour,
+            line_color=_APPROACH_STYLES[_BACKTRACKING].colour,
             line_width=1.6,
         )
     return drawn
@@ -250,33 +304,47 @@ def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
 
 def excess_figure(found: Sequence[Group]) -> "figure":
     """What greedy loses beyond the least, against the deadline, one line a scenario (one panel of figure 8)."""
+    return _scenarios_figure(
+        found,
+        excess_key(found[0].wanted_nodes),
+        [group.excess_node_hours for group in found],
+        "node-hours beyond the least",
+    )
+
+
+def saved_figure(found: Sequence[Group], addition: int) -> "figure":
+    """How much less than the least of the paper's problem an addition loses, one line a scenario."""
+    saved = []
+    for group in found:
+        hours = (group.shrinking_node_hours, group.concurrent_node_hours)[addition]
+        pairs = zip(group.exact_node_hours, hours, strict=True)
+        saved.append(tuple(exact - added for exact, added in pairs))
+    return _scenarios_figure(
+        found, saved_key(addition, found[0].wanted_nodes), saved, "node-hours that are not lost"
+    )
+
+
+def _scenarios_figure(
+    found: Sequence[Group], key: str, rows: Sequence[tuple[float, ...]], label: str
+) -> "figure":
+    """Node-hours against the deadline, one line a scenario."""
     from bokeh.models import Range1d
 
-    highest = max(hours for group in found for hours in group.excess_node_hours)
-    drawn = _minutes_figure(
-        Range1d(start=-0.02 * highest, end=max(1.05 * highest, 1.0)), "node-hours beyond the least"
-    )
+    highest = max(hours for row in rows for hours in row)
+    lowest = min(0.0, *(hours for row in rows for hours in row))
+    room = 0.02 * max(highest - lowest, 1.0)
+    drawn = _minutes_figure(Range1d(start=lowest - room, end=max(1.05 * highest, 1.0)), label)
     lines = [
-        _Line(
-            name=f"{excess_key(group.wanted_nodes)}-{index}",
-            label=f"scenario {group.scenario}",
-            values=group.excess_node_hours,
-            texts=tuple(f"{hours:.1f} node-hours" for hours in group.excess_node_hours),
+        _line(
+            f"{key}-{index}",
+            f"scenario {group.scenario}",
+            row,
+            (f"{hours:.1f} node-hours" for hours in row),
         )
-        for index, group in enumerate(found)
+        for index, (group, row) in enumerate(zip(found, rows, strict=True))
     ]
     _draw(drawn, lines, _SCENARIO_STYLES)
     return drawn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """One curve over the first deadlines, with what the hover says at each."""
-
-    name: str
-    label: str
-    values: tuple[float, ...]
-    texts: tuple[str, ...]
 
 
 def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
@@ -290,29 +358,10 @@ def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
     return drawn
 
 
-def _draw(drawn: "figure", lines: Sequence[_Line], styles: Sequence[LineStyle]) -> None:
-    from bokeh.models import ColumnDataSource, HoverTool
-    from bokeh.models.renderers import DataRenderer
+def _draw(drawn: "figure", lines: Sequence[Line], styles: Sequence[LineStyle]) -> None:
+    draw_lines(drawn, lines, styles, x_tip=("deadline", "@x min"))
 
-    renderers: list[DataRenderer] = []
-    for line, style in zip(lines, styles, strict=False):
-        count = len(line.values)
-        columns = {
-            "x": _MINUTES[:count],
-            "y": line.values,
-            "text": line.texts,
-            "label": (line.label,) * count,
-        }
-        renderers.append(
-            drawn.line(
-                x="x",
-                y="y",
-                source=ColumnDataSource(data=columns),
-                name=line.name,
-                line_color=style.colour,
-                line_dash=style.dash,
-                line_width=style.width,
-            )
-        )
-    tips = [("", "@label"), ("deadline", "@x min"), ("", "@text")]
-    drawn.add_tools(HoverTool(renderers=renderers, tooltips=tips, mode="mouse", line_policy="nearest"))
+
+def _line(name: str, label: str, values: tuple[float, ...], texts: Iterable[str]) -> Line:
+    """A curve over the first deadlines, as many as there are values."""
+    return Line(name=name, label=label, x=_MINUTES[: len(values)], y=values, texts=tuple(texts))

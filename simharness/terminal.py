@@ -38,14 +38,14 @@ def print_wide(*renderables: object) -> None:
 
 
 @contextmanager
-def counter(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error that moves by one at each call; nothing where standard error is no terminal."""
+def counter(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error that moves by so many as each call says; nothing where standard error is no terminal."""
     if not sys.stderr.isatty():
-        yield lambda: None
+        yield lambda count: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda: bar.advance(task)
+        yield lambda count: bar.advance(task, count)

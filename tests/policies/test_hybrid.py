@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.hybrid import N_PAA, N_SPAA
-from makeway.policies.hybrid_arrival import HybridConfig, spread_evenly
+from makeway.policies.hybrid_arrival import HybridConfig
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,
@@ -24,6 +24,8 @@ from makeway.policies.model import (
     Reserve,
     Shrink,
 )
+from makeway.policies.registry import find
+from makeway.policies.shrinking import spread_evenly
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]
@@ -293,4 +295,53 @@ def test_spreading_is_complete_bounded_and_as_even_as_possible(
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_absurd_settings_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        HybridConfig(**{name: value})
+        replace(HybridConfig(), **{name: value})
+
+
+MECHANISMS = ("n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa")
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_exact_victims_are_the_least_loss_whatever_the_mechanism(
+    name: str, running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("small", "n0", start_s=NOW_S - 10.0), running("large", "n1 n2 n3", start_s=NOW_S - 20.0))
+    cluster = cluster_of(4, *jobs, waiting("u", 3))
+    overhead = find(name).decide(cluster, HybridConfig())
+    assert [job_id for job_id, _, _ in leaving(overhead)] == ["small", "large"]
+    exact = find(name).decide(cluster, HybridConfig(victims="exact"))
+    assert leaving(exact) == [("large", Method.KILL, 0.0)]
+    assert {action.policy for action in exact.actions} == {name}
+    assert exact.rationale[0].loss_node_s == 60
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_exact_victims_have_time_to_save_themselves_and_shrink_only_with_spaa(
+    name: str, running: Build, malleable: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("saves", "n0 n1 n2", checkpoint=CheckpointSpec(system_s=200.0)), malleable("m", "n3 n4"))
+    cluster = cluster_of(5, *jobs, waiting("u", 4))
+    decision = find(name).decide(cluster, HybridConfig(victims="exact"))
+    shrinks = [action.keep_nodes for action in decision.actions if isinstance(action, Shrink)]
+    if name.endswith("spaa"):
+        assert leaving(decision) == [("saves", Method.SYSTEM, 300.0)]
+        assert shrinks == [("n3",)]
+    else:
+        assert leaving(decision) == [("m", Method.SYSTEM, 330.0), ("saves", Method.SYSTEM, 330.0)]
+        assert shrinks == []
+
+
+def test_where_shrinking_is_enough_exact_victims_are_spaa(
+    malleable: Build, running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (malleable("a", "n0 n1 n2"), malleable("b", "n3 n4"), running("c", "n5"))
+    cluster = cluster_of(6, *jobs, waiting("u", 3))
+    assert spaa(cluster, victims="exact").actions == spaa(cluster).actions
+
+
+def test_exact_victims_are_not_evicted_after_the_deadline(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    late = waiting("u", 2, submit_s=NOW_S - 601.0)
+    decision = paa(cluster_of(2, running("a", "n0 n1"), late), victims="exact")
+    assert [action.verb for action in decision.actions] == ["prioritise"]

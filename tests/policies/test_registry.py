@@ -7,7 +7,7 @@ import pytest
 from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
-WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint"}
+WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
 
 
 def test_the_policies_of_this_version() -> None:

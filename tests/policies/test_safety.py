@@ -450,6 +450,7 @@ def check_hold(
     """Exactly the nodes that are needed: held already, or good for the job and free or about to be.
 
     Of a range the least, and beyond it only what is free.
+
     `given_up`: the nodes that are left to reservations which this decision changes.
     """
     kept = still_held(urgent.job_id, cluster)

@@ -1,7 +1,5 @@
 """How soon the daemon acts when an urgent job comes: in the cycle that a poke starts, else in that of the next poll."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from tests.slurm.conftest import StartDaemon
@@ -20,8 +18,8 @@ def cycles(daemon: DaemonProcess) -> int:
     return int(daemon.told("status")["cycles"])
 
 
-def first_verbs(daemon: DaemonProcess) -> Sequence[str]:
-    return [command.action.verb for command in daemon.commands()][:1]
+def first_verbs(daemon: DaemonProcess) -> list[str]:
+    return [str(command.action.verb) for command in daemon.commands()][:1]
 
 
 def test_a_poke_starts_the_cycle_that_acts(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
