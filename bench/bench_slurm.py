@@ -31,8 +31,6 @@ POLL_S = 5.0
 ROUNDS = 15
 ARRAY = 10
 """Tasks of an array of the jobs that wait."""
-    "i=0; while [ $i -lt {count} ]; do sbatch -Q -o /dev/null {options} job.sh || exit 1; i=$((i + 1)); done"
-)
 
 
 @pytest.fixture
@@ -57,7 +55,12 @@ def submit_many(cluster: DevCluster) -> None:
     """Jobs that wait, as tasks of many small arrays: a thousand of them are submitted in less than a minute."""
     for _ in range(WAITING // ARRAY):
         cluster.submit(
-            SLEEP, "--nodes=2", f"--array=1-{ARRAY}", "--comment=makeway:ckpt-takes=20", "--account=batch", *WHOLE
+            SLEEP,
+            "--nodes=2",
+            f"--array=1-{ARRAY}",
+            "--comment=makeway:ckpt-takes=20",
+            "--account=batch",
+            *WHOLE,
         )
 
 
