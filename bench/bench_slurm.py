@@ -117,6 +117,12 @@ def played(root: str | None, folder: Path, poll_interval_s: float) -> Iterator[t
             daemon.stop()
 
 
+def _given_back(daemon: DaemonProcess) -> bool:
+    """Whether nothing is under way any more; asks for another look."""
+    request(daemon.socket, {"command": "poke"})
+    return daemon.operations() == ()
+
+
 def delays_s(story: Story, daemon: DaemonProcess, poke: Callable[[], object], rounds: int) -> list[float]:
     """From before `sbatch` to the first command, for urgent jobs one after another."""
     found = []
@@ -130,8 +136,7 @@ def delays_s(story: Story, daemon: DaemonProcess, poke: Callable[[], object], ro
         await_that("it runs", lambda: story.runs(urgent), story.explain(daemon))  # noqa: B023
         story.ends(urgent)
         await_that("it is over", lambda: story.state(urgent) == "COMPLETED", story.explain(daemon))  # noqa: B023
-        request(daemon.socket, {"command": "poke"})
-        await_that("all is given back", lambda: daemon.operations() == (), story.explain(daemon))
+        await_that("all is given back", lambda: _given_back(daemon), story.explain(daemon))
     return found
 
 
