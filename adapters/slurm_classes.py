@@ -194,6 +194,10 @@ class Translator:
         self._nodes = nodes
         self._open = {partition.name for partition in partitions if partition.state in _OPEN_PARTITION}
         self._now_s = now_s
+        self._least_cpus = {
+            name: min(one.cpu_count for one in nodes if name in one.partitions)
+            for name in set().union(*(one.partitions for one in nodes))
+        }
         # Most jobs of a queue ask for the same: the answer is worked out once.
         self._eligible: Callable[[_Demand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)
 
@@ -210,6 +214,8 @@ class Translator:
         if present is JobState.PENDING and raw.restarts:
             size = max(size, raw.requested_node_count)
         size_max = max(size, asked_node_count or 0) if kind is JobKind.MALLEABLE else None
+        if kind is JobKind.ON_DEMAND and present is JobState.PENDING:
+            size_max, size = size, self._least_size(raw, size)
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -224,7 +230,7 @@ class Translator:
             node_count_min=_smallest(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=size_max,
             nodes=raw.nodes,
-            eligible_nodes=self._eligible(_demand(raw)),
+            eligible_nodes=self._eligible(_demand(raw, size if present is JobState.PENDING else None)),
             start_s=started_s,
             eligible_s=self._eligible_s(raw) if present is JobState.PENDING else None,
             setup_s=found.setup_s if found else 0.0,
@@ -239,6 +245,16 @@ class Translator:
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
         )
+
+    def _least_size(self, raw: RawJob, size: int) -> int:
+        """The least number of nodes that a waiting job asks for.
+
+        Slurm tells the size that it would give it now, of a range such as 2-4 mostly the largest. The least one is in its
+        resources, where that of a job which asks for CPUs alone is 1: such a job needs as many as hold its CPUs.
+        """
+        told = raw.requested_node_count or size
+        least_cpus = min((self._least_cpus.get(name, 1) for name in raw.partitions), default=1)
+        return min(size, max(told, ceil(raw.cpu_count / max(1, least_cpus))))
 
     def _eligible_s(self, raw: RawJob) -> float | None:
         reason = raw.reason.replace("_", " ")
@@ -291,8 +307,9 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
-def _demand(raw: RawJob) -> _Demand:
-    size = max(raw.node_count, 1)
+def _demand(raw: RawJob, least_size: int | None) -> _Demand:
+    """What a job asks of each node. `least_size`: the least number of nodes; None: as many as it has."""
+    size = max(raw.node_count if least_size is None else least_size, 1)
     memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
     return _Demand(
         partitions=raw.partitions,

@@ -15,7 +15,7 @@ from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
 from makeway.policies.arbiter import arbitrate
-from makeway.policies.model import Action, Candidate, Rationale
+from makeway.policies.model import Action, Candidate, Cluster, Method, Rationale
 
 LISTED = 20
 CANDIDATES_SHOWN = 60
@@ -49,7 +49,7 @@ def show(path: Path, decision: str | None, *, as_json: bool) -> None:
             listed = journal.decisions(LISTED)
         else:
             stored = _find(journal, path, decision)
-            fates = tuple(_fates(stored, journal.commands()))
+            fates = tuple(_fates(stored, journal))
     out = console()
     if decision is None:
         if as_json:
@@ -72,6 +72,11 @@ def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
     else:
         raise UserError(f"{printable(text)!r} is no decision: a number of the log is expected, or `last`")
     stored = journal.decision(number)
+    first = journal.first_decision_id()
+    if stored is None and first is not None and 0 < number < first:
+        raise UserError(
+            f"{where}: decision {number} is no longer kept (journal_keep_days); the oldest that is has number {first}"
+        )
     if stored is None:
         raise UserError(
             f"{where}: {'no decision is stored' if text == 'last' else f'there is no decision {number}'}"
@@ -79,7 +84,7 @@ def _find(journal: Journal, path: Path, text: str) -> StoredDecision:
     return stored
 
 
-def _fates(stored: StoredDecision, commands: tuple[StoredCommand, ...]) -> list[Fate]:
+def _fates(stored: StoredDecision, journal: Journal) -> list[Fate]:
     actions = stored.decision.actions
     if stored.cluster is None:
         verdicts = ["unknown: the snapshot was not kept"] * len(actions)
@@ -89,13 +94,17 @@ def _fates(stored: StoredDecision, commands: tuple[StoredCommand, ...]) -> list[
             for verdict in arbitrate(actions, stored.cluster)
         ]
     return [
-        Fate(action=action, verdict=verdict, outcome=_outcome(action, stored.at_s, commands))
+        Fate(
+            action=action,
+            verdict=verdict,
+            outcome=_outcome(action, journal.commands_of(action.job_id, stored.at_s)),
+        )
         for action, verdict in zip(actions, verdicts, strict=True)
     ]
 
 
-def _outcome(action: Action, at_s: float, commands: tuple[StoredCommand, ...]) -> str:
-    sent = [command for command in commands if command.action == action and command.issued_s >= at_s]
+def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
+    sent = [command for command in commands if command.action == action]
     if not sent:
         return "not sent"
     last = sent[-1]
@@ -156,7 +165,7 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> Non
         )
     )
     for why in decision.rationale:
-        _render_rationale(why, stored.at_s, out)
+        _render_rationale(why, stored, out)
     if not fates:
         out.print("\nNo actions.")
         return
@@ -179,7 +188,8 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> Non
     out.print(table)
 
 
-def _render_rationale(why: Rationale, at_s: float, out: Console) -> None:
+def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:
+    at_s = stored.at_s
     out.print()
     out.print(
         plain(
@@ -199,13 +209,13 @@ def _render_rationale(why: Rationale, at_s: float, out: Console) -> None:
         why.candidates, key=lambda candidate: (not candidate.chosen, candidate.loss_node_s, candidate.job_ids)
     )
     for candidate in shown[:CANDIDATES_SHOWN]:
-        table.add_row(*_cells(candidate), style="bold" if candidate.chosen else None)
+        table.add_row(*_cells(candidate, stored.cluster), style="bold" if candidate.chosen else None)
     out.print(table)
     if len(shown) > CANDIDATES_SHOWN:
         out.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
 
 
-def _cells(candidate: Candidate) -> tuple[Text, ...]:
+def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
     stays = candidate.method is None
     cells = (
         "→" if candidate.chosen else "",
@@ -214,9 +224,19 @@ def _cells(candidate: Candidate) -> tuple[Text, ...]:
         str(candidate.node_count),
         "" if stays else f"{candidate.loss_node_s / 3600:.2f}",
         "" if stays else span(candidate.delay_s),
-        candidate.note,
+        candidate.note or _measured(candidate, cluster),
     )
     return tuple(plain(cell) for cell in cells)
+
+
+def _measured(candidate: Candidate, cluster: Cluster | None) -> str:
+    """Whether the time of a checkpoint was measured, as far as the snapshot tells. Empty: it is declared."""
+    if candidate.method is not Method.SYSTEM or cluster is None:
+        return ""
+    jobs = cluster.jobs_by_id()
+    specs = [jobs[job_id].checkpoint for job_id in candidate.job_ids if job_id in jobs]
+    counts = [spec.measured_count for spec in specs if spec is not None and spec.measured_count]
+    return f"time measured ×{min(counts)}" if counts else ""
 
 
 def _how(action: Action) -> str:

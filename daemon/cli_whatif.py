@@ -17,6 +17,7 @@ from makeway.daemon.cli_text import console, plain, span
 from makeway.daemon.config import AdapterFactory, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
+from makeway.daemon.learning import with_learned
 from makeway.daemon.whatif import Answer, Level, Question, departures, what_if
 from makeway.policies.model import Cluster, Method
 
@@ -99,11 +100,14 @@ def _present(factories: Mapping[str, AdapterFactory], path: Path) -> Cluster:
             cluster = connection.adapter.snapshot()
         except AdapterError as error:
             raise UserError(f"the cluster gives no snapshot: {error}") from error
-    operations = cluster.operations
+    operations, jobs = cluster.operations, cluster.jobs
     if config.settings.journal.exists():
         with closing(Journal(config.settings.journal, read_only=True)) as journal:
             operations = journal.open_operations()
-    return replace(cluster, limits=config.settings.limits.to_limits(), operations=operations)
+            if config.settings.learn_durations:
+                jobs = with_learned(jobs, journal.learned())
+    limits = config.settings.limits.to_limits()
+    return replace(cluster, jobs=jobs, limits=limits, operations=operations)
 
 
 def as_values(answer: Answer) -> dict[str, Any]:

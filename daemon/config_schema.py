@@ -186,6 +186,16 @@ class Settings(Section):
     keep_snapshots: bool = Field(
         default=True, description="true or false: whether decisions are stored with what they were taken on"
     )
+    learn_durations: bool = Field(
+        default=True,
+        description="true or false: whether measured durations of checkpoints take the place of declared ones",
+    )
+    journal_keep_days: float | None = Field(
+        default=30.0,
+        ge=1,
+        le=36_500,
+        description="days from 1 to 36500 for which closed operations and decisions are kept, or null for ever",
+    )
     journal: FilePath = Field(
         default=Path("/var/lib/makeway/journal.sqlite"),
         description="the path of a file, below the configuration if relative",

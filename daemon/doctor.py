@@ -114,7 +114,8 @@ def check_journal(path: Path) -> Check:
         return ok("journal", f"{where}: will be made")
     if not os.access(path, os.R_OK | os.W_OK):
         return problem("journal", f"{where}: {_us()} may not write it: make it the daemon's own file")
-    from makeway.daemon.journal import Journal, JournalError
+    from makeway.daemon.journal import Journal
+    from makeway.daemon.journal_file import JournalError
 
     try:
         with closing(Journal(path, read_only=True)) as journal:

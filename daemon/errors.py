@@ -3,7 +3,7 @@
 USER_ERRORS = frozenset(
     {
         "makeway.daemon.errors.UserError",
-        "makeway.daemon.journal.JournalError",
+        "makeway.daemon.journal_file.JournalError",
         "makeway.policies.registry.UnknownPolicy",
     }
 )

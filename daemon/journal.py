@@ -6,54 +6,22 @@ it. A journal belongs to one daemon at a time, so what every cycle asks for is r
 after the file and never before it.
 """
 
-import fcntl
 import os
-import sqlite3
 import threading
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter
 
+from makeway.daemon import retention
+from makeway.daemon.journal_file import connect, take_lock
+from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
 from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase
-
-SCHEMA_VERSION: Final = 1
-
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE operations (
-    operation_id TEXT PRIMARY KEY, closed INTEGER NOT NULL, opened_s REAL NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE TABLE commands (
-    command_id INTEGER PRIMARY KEY, operation_id TEXT NOT NULL, verb TEXT NOT NULL, job_id TEXT NOT NULL,
-    action TEXT NOT NULL, issued_s REAL NOT NULL, answered_s REAL, outcome TEXT, detail TEXT) STRICT;
-CREATE INDEX commands_by_time ON commands (issued_s);
-CREATE TABLE decisions (
-    decision_id INTEGER PRIMARY KEY, at_s REAL NOT NULL, policy TEXT NOT NULL, body TEXT NOT NULL,
-    cluster BLOB) STRICT;
-CREATE TABLE notices (notice_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
-"""
-
-
-class JournalError(ValueError):
-    """The journal cannot be used; the message names the file and says what to do."""
-
-
-class JournalInUse(JournalError):
-    """Another daemon has it."""
-
-    def __init__(self, path: Path, pid: int | None) -> None:
-        owner = f"the daemon with pid {pid}" if pid is not None else "another daemon"
-        super().__init__(f"{path}: in use by {owner}; one journal serves one daemon")
-        self.path = path
-        self.pid = pid
-
-
-class JournalTooNew(JournalError):
-    """It was written by a newer makeway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +68,13 @@ class Journal:
         self._mutex = threading.RLock()
         self._lock_file: int | None = None
         if path is not None and not read_only:
-            self._lock_file = _take_lock(path)
+            self._lock_file = take_lock(path)
         try:
-            self._database = _connect(path, read_only)
+            self._database = connect(path, read_only)
             self._open_operations = self._load_operations()
             self._sent = self._load_sent()
             self._notices = self._load_notices()
+            self._times = self._load_times()
         except BaseException:
             self._let_go()
             raise
@@ -172,11 +141,24 @@ class Journal:
         )
         return tuple(_stored_decision(row) for row in rows)
 
+    def first_decision_id(self) -> int | None:
+        """The number of the oldest decision that is still kept. None: there is none."""
+        (row,) = self._read("SELECT min(decision_id) FROM decisions")
+        return None if row[0] is None else int(row[0])
+
     def commands(self) -> tuple[StoredCommand, ...]:
-        """Every command, in the order in which they were sent."""
+        """Every command that is kept, in the order in which they were sent."""
+        return self._commands("")
+
+    def commands_of(self, job_id: str, since_s: float) -> tuple[StoredCommand, ...]:
+        """The commands for one job since then, in the order in which they were sent."""
+        return self._commands("WHERE job_id = ? AND issued_s >= ?", (job_id, since_s))
+
+    def _commands(self, which: str, values: tuple[Any, ...] = ()) -> tuple[StoredCommand, ...]:
         rows = self._read(
             "SELECT command_id, operation_id, action, issued_s, answered_s, outcome, detail FROM commands"
-            " ORDER BY command_id"
+            f" {which} ORDER BY command_id",
+            values,
         )
         return tuple(
             StoredCommand(
@@ -201,6 +183,41 @@ class Journal:
         with self._mutex:
             return self._sent.failures_s(since_s)
 
+    def checkpoints_under_way(self) -> Mapping[Request, Subject]:
+        """The checkpoints whose durations are being measured."""
+        return self._times.under_way
+
+    def learned(self) -> Learned:
+        """The measured durations of checkpoints. Another object whenever it changes."""
+        return self._times.learned
+
+    def learn(self, lesson: Lesson) -> None:
+        """Keep what a cycle has seen of checkpoints."""
+        keys = "operation_id = ? AND job_id = ? AND issued_s = ?"
+        begin = (
+            "INSERT OR REPLACE INTO checkpoints (operation_id, job_id, issued_s, user, account, partition, size, ends)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        end = f"UPDATE checkpoints SET duration_s = ?, acknowledged = ? WHERE {keys}"
+        forget = f"DELETE FROM checkpoints WHERE {keys}"
+        with self._mutex:
+            self._write(
+                *[
+                    (begin, (*request, *subject.likeness, int(subject.ends)))
+                    for request, subject in lesson.begun
+                ],
+                *[
+                    (end, (found.duration_s, int(found.acknowledged), *request))
+                    for request, found in lesson.measured
+                ],
+                *[(forget, tuple(request)) for request in lesson.void],
+            )
+            self._times.under_way.update(lesson.begun)
+            for request, measurement in lesson.measured:
+                self._times.add(self._times.under_way.pop(request).likeness, measurement)
+            for request in lesson.void:
+                del self._times.under_way[request]
+
     def add_notice(self, notice: Notice) -> None:
         """Keep an announcement; one of the same id is replaced."""
         insert = (
@@ -222,6 +239,21 @@ class Journal:
         with self._mutex:
             return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
 
+    def prune(self, before_s: float, most: int = 50) -> int:
+        """Forget what is older than `before_s`, some of it: at most so many entries of each sort.
+
+        Nothing of an open operation is forgotten. What the limits count must not be older. Returns how many entries are
+        gone: 0 once there is nothing more to forget.
+        """
+        with self._mutex:
+            with self._database:
+                count, command_ids = retention.prune(self._database, before_s, most)
+            retention.give_back(self._database)
+            self._sent.forget(command_ids)
+            if count:
+                self._times = self._load_times()
+        return count
+
     def close(self) -> None:
         """Close the file and let another daemon have it."""
         self._database.close()
@@ -242,6 +274,23 @@ class Journal:
             if outcome is not None:
                 sent.answer(command_id, outcome)
         return sent
+
+    def _load_times(self) -> CheckpointTimes:
+        times = CheckpointTimes()
+        if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'"):
+            return times  # an older makeway's, and we only read
+        rows = self._read(
+            "SELECT operation_id, job_id, issued_s, ends, duration_s, acknowledged, user, account, partition, size"
+            " FROM checkpoints ORDER BY issued_s, job_id, operation_id"
+        )
+        for operation_id, job_id, issued_s, ends, duration_s, acknowledged, *like in rows:
+            likeness = Likeness(*like)
+            if duration_s is None:
+                subject = Subject(likeness=likeness, ends=bool(ends))
+                times.under_way[Request(operation_id, job_id, issued_s)] = subject
+            else:
+                times.add(likeness, Measurement(duration_s=duration_s, acknowledged=bool(acknowledged)))
+        return times
 
     def _load_notices(self) -> dict[str, Notice]:
         rows = self._read("SELECT notice_id, body FROM notices")
@@ -280,72 +329,6 @@ class Journal:
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
-
-
-def _take_lock(path: Path) -> int:
-    """Take the lock beside the journal and write our pid into it. The system drops it when we die."""
-    lock_path = path.with_name(path.name + ".lock")
-    try:
-        lock_file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise JournalError(f"{lock_path}: cannot be opened: {error.strerror}") from error
-    try:
-        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        text = os.read(lock_file, 32).decode("ascii", "replace").strip()
-        os.close(lock_file)
-        raise JournalInUse(path, int(text) if text.isdecimal() else None) from None
-    os.ftruncate(lock_file, 0)
-    os.write(lock_file, f"{os.getpid()}\n".encode("ascii"))
-    return lock_file
-
-
-def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
-    """Open the database and see that its schema is ours."""
-    try:
-        if path is None:
-            database = sqlite3.connect(":memory:", check_same_thread=False)
-        elif read_only:
-            database = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
-            )
-        else:
-            database = sqlite3.connect(path, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be opened as a journal: {error}") from error
-    try:
-        _check_schema(database, path, read_only)
-    except sqlite3.Error as error:
-        database.close()
-        raise JournalError(f"{path}: not a journal of makeway: {error}") from error
-    except JournalError:
-        database.close()
-        raise
-    return database
-
-
-def _check_schema(database: sqlite3.Connection, path: Path | None, read_only: bool) -> None:
-    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables and not read_only:
-        with database:
-            for statement in _SCHEMA.split(";"):
-                if statement.strip():
-                    database.execute(statement)
-            database.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
-        return
-    if "meta" not in tables:
-        raise JournalError(f"{path}: not a journal of makeway: it has no table 'meta'")
-    row = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    version = row[0] if row else None
-    if not isinstance(version, str) or not version.isdecimal():
-        raise JournalError(f"{path}: not a journal of makeway: its schema version is {version!r}")
-    if int(version) > SCHEMA_VERSION:
-        raise JournalTooNew(
-            f"{path}: written by a newer makeway (schema {version}; this one reads up to {SCHEMA_VERSION}):"
-            " run that version, or choose another journal"
-        )
 
 
 def _stored_decision(row: tuple[Any, ...]) -> StoredDecision:

@@ -10,6 +10,7 @@ from makeway.daemon.config import Mode
 from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.journal import Journal
+from makeway.daemon.learning import Measurement, lesson, with_learned
 from makeway.daemon.leftovers import left_behind
 from makeway.daemon.lending import leases
 from makeway.daemon.notices import changes, handed_over
@@ -46,6 +47,8 @@ class LoopSettings:
     patience: Patience = field(default_factory=Patience)
     keep_snapshots: bool = True
     """Whether decisions are stored with their snapshots, so that they can be decided again."""
+    learn_durations: bool = True
+    """Whether measured durations of checkpoints take the place of declared ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,8 @@ class CycleReport:
     lost_node_s: float = 0.0
     """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
     closed: tuple[Operation, ...] = ()
+    checkpoints: tuple[Measurement, ...] = ()
+    """The checkpoints that this cycle has seen the end of."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
 
@@ -156,14 +161,17 @@ class Daemon:
         for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)
 
-        # 6. One sentence.
+        # 6. What checkpoints took is learned, whether or not it is used.
         after = self._journal.open_operations()
+        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
+        measured = self._learn((*closed, *after), seen)
+
+        # 7. One sentence.
         started = [
             new
             for old, new in zip(before, operations, strict=True)
             if old.started_s is None and new.started_s is not None
         ]
-        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         waiting = sum(
             1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
         )
@@ -183,6 +191,7 @@ class Daemon:
             ),
             lost_node_s=lost_node_s,
             closed=closed,
+            checkpoints=measured,
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
@@ -261,6 +270,9 @@ class Daemon:
         window_s = limits.breaker_window_s
         return replace(
             seen,
+            jobs=with_learned(seen.jobs, self._journal.learned())
+            if self._settings.learn_durations
+            else seen.jobs,
             notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
@@ -343,6 +355,14 @@ class Daemon:
         ]
         self._refused_before = keys
         return reports
+
+    def _learn(self, operations: Iterable[Operation], seen: Cluster) -> tuple[Measurement, ...]:
+        """Keep what the snapshot tells of checkpoints. Returns what is measured now."""
+        found = lesson(operations, seen, self._journal.checkpoints_under_way())
+        if found is None:
+            return ()
+        self._journal.learn(found)
+        return tuple(measurement for _, measurement in found.measured)
 
     def _keep(self, decision: Decision, cluster: Cluster) -> int | None:
         """Store a decision that does something, or that concerns other jobs than the last one."""

@@ -53,6 +53,14 @@ class Metrics:
             START_BUCKETS_S,
         )
         self._lost = self._counter("makeway_lost_node_hours", "Node-hours of work that evictions have lost.")
+        self._checkpoint = Histogram(
+            "makeway_checkpoint",
+            "From the command for a checkpoint to its acknowledgement, or to the end of its grace without one.",
+            ("acknowledged",),
+            unit="seconds",
+            buckets=START_BUCKETS_S,
+            registry=self.registry,
+        )
         self._mode = self._gauge("makeway_mode", "1 for the mode that is on.", "mode")
         self._breaker = self._gauge(
             "makeway_breaker_open", "1 while the circuit breaker keeps us from taking."
@@ -87,6 +95,8 @@ class Metrics:
         for delay_s in report.urgent_started:
             self._start.observe(delay_s)
         self._lost.inc(report.lost_node_s / 3600.0)
+        for found in report.checkpoints:
+            self._checkpoint.labels("yes" if found.acknowledged else "no").observe(found.duration_s)
 
     def count_crash(self, cycle_s: float) -> None:
         """Count one cycle that a defect ended after `cycle_s` seconds."""

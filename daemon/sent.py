@@ -1,6 +1,6 @@
 """The commands that the limits count, kept at hand by the journal so that no cycle reads its whole file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,11 @@ class SentCommands:
         sent.outcome = outcome
         if not (sent.taken or sent.failed):
             del self._by_id[command_id]
+
+    def forget(self, command_ids: Iterable[int]) -> None:
+        """Drop commands that are so old that no limit counts them."""
+        for command_id in command_ids:
+            self._by_id.pop(command_id, None)
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""

@@ -22,9 +22,10 @@ from structlog.typing import FilteringBoundLogger
 from makeway.adapters.protocol import Adapter, AdapterError
 from makeway.daemon import api, logs
 from makeway.daemon.config import AdapterFactory, Config, Connection, load, open_adapter
+from makeway.daemon.config_parts import DAY_S
 from makeway.daemon.config_schema import Settings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import CycleReport, Daemon, LoopSettings
+from makeway.daemon.loop import EVICTIONS_COUNTED_S, CycleReport, Daemon, LoopSettings
 from makeway.daemon.metrics import Metrics
 from makeway.daemon.notify import Notifier
 from makeway.daemon.pacing import Pace
@@ -35,6 +36,8 @@ FIXED = ("adapter", "journal", "socket", "metrics")
 """Settings that a reload cannot change."""
 NOTICE_LIMIT = 1000
 NOTICE_LIMIT_PER_USER = 100
+TIDY_STEPS = 200
+"""So many short steps the journal is tidied by at a time."""
 TICK_S = 5.0
 """How often the main thread looks after the cycles, at the least."""
 
@@ -135,7 +138,7 @@ class Service:
         self._metrics = Metrics(
             version=self._status.version, policy=config.policy.name, adapter=settings.adapter.type
         )
-        self._ticker = Ticker(self._cycle, self._pace)
+        self._ticker = Ticker(self._cycle, self._pace, self._tidy)
         self._reload_asked = threading.Event()
         self._notice_lock = threading.Lock()
         self._notice_count = 0
@@ -267,6 +270,22 @@ class Service:
         )
         return Turn(failures=failures, again=report.again, due_in_s=due_in_s)
 
+    def _tidy(self) -> None:
+        """Let the journal forget what is old enough, some of it. Raises nothing."""
+        settings = self._config.settings
+        if settings.journal_keep_days is None:
+            return
+        kept_s = max(
+            settings.journal_keep_days * DAY_S, settings.limits.breaker_window_s, EVICTIONS_COUNTED_S
+        )
+        try:
+            before_s = self._connection.now() - kept_s
+            for _ in range(TIDY_STEPS):
+                if self._journal.prune(before_s) == 0:
+                    return
+        except Exception:  # noqa: BLE001 - old entries do no harm, and the next time comes
+            self._log.exception("old entries of the journal could not be removed")
+
     def _tell(self, status: Status) -> None:
         """Keep the status after a cycle, and show it to systemd."""
         self._status = replace(status, cycles=status.cycles + 1)
@@ -339,6 +358,7 @@ def _loop_settings(settings: Settings) -> LoopSettings:
         limits=settings.limits.to_limits(),
         patience=settings.patience.to_patience(),
         keep_snapshots=settings.keep_snapshots,
+        learn_durations=settings.learn_durations,
     )
 
 

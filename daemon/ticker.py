@@ -19,6 +19,9 @@ from makeway.daemon.pacing import Pace
 LATE_S = 5.0
 """A call that is so late is asked for anew: APScheduler goes by the wall clock, which may have been set back."""
 
+ASIDE_S = 300.0
+"""How often that is done which has time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
@@ -38,13 +41,19 @@ class Ticker:
     Args:
         run: what is called. It should not raise; if it does, that counts as a call that failed.
         pace: asked after every call for the present settings.
+        aside: called in a thread of its own at the start and every `ASIDE_S` seconds; must not raise. None: nothing is.
     """
 
-    def __init__(self, run: Callable[[], Turn], pace: Callable[[], Pace]) -> None:
+    def __init__(
+        self, run: Callable[[], Turn], pace: Callable[[], Pace], aside: Callable[[], None] | None = None
+    ) -> None:
         self._run = run
         self._pace = pace
+        self._aside = aside
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
-        self._scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(1), "aside": ThreadPoolExecutor(1)}, timezone=UTC
+        )
         # Guards everything below. It may be held while APScheduler's own locks are taken, never the other way round:
         # nothing of ours is called by the thread that keeps the time. All times are of the monotonic clock.
         self._lock = threading.Lock()
@@ -74,6 +83,17 @@ class Ticker:
             coalesce=True,
             misfire_grace_time=None,
         )
+        if self._aside is not None:
+            self._scheduler.add_job(
+                self._aside,
+                "interval",
+                seconds=ASIDE_S,
+                next_run_time=datetime.now(UTC),
+                id="aside",
+                executor="aside",
+                coalesce=True,
+                misfire_grace_time=None,
+            )
         self._scheduler.start()
         try:
             yield

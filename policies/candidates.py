@@ -61,6 +61,11 @@ class Request:
         """How many nodes are needed beyond those that are kept."""
         return self.job.node_count - len(self.kept)
 
+    @property
+    def welcome(self) -> int:
+        """How many nodes beyond those that are kept it would take if they cost nobody anything."""
+        return most_nodes(self.job) - len(self.kept)
+
     def deadline_s(self, start_within_s: float) -> float:
         """The start is on time until then. `start_within_s` holds for jobs that do not say it themselves."""
         if self.operation is not None and not unbound(self.operation):
@@ -113,11 +118,16 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
     return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
 
 
+def most_nodes(job: Job) -> int:
+    """The largest size that a waiting job would take."""
+    return max(job.node_count, job.node_count_max or 0)
+
+
 def _kept(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, ...]:
     """The nodes of an operation that are good for its job, as many as it wants at the most."""
     eligible = job.eligible_nodes
     good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
-    return tuple(good)[: job.node_count]
+    return tuple(good)[: most_nodes(job)]
 
 
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:

@@ -12,7 +12,11 @@ Reference:
 Differs from the paper:
     The scheduler below goes on underneath: jobs that it starts by itself are not predicted, and no time limit is
     shortened (see also `ckpt_backfill_times`). A job is started by a hold over idle nodes, an eviction comes after a
-    hold for the queue's first job. A cycle in which that job is due starts nobody.
+    hold for the queue's first job. A cycle in which that job is due starts nobody. The paper has no urgent jobs: here
+    nobody passes one that waits unless it fits before that job's start, too, were the others ahead of it not there.
+    Jobs that cannot checkpoint do not start early, and those that do may take idle nodes that a later one of the former
+    would have got by the scheduler's own backfill. Urgent jobs get no precedence: those that must start in time want
+    another policy.
 """
 
 import math
@@ -48,6 +52,7 @@ from makeway.policies.model import (
     Cluster,
     Decision,
     Job,
+    JobKind,
     JobState,
     Method,
     Phase,
@@ -126,6 +131,12 @@ def _start_early(
     actions: list[Action] = []
     reasons: list[Rationale] = []
     for job in others:
+        if job.kind is JobKind.ON_DEMAND:
+            # It does not start early itself, and others that come after it are not to take what it waits for.
+            urgent = outlook(cluster, Place(job=job), config)
+            window_s = min(window_s, urgent.due_s - cluster.now_s)
+            room.extra = min(room.extra, urgent.extra)
+            continue
         if job.node_count > len(room.shared) + len(room.aside) or not may_start_early(job, cluster, config):
             continue
         expected_s = predicted_s(job, config, cluster.limits.min_runtime_s)

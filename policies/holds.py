@@ -56,7 +56,7 @@ class Ask:
     duration_s: float
     """How long a hold for it lasts at the most."""
     free: tuple[str, ...]
-    """Nodes that could serve the job and that nobody has, as many as are missing at the most."""
+    """Nodes that could serve the job and that nobody has, as many as it would take at the most."""
     coming: tuple[str, ...]
     """Nodes that could serve it and that others leave in time anyway, as many as are then missing at the most."""
     coming_s: float
@@ -203,7 +203,9 @@ def ask_for(
     eligible = request.job.eligible_nodes
     usable = filterfalse(barred.__contains__, promised.free)
     suitable = usable if eligible is None else filter(eligible.__contains__, usable)
-    free = tuple(islice(suitable, max(0, request.missing)))
+    # The site's limit counts nodes: nodes that need not be held use up none of it.
+    wanted = request.welcome if cluster.limits.max_nodes is None else request.missing
+    free = tuple(islice(suitable, max(0, wanted)))
     ready_s = promised.coming()
     in_time = [
         name
@@ -263,9 +265,11 @@ def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answe
 
 
 def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
-    """Hold exactly the nodes that the job asks for: kept, free, coming free, then as many of `freed` as needed."""
+    """Hold what the job has or can have for nothing, kept, free and coming free, then as many of `freed` as it needs."""
     job = ask.request.job
-    nodes = (*ask.request.kept, *ask.free, *ask.coming, *freed)[: job.node_count]
+    most = len(ask.request.kept) + ask.request.welcome
+    ready = (*ask.request.kept, *ask.free, *ask.coming)[:most]
+    nodes = (*ready, *freed[: max(0, job.node_count - len(ready))])
     operation = ask.request.operation
     return Reserve(
         job_id=job.job_id,

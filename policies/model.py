@@ -68,6 +68,8 @@ class CheckpointSpec:
     """Duration of one application checkpoint, without the wait for it."""
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts at once."""
+    measured_count: int = 0
+    """From so many measured checkpoints `system_s` is known. 0: it is declared."""
     signal: str = "USR1"
     signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
@@ -101,7 +103,8 @@ class Job:
     node_count_min: int | None = None
     """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
     node_count_max: int | None = None
-    """The size that a malleable job asked for, to which it may grow. None: `node_count`."""
+    """The size that a malleable job asked for, to which it may grow; the largest that a waiting urgent job would take,
+    which asks for `node_count` at the least. None: `node_count`."""
     nodes: tuple[str, ...] = ()
     """Nodes held, the batch host first. Empty while pending."""
     eligible_nodes: frozenset[str] | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from makeway.simharness.reproduce_cache import ResultCache
 
-PAPERS = {"p2": "makeway.simharness.reproduce_p2"}
+PAPERS = {"p2": "makeway.simharness.reproduce_p2", "p3": "makeway.simharness.reproduce_p3"}
 """The module of each paper."""
 
 FORMAT = 1

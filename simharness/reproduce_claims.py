@@ -1,4 +1,4 @@
-"""What a paper claims, checked on every seed: it holds, it does not, or the run was too short to say."""
+"""What a paper claims, checked on every seed or trace: it holds, it does not, or the run was too short to say."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ STYLES = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.OPEN: "yellow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the results of one seed, or of all of them, say of a claim."""
+    """What the results of one seed or trace, or of all of them, say of a claim."""
 
     standing: Standing
     measured: str
@@ -41,25 +41,27 @@ class Claim:
     criterion: str
     """When it counts as holding."""
     measured: str
-    """The figure over all seeds."""
-    seeds: tuple[tuple[int, Finding], ...]
-    """The finding of each seed."""
+    """The figure over all parts."""
+    parts: tuple[tuple[int | str, Finding], ...]
+    """The finding of each part of the experiment."""
+    unit: str = "seed"
+    """What the parts are: seeds, or traces."""
 
     @property
     def standing(self) -> Standing:
-        """It holds if it holds on every seed; one seed on which it does not is enough to refute it."""
-        found = {finding.standing for _, finding in self.seeds}
+        """It holds if it holds on every part; one part on which it does not is enough to refute it."""
+        found = {finding.standing for _, finding in self.parts}
         if Standing.FAILS in found:
             return Standing.FAILS
         return Standing.OPEN if Standing.OPEN in found else Standing.HOLDS
 
     @property
     def told(self) -> str:
-        """The verdict in words; with several seeds that differ, on how many of them it holds."""
-        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.seeds)
-        if holds in (0, len(self.seeds)):
+        """The verdict in words; with several parts that differ, on how many of them it holds."""
+        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.parts)
+        if holds in (0, len(self.parts)):
             return self.standing.value
-        return f"{self.standing.value}: holds on {holds} of {len(self.seeds)} seeds"
+        return f"{self.standing.value}: holds on {holds} of {len(self.parts)} {self.unit}s"
 
     def values(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -69,9 +71,9 @@ class Claim:
             "criterion": self.criterion,
             "verdict": self.standing.value,
             "measured": self.measured,
-            "seeds": [
-                {"seed": seed, "verdict": finding.standing.value, "measured": finding.measured}
-                for seed, finding in self.seeds
+            f"{self.unit}s": [
+                {self.unit: part, "verdict": finding.standing.value, "measured": finding.measured}
+                for part, finding in self.parts
             ],
         }
 
@@ -90,7 +92,7 @@ def check(
         says=says,
         criterion=criterion,
         measured=finding(everything).measured,
-        seeds=tuple((seed, finding(results)) for seed, results in by_seed),
+        parts=tuple((seed, finding(results)) for seed, results in by_seed),
     )
 
 

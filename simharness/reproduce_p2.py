@@ -29,7 +29,7 @@ from makeway.simharness.reproduce_p2_cases import (
 )
 from makeway.simharness.reproduce_p2_claims import claims
 from makeway.simharness.reproduce_p2_report import report_html, scenario_name, times_grid
-from makeway.simharness.reproduce_page import Grid
+from makeway.simharness.reproduce_page import terminal_table
 from makeway.simharness.scenarios import SCENARIO_JOBS, TRACE, WANTED_NODES
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield Text(f"{scenario_name(mine[0])}: node-hours lost", style="bold")
         yield Columns([_loss_table(group) for group in mine], padding=(0, 4))
         yield ""
-    yield _terminal_table(times_grid(found))
+    yield terminal_table(times_grid(found))
     yield ""
     yield claims_table(checked)
     yield ""
@@ -129,19 +129,6 @@ def _loss_table(group: Group) -> "Table":
         added = (group.shrinking_node_hours, group.concurrent_node_hours)
         hours.extend(f"{column[index]:.1f}" for column in added)
         table.add_row(f"{deadline_s / 60:.0f}", *hours)
-    return table
-
-
-def _terminal_table(grid: Grid) -> "Table":
-    """A table of the page, for the terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
-    for heading in grid.head:
-        table.add_column(Text(heading), justify="right")
-    for row in grid.rows:
-        table.add_row(*map(Text, row))
     return table
 
 

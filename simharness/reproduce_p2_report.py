@@ -1,14 +1,14 @@
 """P2's figures 5 to 8 drawn again, and the page around them. bokeh is loaded when the first one is drawn."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.report_axes import base_figure
 from makeway.simharness.report_curves import LineStyle
 from makeway.simharness.report_text import line_switches
 from makeway.simharness.reproduce_claims import Claim
+from makeway.simharness.reproduce_figures import Line, draw_lines
 from makeway.simharness.reproduce_p2_cases import DEADLINES_S, Case, Group, groups
 from makeway.simharness.reproduce_p2_claims import format_response, format_times
 from makeway.simharness.reproduce_page import Grid, Panels, PaperPage, Section, page_html
@@ -284,7 +284,7 @@ def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
         texts = [format_response(value) for value in values]
         if index == _BACKTRACKING and group.stopped_s is not None:
             texts[-1] = f"at least {texts[-1]}"
-        lines.append(_Line(name=f"{key}-{index}", label=APPROACHES[index], values=values, texts=tuple(texts)))
+        lines.append(_line(f"{key}-{index}", APPROACHES[index], values, texts))
     _draw(drawn, lines, _APPROACH_STYLES)
     if group.stopped_s is not None:
         end = {"x": [_MINUTES[len(_slow_s(group)) - 1]], "y": [group.stopped_s]}
@@ -335,26 +335,16 @@ def _scenarios_figure(
     room = 0.02 * max(highest - lowest, 1.0)
     drawn = _minutes_figure(Range1d(start=lowest - room, end=max(1.05 * highest, 1.0)), label)
     lines = [
-        _Line(
-            name=f"{key}-{index}",
-            label=f"scenario {group.scenario}",
-            values=row,
-            texts=tuple(f"{hours:.1f} node-hours" for hours in row),
+        _line(
+            f"{key}-{index}",
+            f"scenario {group.scenario}",
+            row,
+            (f"{hours:.1f} node-hours" for hours in row),
         )
         for index, (group, row) in enumerate(zip(found, rows, strict=True))
     ]
     _draw(drawn, lines, _SCENARIO_STYLES)
     return drawn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """One curve over the first deadlines, with what the hover says at each."""
-
-    name: str
-    label: str
-    values: tuple[float, ...]
-    texts: tuple[str, ...]
 
 
 def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
@@ -368,29 +358,10 @@ def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
     return drawn
 
 
-def _draw(drawn: "figure", lines: Sequence[_Line], styles: Sequence[LineStyle]) -> None:
-    from bokeh.models import ColumnDataSource, HoverTool
-    from bokeh.models.renderers import DataRenderer
+def _draw(drawn: "figure", lines: Sequence[Line], styles: Sequence[LineStyle]) -> None:
+    draw_lines(drawn, lines, styles, x_tip=("deadline", "@x min"))
 
-    renderers: list[DataRenderer] = []
-    for line, style in zip(lines, styles, strict=False):
-        count = len(line.values)
-        columns = {
-            "x": _MINUTES[:count],
-            "y": line.values,
-            "text": line.texts,
-            "label": (line.label,) * count,
-        }
-        renderers.append(
-            drawn.line(
-                x="x",
-                y="y",
-                source=ColumnDataSource(data=columns),
-                name=line.name,
-                line_color=style.colour,
-                line_dash=style.dash,
-                line_width=style.width,
-            )
-        )
-    tips = [("", "@label"), ("deadline", "@x min"), ("", "@text")]
-    drawn.add_tools(HoverTool(renderers=renderers, tooltips=tips, mode="mouse", line_policy="nearest"))
+
+def _line(name: str, label: str, values: tuple[float, ...], texts: Iterable[str]) -> Line:
+    """A curve over the first deadlines, as many as there are values."""
+    return Line(name=name, label=label, x=_MINUTES[: len(values)], y=values, texts=tuple(texts))

@@ -12,6 +12,7 @@ from makeway.simharness.reproduce_claims import Claim
 
 if TYPE_CHECKING:
     from bokeh.model import Model
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,19 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
     return environment.from_string(_TEMPLATE).render(
         page=page, divs=divs, script=script, library=library, style=STYLE + _CLAIMS_STYLE, behaviour=BEHAVIOUR
     )
+
+
+def terminal_table(grid: Grid) -> "Table":
+    """A table of the page, for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
+    for heading in grid.head:
+        table.add_column(Text(heading), justify="right")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 _CLAIMS_STYLE = """

@@ -447,3 +447,41 @@ def test_the_text_of_users_is_harmless_in_a_log() -> None:
 def test_printable_text_is_printable(text: str) -> None:
     assert printable(text).isprintable()
     printable(text).encode("utf-8")
+
+
+# How many nodes an urgent job asks for
+
+
+@pytest.mark.parametrize(
+    ("told", "asked", "cpus", "sizes"),
+    [
+        (2, 2, 2, (2, 2)),  # -N2
+        (2, 2, 1, (2, 2)),  # -N2-4, before Slurm has thought about it
+        (4, 2, 1, (2, 4)),  # -N2-4
+        (4, 2, 4, (2, 4)),  # -N2-4 --ntasks-per-node=2
+        (3, 1, 5, (3, 3)),  # -N1-3 -n5: its CPUs take three nodes of two
+        (4, 1, 7, (4, 4)),  # -n7
+        (6, 4, 1, (4, 6)),  # -N4-6 --exclusive
+        (3, 0, 1, (3, 3)),  # no word of its resources
+    ],
+)
+def test_the_range_of_a_waiting_urgent_job(told: int, asked: int, cpus: int, sizes: tuple[int, int]) -> None:
+    urgent = JobClass(name="urgent", kind=JobKind.ON_DEMAND)
+    tres = f"cpu={cpus},node={asked},billing=1" if asked else ""
+    raw = replace(PENDING, node_count=told, tres=tres, cpu_count=cpus)
+    job = translated(raw, urgent)
+    assert (job.node_count, job.node_count_max) == sizes
+    # Nobody else's size is doubted, and a job that runs has the nodes that it has.
+    assert translated(raw).node_count == told
+    assert translated(replace(RUNNING, tres=tres), urgent).node_count == 2
+
+
+def test_the_least_size_decides_which_nodes_may_serve() -> None:
+    urgent = JobClass(name="urgent", kind=JobKind.ON_DEMAND)
+    raw = replace(PENDING, node_count=4, tres="cpu=4,node=2", cpu_count=4, partitions=("big",))
+    wanted = replace(raw, gres_per_job=(Gres(name="gpu", type="a100", count=16),))
+    assert translated(raw, urgent).eligible_nodes == frozenset({"n5", "n6", "n7", "n8"})
+    assert translated(wanted, urgent).eligible_nodes == frozenset()
+    assert translated(replace(raw, required_nodes=("n5", "n6")), urgent).eligible_nodes == frozenset(
+        {"n5", "n6"}
+    )

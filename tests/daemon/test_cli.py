@@ -22,7 +22,7 @@ from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printab
 from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon, LoopSettings
 from makeway.policies.arrival import EvictionConfig
-from makeway.policies.model import CheckpointSpec
+from makeway.policies.model import CheckpointSpec, Decision
 from makeway.policies.registry import find
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
@@ -339,6 +339,17 @@ def test_decisions_that_are_not_there(program: Program, tmp_path: Path, decision
     Journal(tmp_path / "j.sqlite").close()
     assert expected in program.refused("explain", decision, "--journal", tmp_path / "j.sqlite")
     assert "No decision is stored." in program("explain", "--journal", tmp_path / "j.sqlite")
+
+
+def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.sqlite")
+    for at_s in (1.0, 2.0, 3.0):
+        journal.add_decision(at_s, Decision(policy="test"), None)
+    journal.prune(2.5)
+    journal.close()
+    said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert "decision 1 is no longer kept (journal_keep_days); the oldest that is has number 3" in said
+    assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
 
 
 class Control:

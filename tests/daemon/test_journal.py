@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.journal import SCHEMA_VERSION, Journal, JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.journal import Journal
+from makeway.daemon.journal_file import SCHEMA_VERSION, JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.learning import Lesson, Likeness, Measurement, Request, Subject
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -225,6 +227,122 @@ def test_a_newer_journal_is_left_alone(path: Path) -> None:
     with pytest.raises(JournalTooNew, match=f"schema {SCHEMA_VERSION + 1}"):
         Journal(path)
     assert path.read_bytes() == before
+
+
+def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation())
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE checkpoints")
+        for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):
+            database.execute(f"DROP INDEX {name}")
+        database.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
+        database.execute("PRAGMA auto_vacuum = NONE")
+        database.commit()
+        database.execute("VACUUM")
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    database.close()
+
+    reader = Journal(path, read_only=True)
+    assert (reader.open_operations(), dict(reader.learned())) == ((operation(),), {})
+    reader.close()
+    for _ in range(2):
+        journal = Journal(path)
+        assert (journal.open_operations(), dict(journal.learned())) == ((operation(),), {})
+        journal.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert database.execute("SELECT value FROM meta").fetchall() == [(str(SCHEMA_VERSION),)]
+    database.close()
+
+
+def filled(path: Path, count: int) -> Journal:
+    """Closed operations a second apart from 0 on, each with a decision and two commands, and an open one from 0."""
+    journal = Journal(path)
+    journal.begin_command(operation("open@0"), ACTIONS[1], 0.0)
+    view = cluster(4, urgent("u", 2), running("v", node_names(4)))
+    for number in range(count):
+        journal.add_decision(number, Decision(policy="test", actions=ACTIONS[1:2]), view)
+        mine = replace(operation(f"u@{number}"), opened_s=number)
+        for action in ACTIONS[:2]:
+            command_id = journal.begin_command(mine, action, number + 0.5)
+            journal.finish_command(command_id, mine, outcome="accepted", detail="", now_s=number + 0.6)
+        journal.save(replace(mine, phase=Phase.CLOSED))
+    return journal
+
+
+def test_what_is_old_is_forgotten_in_small_steps(path: Path) -> None:
+    journal = filled(path, 10)
+    gone = [journal.prune(5.0, most=2) for _ in range(20)]
+    assert max(gone) <= 4 * 2
+    assert gone[-1] == 0
+    assert [found.at_s for found in journal.decisions(100)] == [9.0, 8.0, 7.0, 6.0, 5.0]
+    assert journal.first_decision_id() == 6
+    assert [(found.operation_id, found.issued_s) for found in journal.commands()] == [
+        ("open@0", 0.0),
+        *[(f"u@{number}", number + 0.5) for number in range(5, 10) for _ in range(2)],
+    ]
+    assert [found.operation_id for found in journal.open_operations()] == ["open@0"]
+    assert [eviction.at_s for eviction in journal.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    journal.close()
+    with sqlite3.connect(path) as database:
+        left = [row[0] for row in database.execute("SELECT operation_id FROM operations ORDER BY opened_s")]
+    database.close()
+    assert left == ["open@0", "u@5", "u@6", "u@7", "u@8", "u@9"]
+    again = Journal(path)
+    assert [eviction.at_s for eviction in again.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    again.close()
+
+
+def test_no_number_is_used_twice(path: Path) -> None:
+    journal = filled(path, 3)
+    while journal.prune(1e9):
+        pass
+    assert [found.decision_id for found in journal.decisions(100)] == [3]
+    assert journal.add_decision(4.0, Decision(policy="test"), None) == 4
+    assert journal.begin_command(operation("u@9"), ACTIONS[1], 9.0) == 8
+    journal.close()
+
+
+def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(path: Path) -> None:
+    like = Likeness("alice", "physics", "batch", 2)
+    subject = Subject(likeness=like, ends=False)
+    requests = [Request(f"u@{number}", "7", float(number)) for number in range(3)]
+    journal = Journal(path)
+    journal.learn(Lesson(begun=tuple((one, subject) for one in requests), measured=(), void=()))
+    took = [(one, Measurement(duration_s=10.0 + one.issued_s, acknowledged=True)) for one in requests[1:]]
+    journal.learn(Lesson(begun=(), measured=tuple(took), void=()))
+    assert journal.learned() == {like: (11.0, 12.0)}
+    while journal.prune(1.5):
+        pass
+    assert journal.learned() == {like: (12.0,)}
+    assert dict(journal.checkpoints_under_way()) == {requests[0]: subject}
+    journal.close()
+
+
+def test_the_file_shrinks_when_old_entries_go(path: Path) -> None:
+    journal = filled(path, 400)
+    journal.close()
+    before = path.stat().st_size
+    journal = Journal(path)
+    while journal.prune(1e9):
+        pass
+    journal.close()
+    assert path.stat().st_size < before / 4
+
+
+def test_the_commands_for_one_job_are_found_without_the_others(path: Path) -> None:
+    journal = filled(path, 5)
+    assert [found.issued_s for found in journal.commands_of("7", 3.0)] == [3.5, 3.5, 4.5, 4.5]
+    assert journal.commands_of("8", 0.0) == ()
+    journal.close()
+    with sqlite3.connect(path) as database:
+        plan = database.execute(
+            "EXPLAIN QUERY PLAN SELECT * FROM commands WHERE job_id = '7' AND issued_s >= 3 ORDER BY command_id"
+        ).fetchall()
+    database.close()
+    assert "USING INDEX commands_by_job" in plan[0][3]
 
 
 @pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])

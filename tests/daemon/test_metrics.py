@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from makeway.daemon.config import Mode
 from makeway.daemon.errors import UserError
 from makeway.daemon.executor import ActionReport, Outcome
+from makeway.daemon.learning import Measurement
 from makeway.daemon.loop import CycleReport
 from makeway.daemon.metrics import Metrics
 from makeway.policies.arbiter import Refusal
@@ -70,6 +71,10 @@ def test_a_cycle_is_counted() -> None:
             urgent_waiting=3,
             urgent_started=(4.0, 700.0),
             lost_node_s=7200.0,
+            checkpoints=(
+                Measurement(duration_s=20.0, acknowledged=True),
+                Measurement(duration_s=90.0, acknowledged=False),
+            ),
         ),
         cycle_s=0.3,
     )
@@ -84,6 +89,8 @@ def test_a_cycle_is_counted() -> None:
     assert value(made, "makeway_urgent_start_delay_seconds_bucket", le="600.0") == 1
     assert value(made, "makeway_urgent_start_delay_seconds_count") == 2
     assert value(made, "makeway_lost_node_hours_total") == 2.0
+    assert value(made, "makeway_checkpoint_seconds_sum", acknowledged="yes") == 20.0
+    assert value(made, "makeway_checkpoint_seconds_sum", acknowledged="no") == 90.0
     assert value(made, "makeway_cycle_duration_seconds_sum") == 0.3
     assert value(made, "makeway_snapshot_duration_seconds_sum") == 0.2
     assert value(made, "makeway_decision_duration_seconds_sum") == 0.004

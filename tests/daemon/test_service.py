@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -20,10 +21,11 @@ from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
 from makeway.daemon import api
 from makeway.daemon.config import AdapterFactory, Connection, load
 from makeway.daemon.errors import UserError
-from makeway.daemon.journal import Journal, JournalInUse
+from makeway.daemon.journal import Journal
+from makeway.daemon.journal_file import JournalInUse
 from makeway.daemon.notify import Notifier
 from makeway.daemon.service import Message, Service
-from makeway.policies.model import Cluster
+from makeway.policies.model import Cluster, Decision
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.listener import PATIENCE_S, Listener
 from tests.fakes import FakeAdapter
@@ -110,6 +112,22 @@ def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -
     assert (told["mode"], told["policy"], told["adapter"]) == ("observe", "eviction", "simulated")
     assert (told["failures"], told["breaker_open"], told["reload_problem"]) == (0, False, None)
     assert told["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize(("keep", "first"), [("30", 3), ("null", 1)])
+def test_the_journal_is_tidied(site: Site, keep: str, first: int) -> None:
+    """Its clock stands at 1000 s; the decisions are of 35 days before, and the newest is always kept."""
+    journal = Journal(site.journal)
+    for at_s in (-3e6, -3e6 + 1, -3e6 + 2):
+        journal.add_decision(at_s, Decision(policy="test"), None)
+    journal.close()
+    site.write(f"{SELDOM}journal_keep_days: {keep}\n")
+    with site.up(), closing(Journal(site.journal, read_only=True)) as kept:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while kept.first_decision_id() != first and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+    with closing(Journal(site.journal, read_only=True)) as kept:
+        assert kept.first_decision_id() == first
 
 
 def test_polling_needs_nobody(site: Site) -> None:

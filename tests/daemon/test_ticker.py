@@ -191,3 +191,13 @@ def test_a_call_that_does_not_come_is_noticed_and_asked_for(monkeypatch: pytest.
             while not calls.begun.acquire(timeout=0.1):
                 ticker.going(300.0)
     assert calls.count >= 2
+
+
+def test_what_has_time_is_done_beside_a_call_that_lasts() -> None:
+    calls = Calls()
+    done = threading.Event()
+    with Ticker(calls, lambda: SELDOM, done.set).running():
+        calls.await_begin()
+        assert done.wait(PATIENCE_S)
+        assert calls.at_once == 1
+        calls.may_end.release()

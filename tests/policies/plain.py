@@ -46,8 +46,9 @@ def asks(
         until_s = max(cluster.now_s, deadline_s) + request.job.walltime_s + hold_slack_s
         unusable = set(spoken_for(cluster, request, until_s=until_s)) | promised
         eligible = request.job.eligible_nodes
+        wanted = request.welcome if cluster.limits.max_nodes is None else request.missing
         free = [name for name in free_nodes(cluster, eligible) if name not in unusable | set(request.kept)][
-            : max(0, request.missing)
+            : max(0, wanted)
         ]
         ready_s = {
             name: at_s

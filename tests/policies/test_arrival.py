@@ -17,6 +17,7 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
+    Limits,
     Method,
     Node,
     NodeState,
@@ -99,6 +100,35 @@ def test_free_nodes_are_held_exactly_and_nobody_leaves(
     (why,) = decision.rationale
     assert (why.free_node_count, why.loss_node_s, why.ready_s, why.candidates) == (3, 0, NOW_S, ())
     assert why.deadline_s == NOW_S + 600.0
+
+
+@pytest.mark.parametrize(
+    ("most", "limit", "nodes"),
+    [
+        (3, None, "n0 n2 n3"),
+        (9, None, "n0 n2 n3 n4 n5"),
+        (2, None, "n0 n2"),
+        (9, 2, "n0 n2"),
+        (None, None, "n0 n2"),
+    ],
+)
+def test_of_a_range_the_most_is_held_that_is_free(
+    running: Build, waiting: Build, cluster_of: BuildCluster, most: int | None, limit: int | None, nodes: str
+) -> None:
+    """Where the site limits the nodes that are held, no more than is needed."""
+    cluster = cluster_of(
+        6, running("a", "n1"), waiting("u", 2, node_count_max=most), limits=Limits(max_nodes=limit)
+    )
+    assert decide(cluster).actions == (hold("u", nodes, 3000.0, Reason.URGENT_FITS),)
+
+
+def test_nobody_leaves_for_more_than_the_least_of_a_range(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0 n1 n2"), running("b", "n3 n4 n5"))
+    decision = decide(cluster_of(7, *jobs, waiting("u", 2, node_count_max=5)))
+    assert decision.actions[0] == hold("u", "n6 n0", 3000.0)
+    assert victims(decision) == [("a", Method.KILL)]
 
 
 def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(

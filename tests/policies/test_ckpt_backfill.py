@@ -164,6 +164,27 @@ def test_where_the_first_of_the_queue_fits_nothing_is_done(half_full: Cluster) -
     assert decide(fits, P20).actions == ()
 
 
+def test_nobody_passes_an_urgent_job_unless_he_fits_before_it_too(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    # In 500 s there will be nodes for the urgent job, were it the first; for the one that is the first in 3000 s.
+    cluster = cluster_of(
+        8,
+        running("a", "n0 n1 n2 n3", start_s=NOW_S - 1000.0, walltime_s=4000.0),
+        running("b", "n4", start_s=NOW_S - 500.0, walltime_s=1000.0),
+        queued("h", 6, ago_s=500.0),
+        queued("before", 1, ago_s=450.0),
+        queued("u", 4, ago_s=400.0, kind=JobKind.ON_DEMAND, preemptible=False, checkpoint=None),
+        queued("long", 1, ago_s=300.0),
+        queued("short", 1, ago_s=200.0, walltime_s=400.0),
+    )
+    assert decide(cluster, P20).actions == (
+        hold("h"),
+        start("before", "n5"),
+        start("short", "n6", duration_s=1000.0),
+    )
+
+
 def test_the_promise_is_made_once(half_full: Cluster) -> None:
     promised = operation(hold("h"), opened_s=NOW_S - 5.0, deadline_s=NOW_S + 2000.0, phase=Phase.MAKING_ROOM)
     assert decide(replace(half_full, operations=(promised,)), P20).actions == (start("x", "n4", "n5", "n6"),)

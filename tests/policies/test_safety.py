@@ -104,12 +104,14 @@ def clusters(draw: st.DrawFn) -> Cluster:
     jobs = draw(lodgers(names))
     for index in range(draw(st.integers(1, 3))):
         eligible = draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1)))
+        size = draw(st.integers(1, 1 + count // 2))
         jobs.append(
             Job(
                 job_id=f"u{index}",
                 kind=JobKind.ON_DEMAND,
                 state=JobState.PENDING,
-                node_count=draw(st.integers(1, 1 + count // 2)),
+                node_count=size,
+                node_count_max=draw(st.none() | st.integers(size, count)),
                 walltime_s=900.0,
                 submit_s=NOW_S - draw(st.sampled_from([0, 0, 0, 1, 60, 300, 900])),
                 user="urgent",
@@ -447,15 +449,21 @@ def check_hold(
 ) -> None:
     """Exactly the nodes that are needed: held already, or good for the job and free or about to be.
 
+    Of a range the least, and beyond it only what is free.
+
     `given_up`: the nodes that are left to reservations which this decision changes.
     """
     kept = still_held(urgent.job_id, cluster)
-    assert len(hold.nodes) == len(set(hold.nodes)) == urgent.node_count
+    assert len(hold.nodes) == len(set(hold.nodes)) >= urgent.node_count
+    if len(hold.nodes) > urgent.node_count:
+        assert urgent.node_count_max is not None
+        assert len(hold.nodes) <= urgent.node_count_max
+        assert set(hold.nodes) <= kept | set(cluster.free_nodes())
     useful = {node.name for node in cluster.nodes if node.state is NodeState.UP}
     if urgent.eligible_nodes is not None:
         useful &= urgent.eligible_nodes
     coming = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
-    assert len(set(hold.nodes) & kept) == min(len(kept), urgent.node_count)
+    assert len(set(hold.nodes) & kept) == min(len(kept), max(urgent.node_count, urgent.node_count_max or 0))
     assert set(hold.nodes) <= kept | (useful & coming)
     for reservation in cluster.reservations:
         if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:

@@ -242,7 +242,7 @@ def test_claims_are_checked_on_each_seed() -> None:
     (found,) = [claim for claim in claims(cases) if claim.key == "milliseconds"]
     assert found.told == "does not hold: holds on 1 of 2 seeds"
     assert found.measured == "2 to 500 ms"
-    assert [finding.measured for _, finding in found.seeds] == ["2 ms", "2 to 500 ms"]
+    assert [finding.measured for _, finding in found.parts] == ["2 ms", "2 to 500 ms"]
 
 
 def test_seeds_are_averaged_and_backtracking_only_as_far_as_every_seed_came() -> None:

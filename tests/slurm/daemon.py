@@ -67,7 +67,12 @@ backoff_max_s: 1
 metrics: {{enabled: false}}
 """
 
-POLICY_SETTINGS = {"eviction": "{margin_s: 5, step_s: 1}", "n-spaa": "{}"}
+POLICY_SETTINGS = {
+    "eviction": "{margin_s: 5, step_s: 1}",
+    "n-spaa": "{}",
+    # Who starts before his turn may be asked to leave a few seconds later.
+    "ckpt-backfill": "{p: 0.001}",
+}
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
 case "{name} $1" in

@@ -1,12 +1,9 @@
 """The snapshot of a real cluster: what other releases, hostile users and administrators put into it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import pytest
 
-from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster import DevCluster, dev_cluster
 from makeway.adapters.devconf import DevSpec
 from makeway.adapters.protocol import Unavailable
@@ -15,31 +12,13 @@ from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.policies.model import JobKind, JobState, NodeState
 from tests.adapters.conformance import job_of, running, runs, waits
 from tests.slurm.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC
+from tests.slurm.crowd import CountingRunner
 from tests.slurm.world import SETTINGS, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 URGENT = "--account=urgent"
 SLEEP = "exec sleep 1000"
-
-
-@dataclass
-class CountingRunner:
-    """Runs commands and remembers them."""
-
-    runner: CommandRunner
-    calls: list[tuple[str, ...]] = field(default_factory=list)
-
-    def run(
-        self,
-        argv: tuple[str, ...],
-        *,
-        timeout_s: float | None = None,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> CompletedCommand:
-        self.calls.append(argv)
-        return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment)
 
 
 @pytest.fixture(scope="module")

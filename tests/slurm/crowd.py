@@ -1,0 +1,71 @@
+"""A large cluster with a long queue: 256 real nodes, jobs on all of them, and ten thousand that wait."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from makeway.adapters.command import CommandRunner, CompletedCommand
+from makeway.adapters.devcluster import DevCluster
+from makeway.adapters.devconf import DevSpec
+from makeway.adapters.slurm_cli import SlurmCliAdapter
+from makeway.daemon.config import Mode
+from makeway.daemon.journal import Journal
+from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.policies.registry import find
+from tests.slurm.world import SETTINGS
+
+NODES = 256
+RUNNING = 64
+WAITING = 10_000
+SLEEP = "exec sleep 3600"
+WHOLE = ("--ntasks-per-node=2", "--time=60")
+
+
+def crowd_spec(root: str | None) -> DevSpec:
+    """The cluster; slurmctld takes more jobs than by default, and looks at its queue every half a minute only."""
+    settings = {
+        "MaxJobCount": str(3 * WAITING),
+        "MaxArraySize": str(WAITING + 1),
+        "SlurmctldDebug": "error",
+        "SchedulerParameters": "defer,bf_interval=300,sched_interval=30",
+        "MessageTimeout": "30",
+    }
+    return DevSpec(node_count=NODES, root=root, settings=settings)
+
+
+def fill(cluster: DevCluster) -> None:
+    """Jobs on every node, which may be asked to leave."""
+    for _ in range(RUNNING):
+        cluster.submit(SLEEP, f"--nodes={NODES // RUNNING}", "--account=saving", *WHOLE)
+
+
+@dataclass
+class CountingRunner:
+    """Runs commands and remembers them."""
+
+    runner: CommandRunner
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> CompletedCommand:
+        self.calls.append(argv)
+        return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment)
+
+
+def daemon_on(runner: CountingRunner, journal: Path) -> Daemon:
+    """The daemon in act mode, in this process."""
+    policy = find("eviction")
+    return Daemon(
+        SlurmCliAdapter(SETTINGS, runner=runner),
+        Journal(journal),
+        policy,
+        policy.config_type(),
+        LoopSettings(mode=Mode.ACT),
+    )
