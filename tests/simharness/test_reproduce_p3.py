@@ -262,7 +262,7 @@ def test_two_runs_measure_alike_whatever_the_processes(traces: Path) -> None:
 def test_the_terminal_tells_replays_the_papers_figures_and_claims(
     traces: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reproduced(traces, "--report", traces / "page.html")
+    reproduced(traces)
     out = capsys.readouterr().out
     assert "the whole of each trace" in out
     assert all(f"{trace}: 15 jobs on 8 nodes" in out for trace in TRACES)
