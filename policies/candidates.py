@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import filterfalse
 
 from makeway.policies.arbiter import protection
 from makeway.policies.model import (
@@ -138,18 +139,18 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
-        occupied = _staying(cluster)
+        good = _coming_or_free(cluster)
     else:
         leaves = departures(cluster, (operation,))
         occupied = _occupied([job for job in cluster.jobs if job is not borrower], leaves)
-    up = cluster.up_nodes()
-    return tuple(name for name in operation.nodes if name not in up or name in occupied)
+        good = frozenset(cluster.up_nodes().keys() - occupied)
+    return tuple(filterfalse(good.__contains__, operation.nodes))
 
 
 @kept
-def _staying(cluster: Cluster) -> frozenset[str]:
-    """The nodes of everybody whom no open operation makes leave."""
-    return _occupied(cluster.jobs, departures(cluster))
+def _coming_or_free(cluster: Cluster) -> frozenset[str]:
+    """The nodes that are up, and on which nobody is whom no open operation makes leave."""
+    return frozenset(cluster.up_nodes().keys() - _occupied(cluster.jobs, departures(cluster)))
 
 
 def _occupied(jobs: Iterable[Job], leaves: Mapping[str, "Leave"]) -> frozenset[str]:

@@ -10,7 +10,7 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import filterfalse, islice
 
@@ -40,6 +40,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    kept,
 )
 from makeway.policies.notices import unbound
 
@@ -108,9 +109,8 @@ class Promised:
     _unusable: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        self.spared = engaged(self.cluster)
-        self.leaves = departures(self.cluster)
-        self.free = self.cluster.free_nodes()
+        self.spared, leaves, self.free = _under_way(self.cluster)
+        self.leaves = dict(leaves)
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
@@ -150,6 +150,12 @@ class Promised:
         if alike:
             self._unusable = found
         return found
+
+
+@kept
+def _under_way(cluster: Cluster) -> tuple[frozenset[str], Mapping[str, Leave], tuple[str, ...]]:
+    """Who is engaged, who leaves, and the nodes that nobody has."""
+    return engaged(cluster), departures(cluster), cluster.free_nodes()
 
 
 def decide_each(

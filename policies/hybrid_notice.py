@@ -282,7 +282,7 @@ def _ask(
         policy,
         notice.expected_s,
         duration_s,
-        unusable=_taken(cluster, operation, cluster.now_s + duration_s).union(promised.nodes),
+        unusable=_taken(promised, operation, cluster.now_s + duration_s),
     )
 
 
@@ -310,8 +310,9 @@ def _release(operation: Operation, held: Reserve) -> Release:
 
 def _changes(held: Reserve, plan: Plan, operation: Operation | None) -> bool:
     """Whether there is something to hold, and it is not held already."""
-    present = frozenset(() if operation is None else operation.nodes)
-    return bool(held.nodes) and (bool(plan.leaving) or present != frozenset(held.nodes))
+    present = () if operation is None else operation.nodes
+    alike = present == held.nodes or frozenset(present) == frozenset(held.nodes)
+    return bool(held.nodes) and (bool(plan.leaving) or not alike)
 
 
 def _why(ask: Ask, plan: Plan) -> Rationale:
@@ -346,14 +347,16 @@ def _ends_s(ask: Ask, until_s: float) -> dict[str, float]:
 @kept
 def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
     """What is held, by reservation; the nodes that anybody holds; those that more than one does."""
-    held: dict[str, frozenset[str]] = {}
-    for reservation in cluster.reservations:
-        if reservation.start_s <= cluster.now_s < reservation.end_s:
-            held[reservation.name] = frozenset(reservation.nodes)
+    told: dict[str, tuple[str, ...]] = {
+        reservation.name: reservation.nodes
+        for reservation in cluster.reservations
+        if reservation.start_s <= cluster.now_s < reservation.end_s
+    }
     for operation in cluster.operations:
-        before = held.get(operation.reservation)
-        mine = frozenset(operation.nodes)
-        held[operation.reservation] = mine if before is None or before == mine else before | mine
+        before = told.get(operation.reservation, ())
+        if before != operation.nodes:
+            told[operation.reservation] = before + operation.nodes
+    held = {name: frozenset(nodes) for name, nodes in told.items()}
     once: set[str] = set()
     twice: set[str] = set()
     for nodes in held.values():
@@ -362,11 +365,12 @@ def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[st
     return held, frozenset(once), frozenset(twice)
 
 
-def _taken(cluster: Cluster, operation: Operation | None, until_s: float) -> frozenset[str]:
-    """The nodes that others hold, or the site will before `until_s`.
+def _taken(promised: Promised, operation: Operation | None, until_s: float) -> frozenset[str]:
+    """The nodes that others hold or were promised, or that the site will hold before `until_s`.
 
     Even those that are promised to nobody are not there for another notice.
     """
+    cluster = promised.cluster
     held, once, twice = _holds(cluster)
     own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
     site = [
@@ -374,4 +378,4 @@ def _taken(cluster: Cluster, operation: Operation | None, until_s: float) -> fro
         for reservation in cluster.reservations
         if not reservation.ours and cluster.now_s < reservation.start_s <= until_s
     ]
-    return (once - own).union(twice & own, *site)
+    return (once - own).union(twice & own, promised.nodes, *site)
