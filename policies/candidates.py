@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import filterfalse
 
 from makeway.policies.arbiter import protection
 from makeway.policies.model import (
@@ -136,15 +137,30 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     A node is lost if it is not up, or if a job is on it that is neither the urgent job nor about to leave it, for this
     operation or for another. A job that is completing leaves by itself, whoever it is.
     """
-    leaves = departures(cluster, (operation,))
-    held = frozenset(operation.nodes)
-    up = cluster.up_nodes()
-    occupied: set[str] = set()
-    for job in cluster.jobs:
-        if job.nodes and job.state is not JobState.COMPLETING and job.job_id != operation.for_job_id:
+    borrower = cluster.jobs_by_id().get(operation.for_job_id)
+    if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
+        good = _coming_or_free(cluster)
+    else:
+        leaves = departures(cluster, (operation,))
+        occupied = _occupied([job for job in cluster.jobs if job is not borrower], leaves)
+        good = frozenset(cluster.up_nodes().keys() - occupied)
+    return tuple(filterfalse(good.__contains__, operation.nodes))
+
+
+@kept
+def _coming_or_free(cluster: Cluster) -> frozenset[str]:
+    """The nodes that are up, and on which nobody is whom no open operation makes leave."""
+    return frozenset(cluster.up_nodes().keys() - _occupied(cluster.jobs, departures(cluster)))
+
+
+def _occupied(jobs: Iterable[Job], leaves: Mapping[str, "Leave"]) -> frozenset[str]:
+    """The nodes that these jobs go on holding."""
+    stay = []
+    for job in jobs:
+        if job.nodes and job.state is not JobState.COMPLETING:
             leave = leaves.get(job.job_id)
-            occupied.update(held.intersection(job.nodes if leave is None else leave.keeps))
-    return tuple(name for name in operation.nodes if name not in up or name in occupied)
+            stay.append(job.nodes if leave is None else leave.keeps)
+    return frozenset().union(*stay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +245,7 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
     A node that is held for an announced job, and on which somebody else is for the time being, is not promised to it.
     """
     taken: list[Iterable[str]] = []
-    firm = {
-        operation.reservation: set(operation.nodes).difference(shortfall(operation, cluster))
-        for operation in cluster.operations
-        if awaited(operation) and operation.phase is Phase.MAKING_ROOM
-    }
+    firm = _firm(cluster)
     for reservation in cluster.reservations:
         own = request.operation is not None and reservation.name == request.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
@@ -244,6 +256,16 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
             taken.append(firm.get(operation.reservation, operation.nodes))
     return frozenset().union(*taken)
+
+
+@kept
+def _firm(cluster: Cluster) -> Mapping[str, frozenset[str]]:
+    """By reservation: the nodes that are held for an announced job and that nobody else is on."""
+    return {
+        operation.reservation: frozenset(operation.nodes).difference(shortfall(operation, cluster))
+        for operation in cluster.operations
+        if awaited(operation) and operation.phase is Phase.MAKING_ROOM
+    }
 
 
 def bundles(

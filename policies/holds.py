@@ -10,7 +10,7 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import filterfalse, islice
 
@@ -40,6 +40,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    kept,
 )
 from makeway.policies.notices import unbound
 
@@ -103,14 +104,13 @@ class Promised:
     leaves: dict[str, Leave] = field(init=False)
     free: tuple[str, ...] = field(init=False)
     """The nodes that nobody has, promised ones among them."""
-    nodes: frozenset[str] = frozenset()
+    nodes: set[str] = field(default_factory=set)
     _coming: dict[str, float] | None = None
     _unusable: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        self.spared = engaged(self.cluster)
-        self.leaves = departures(self.cluster)
-        self.free = self.cluster.free_nodes()
+        self.spared, leaves, self.free = _under_way(self.cluster)
+        self.leaves = dict(leaves)
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Take note of an answer."""
@@ -126,7 +126,7 @@ class Promised:
 
     def keep(self, nodes: tuple[str, ...]) -> None:
         """Promise nodes."""
-        self.nodes |= frozenset(nodes)
+        self.nodes.update(nodes)
         self._unusable = None
 
     def coming(self) -> dict[str, float]:
@@ -150,6 +150,12 @@ class Promised:
         if alike:
             self._unusable = found
         return found
+
+
+@kept
+def _under_way(cluster: Cluster) -> tuple[frozenset[str], Mapping[str, Leave], tuple[str, ...]]:
+    """Who is engaged, who leaves, and the nodes that nobody has."""
+    return engaged(cluster), departures(cluster), cluster.free_nodes()
 
 
 def decide_each(
@@ -190,15 +196,16 @@ def ask_for(
     deadline_s: float,
     duration_s: float,
     *,
-    barred_nodes: frozenset[str] = frozenset(),
+    unusable: frozenset[str] | None = None,
 ) -> Ask:
     """What there is for a request without asking anybody to leave, and what may not be touched for it.
 
-    `barred_nodes`: nodes that it may not have beside those that are spoken for or promised.
+    `unusable`: the nodes that it may not have. None: those that are spoken for or promised.
     """
     cluster = promised.cluster
     now_s = cluster.now_s
-    unusable = promised.unusable(request, now_s + duration_s) | barred_nodes
+    if unusable is None:
+        unusable = promised.unusable(request, now_s + duration_s)
     barred = unusable.union(request.kept) if request.kept else unusable
     eligible = request.job.eligible_nodes
     usable = filterfalse(barred.__contains__, promised.free)

@@ -15,7 +15,7 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.candidates import Bundle, Request, bundles, loss_node_s, shortfall
@@ -38,7 +38,6 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Method,
-    NodeState,
     Notice,
     Operation,
     Phase,
@@ -46,7 +45,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    names,
+    kept,
 )
 from makeway.policies.notices import awaited
 
@@ -95,6 +94,9 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         operation = operations.get(notice.notice_id)
         if operation is not None and not _collecting(operation):
             continue
+        if operation is not None and _has_all(operation, notice, promised):
+            promised.keep(operation.nodes)
+            continue
         ask = _ask(promised, notice, operation, served.policy, config)
         plan = Plan(text="Enough nodes are free.") if ask.shortage <= 0 else collect(ask, config, first)
         first = first and ask.shortage <= 0
@@ -125,9 +127,9 @@ def collect_released(ask: Ask, config: HybridConfig, first: bool) -> Plan:
     del config
     if not first:
         return Plan(text="An earlier notice lacks nodes: what is free is held.")
-    busy = tuple(name for name in _ends_s(ask) if name not in ask.coming)
+    busy = ask.cluster.held_nodes().difference(ask.unusable, ask.coming, ask.request.kept)
     return Plan(
-        nodes=busy,
+        nodes=tuple(filter(busy.__contains__, ask.cluster.up_nodes())),
         text=f"{ask.shortage} more nodes are collected as jobs end.",
     )
 
@@ -137,7 +139,7 @@ def prepare(ask: Ask, config: HybridConfig, first: bool) -> Plan:
     del first
     cluster, expected_s = ask.cluster, ask.deadline_s
     own = frozenset(() if ask.request.operation is None else ask.request.operation.nodes)
-    ends_s = {name: end_s for name, end_s in _ends_s(ask).items() if end_s <= expected_s}
+    ends_s = _ends_s(ask, expected_s)
     ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: ask.shortage]
     missing = ask.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
@@ -220,7 +222,9 @@ def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
             by_s=expected_s,
         )
     ask_s = max(now_s, expected_s - config.warning_s)
-    methods = tuple(way_out(job, expected_s - ask_s) for job in bundle.jobs)
+    # A cycle may be late: the warning is given in full all the same.
+    methods = tuple(way_out(job, config.warning_s) for job in bundle.jobs)
+    warned = Method.SYSTEM in methods
     lost_node_s = sum(
         loss_node_s(job, ask_s)
         for job, method in zip(bundle.jobs, methods, strict=True)
@@ -231,7 +235,7 @@ def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
         methods=methods,
         overhead_node_s=setup_node_s + lost_node_s,
         ask_s=ask_s,
-        by_s=expected_s,
+        by_s=max(expected_s, ask_s + config.warning_s) if warned else expected_s,
     )
 
 
@@ -245,6 +249,15 @@ def _collecting(operation: Operation) -> bool:
     return awaited(operation) and operation.phase is Phase.MAKING_ROOM and not operation.observe
 
 
+def _has_all(operation: Operation, notice: Notice, promised: Promised) -> bool:
+    """Whether exactly the nodes that the notice wants are held, good and nobody else's: nothing is to be done."""
+    return (
+        len(operation.nodes) == notice.node_count
+        and promised.nodes.isdisjoint(operation.nodes)
+        and not shortfall(operation, promised.cluster)
+    )
+
+
 def _ask(
     promised: Promised, notice: Notice, operation: Operation | None, policy: str, config: HybridConfig
 ) -> Ask:
@@ -252,7 +265,8 @@ def _ask(
     cluster = promised.cluster
     lost = set() if operation is None else set(shortfall(operation, cluster))
     held = () if operation is None else operation.nodes
-    kept = tuple(name for name in held if name not in lost and name not in promised.nodes)
+    good = tuple(name for name in held if name not in lost and name not in promised.nodes)
+    duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
     job = Job(
         job_id=notice.notice_id,
         kind=JobKind.ON_DEMAND,
@@ -264,11 +278,11 @@ def _ask(
     )
     return ask_for(
         promised,
-        Request(job=job, operation=operation, kept=kept[: notice.node_count], announced=True),
+        Request(job=job, operation=operation, kept=good[: notice.node_count], announced=True),
         policy,
         notice.expected_s,
-        max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s,
-        barred_nodes=_reserved(cluster, operation),
+        duration_s,
+        unusable=_taken(promised, operation, cluster.now_s + duration_s),
     )
 
 
@@ -296,8 +310,9 @@ def _release(operation: Operation, held: Reserve) -> Release:
 
 def _changes(held: Reserve, plan: Plan, operation: Operation | None) -> bool:
     """Whether there is something to hold, and it is not held already."""
-    present = frozenset(() if operation is None else operation.nodes)
-    return bool(held.nodes) and (bool(plan.leaving) or present != frozenset(held.nodes))
+    present = () if operation is None else operation.nodes
+    alike = present == held.nodes or frozenset(present) == frozenset(held.nodes)
+    return bool(held.nodes) and (bool(plan.leaving) or not alike)
 
 
 def _why(ask: Ask, plan: Plan) -> Rationale:
@@ -310,27 +325,57 @@ def _why(ask: Ask, plan: Plan) -> Rationale:
     return rationale(ask, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
 
 
-def _ends_s(ask: Ask) -> dict[str, float]:
-    """The busy nodes that nobody else is promised, with the time limit of whoever is on it longest, soonest first."""
-    up = {node.name for node in ask.cluster.nodes if node.state is NodeState.UP}
+def _ends_s(ask: Ask, until_s: float) -> dict[str, float]:
+    """The busy nodes that nobody else is promised and that come free by `until_s`, with the last time limit on each."""
+    up = ask.cluster.up_nodes()
+    barred = ask.unusable.union(ask.request.kept)
     ends_s: dict[str, float] = {}
-    for job in ask.cluster.jobs:
-        if job.nodes:
-            end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
+    later = []
+    for job in ask.cluster.holders():
+        end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
+        if end_s > until_s:
+            later.append(job.nodes)
+        else:
             for name in job.nodes:
-                if name in up and name not in ask.unusable:
+                if name in up and name not in barred:
                     ends_s[name] = max(end_s, ends_s.get(name, end_s))
-    for name in ask.request.kept:
-        ends_s.pop(name, None)
+    for name in frozenset().union(*later).intersection(ends_s):
+        del ends_s[name]
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
 
 
-def _reserved(cluster: Cluster, operation: Operation | None) -> frozenset[str]:
-    """The nodes that others hold: even those that are promised to nobody are not there for another notice."""
-    own = "" if operation is None else operation.reservation
-    kept = [
+@kept
+def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
+    """What is held, by reservation; the nodes that anybody holds; those that more than one does."""
+    told: dict[str, tuple[str, ...]] = {
+        reservation.name: reservation.nodes
+        for reservation in cluster.reservations
+        if reservation.start_s <= cluster.now_s < reservation.end_s
+    }
+    for operation in cluster.operations:
+        before = told.get(operation.reservation, ())
+        if before != operation.nodes:
+            told[operation.reservation] = before + operation.nodes
+    held = {name: frozenset(nodes) for name, nodes in told.items()}
+    once: set[str] = set()
+    twice: set[str] = set()
+    for nodes in held.values():
+        twice |= once & nodes
+        once |= nodes
+    return held, frozenset(once), frozenset(twice)
+
+
+def _taken(promised: Promised, operation: Operation | None, until_s: float) -> frozenset[str]:
+    """The nodes that others hold or were promised, or that the site will hold before `until_s`.
+
+    Even those that are promised to nobody are not there for another notice.
+    """
+    cluster = promised.cluster
+    held, once, twice = _holds(cluster)
+    own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
+    site = [
         reservation.nodes
         for reservation in cluster.reservations
-        if reservation.name != own and reservation.start_s <= cluster.now_s < reservation.end_s
+        if not reservation.ours and cluster.now_s < reservation.start_s <= until_s
     ]
-    return frozenset(names([*kept, *(other.nodes for other in cluster.operations if other is not operation)]))
+    return (once - own).union(twice & own, promised.nodes, *site)

@@ -508,6 +508,10 @@ class Cluster:
         """The jobs that hold nodes."""
         return tuple(job for job in self.jobs if job.nodes)
 
+    def held_nodes(self) -> frozenset[str]:
+        """Names of the nodes that jobs hold."""
+        return _held(self.jobs)
+
     def free_nodes(self, eligible: frozenset[str] | None = None) -> tuple[str, ...]:
         """Names, in the cluster's order, of nodes that are up, held by no job and in no reservation that is active.
 

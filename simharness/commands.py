@@ -29,7 +29,10 @@ _SHOWN_IMPOSSIBLE = 5
 @click.option("--policy", "policies", multiple=True, help="A policy; several are compared [default: none].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the policies.")
 @click.option(
-    "--backfill", type=click.Choice(["none", "easy", "conservative"]), default="easy", show_default=True
+    "--backfill",
+    type=click.Choice(["none", "easy", "easy-cqsim", "conservative"]),
+    default="easy",
+    show_default=True,
 )
 @click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
 @click.option(

@@ -125,6 +125,14 @@ class LiveJob:
         since_s = max(self.anchor_elapsed_s, self.job.setup_s)
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
+    def full_run_s(self) -> float:
+        """How long a run at the full size takes that begins now, from the work that is safe, if nothing happens."""
+        if not self.saved_work_s:
+            return self.job.runtime_s
+        left_s = max(0.0, self.total_work_s() - self.saved_work_s)
+        cost_s = 0.0 if self.malleable else self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
+        return self.job.setup_s + left_s + cost_s
+
     def completion_s(self) -> float:
         """When the work will be done if nothing happens. Infinite during a checkpoint on demand."""
         if self.checkpointing_since_s is not None:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
     from makeway.simharness.reproduce_cache import ResultCache
 
-PAPERS = {"p2": "makeway.simharness.reproduce_p2", "p3": "makeway.simharness.reproduce_p3"}
+PAPERS = {
+    "p2": "makeway.simharness.reproduce_p2",
+    "p3": "makeway.simharness.reproduce_p3",
+    "p5": "makeway.simharness.reproduce_p5",
+}
 """The module of each paper."""
 
 FORMAT = 1

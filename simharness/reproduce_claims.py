@@ -46,10 +46,14 @@ class Claim:
     """The finding of each part of the experiment."""
     unit: str = "seed"
     """What the parts are: seeds, or traces."""
+    average: Standing | None = None
+    """What becomes of it on the average over the parts, where the paper speaks of that. None: every part counts."""
 
     @property
     def standing(self) -> Standing:
-        """It holds if it holds on every part; one part on which it does not is enough to refute it."""
+        """It holds if it holds on every part, and one on which it does not refutes it; or the average decides."""
+        if self.average is not None:
+            return self.average
         found = {finding.standing for _, finding in self.parts}
         if Standing.FAILS in found:
             return Standing.FAILS
@@ -59,7 +63,8 @@ class Claim:
     def told(self) -> str:
         """The verdict in words; with several parts that differ, on how many of them it holds."""
         holds = sum(finding.standing is Standing.HOLDS for _, finding in self.parts)
-        if holds in (0, len(self.parts)):
+        agree = sum(finding.standing is self.standing for _, finding in self.parts)
+        if agree == len(self.parts) or (self.average is None and holds == 0):
             return self.standing.value
         return f"{self.standing.value}: holds on {holds} of {len(self.parts)} {self.unit}s"
 
@@ -84,14 +89,21 @@ def check(
     criterion: str,
     finding: Callable[[Sequence[ResultT]], Finding],
     by_seed: Sequence[tuple[int, Sequence[ResultT]]],
+    *,
+    averaged: bool = False,
 ) -> Claim:
-    """Check a claim on the results of every seed, and take the figure from all of them together."""
+    """Check a claim on the results of every seed, and take the figure from all of them together.
+
+    `averaged`: the paper speaks of the average over its traces, so that all seeds together decide.
+    """
     everything = [result for _, results in by_seed for result in results]
+    overall = finding(everything)
     return Claim(
         key=key,
         says=says,
         criterion=criterion,
-        measured=finding(everything).measured,
+        measured=overall.measured,
+        average=overall.standing if averaged else None,
         parts=tuple((seed, finding(results)) for seed, results in by_seed),
     )
 

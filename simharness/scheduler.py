@@ -3,6 +3,7 @@
 It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a job takes.
 
 Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the textbook's.
+EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
 """
 
 from bisect import bisect_left, insort
@@ -29,6 +30,7 @@ class Backfill(StrEnum):
     NONE = "none"
     EASY = "easy"  # whoever does not delay the first job of the queue
     CONSERVATIVE = "conservative"  # whoever does not delay any job before it
+    EASY_CQSIM = "easy-cqsim"  # as easy, but a job that waits counts by its real run time, those that run by their limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,8 @@ class Scheduler:
     def __init__(self, settings: SchedulerSettings) -> None:
         self.settings = settings
         self.queue: list[_Entry] = []
-        self._remember = settings.order is Order.FCFS
+        # Under CQSim's rule a job that has started counts by its limit from the next pass on: nothing can be kept.
+        self._remember = settings.order is Order.FCFS and settings.backfill is not Backfill.EASY_CQSIM
         self._disturbed = True
         self._tested = 0
         self._shadow_s = inf
@@ -109,7 +112,7 @@ class Scheduler:
         match self.settings.backfill:
             case Backfill.NONE:
                 self._start_in_order(machine)
-            case Backfill.EASY:
+            case Backfill.EASY | Backfill.EASY_CQSIM:
                 self._easy(machine)
             case Backfill.CONSERVATIVE:
                 self._conservative(machine)
@@ -154,12 +157,15 @@ class Scheduler:
             available = machine.available()
             first = self._tested
         now_s, shadow_s, extra = machine.now_s, self._shadow_s, self._extra
+        real = self.settings.backfill is Backfill.EASY_CQSIM
         position, end = first, len(queue)
         while position < end and available:
             entry = queue[position]
             size = entry[3]
-            if size <= available and (size <= extra or now_s + entry[4] <= shadow_s):
-                if now_s + entry[4] > shadow_s:
+            if size <= available:
+                end_s = now_s + (entry[5].full_run_s() if real else entry[4])
+            if size <= available and (size <= extra or end_s <= shadow_s):
+                if end_s > shadow_s:
                     extra -= size
                 available -= size
                 machine.start(entry[5])

@@ -68,7 +68,8 @@ def exchange(path: Path, sent: bytes, *, end: bool = False) -> Any:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(30)
         connection.connect(str(path))
-        connection.sendall(sent)
+        if sent:
+            connection.sendall(sent)
         if end:
             connection.shutdown(socket.SHUT_WR)
         received = b""

@@ -107,7 +107,7 @@ def test_enough_free_nodes_are_held_and_no_more(running: Build, cluster_of: Buil
 def test_cua_spreads_a_net_over_the_busy_nodes(running: Build, cluster_of: BuildCluster) -> None:
     notice = announced(node_count=3)
     jobs = (running("long", "n0 n1", walltime_s=9000.0), running("short", "n3", walltime_s=2000.0))
-    assert cua(cluster_of(5, *jobs, notices=(notice,))).actions == (hold(notice, "n2 n4 n3 n0 n1"),)
+    assert cua(cluster_of(5, *jobs, notices=(notice,))).actions == (hold(notice, "n2 n4 n0 n1 n3"),)
 
 
 def test_cua_keeps_what_was_released_once_it_is_enough(running: Build, cluster_of: BuildCluster) -> None:
@@ -277,6 +277,23 @@ def test_cup_warns_and_kills_only_shortly_before_the_arrival(
         (Method.SYSTEM, notice.expected_s),
         (Method.KILL, notice.expected_s - 120.0),
     ]
+
+
+def test_cup_gives_the_whole_warning_even_if_a_cycle_is_late(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    notice = announced(node_count=1)
+    warned = running("m", "n0", kind=JobKind.MALLEABLE, node_count_min=1, checkpoint=WARNED)
+    held = with_holds(cluster_of(1, warned, notices=(notice,)), collecting(notice, "n0"))
+    late = replace(held, now_s=notice.expected_s - 100.0)
+    _, signal, leave = cup(late).actions
+    assert isinstance(signal, Checkpoint)
+    assert isinstance(leave, Requeue)
+    assert (signal.grace_s, leave.method, leave.not_after_s) == (
+        120.0,
+        Method.SYSTEM,
+        notice.expected_s + 20.0,
+    )
 
 
 def test_cup_counts_on_those_whom_it_asked(running: Build, cluster_of: BuildCluster) -> None:

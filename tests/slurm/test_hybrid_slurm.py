@@ -1,0 +1,109 @@
+"""An announced urgent job on a real Slurm: nodes are collected from the notice on, the rest is shrunk at the arrival."""
+
+import pytest
+
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.story import (
+    COUNT,
+    URGENT,
+    WHOLE_NODES,
+    Story,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+    works_again,
+)
+from tests.slurm.world import SlurmWorld
+
+pytestmark = pytest.mark.slurm
+
+COUNTS = COUNT + "count\n"
+
+
+@pytest.fixture
+def story(slurm_world: SlurmWorld) -> Story:
+    return Story(slurm_world)
+
+
+def announce(daemon: DaemonProcess, node_count: int) -> str:
+    """Announce an urgent job for in ten minutes. Returns the id of the notice."""
+    told = daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m")
+    assert told.status == 0, told.stderr
+    return told.stdout.strip()
+
+
+def held_for(story: Story, notice_id: str) -> set[str]:
+    """The nodes of the reservation of a notice; empty: there is none."""
+    name = f"mw_{notice_id}"
+    held = [one for one in story.world.adapter.snapshot().reservations if one.name == name]
+    return {node for one in held for node in one.nodes}
+
+
+def comes(story: Story, node_count: int, notice_id: str) -> str:
+    """The announced job arrives, and says that it is the one."""
+    told = story.submit(URGENT, node_count, "urgent", f"--comment=makeway:notice={notice_id}", *WHOLE_NODES)
+    story.urgent.append(told)
+    return told
+
+
+def test_nodes_are_collected_from_the_notice_and_shrunk_at_the_arrival(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    malleable = story.submit(COUNTS, 4, "malleable", "--no-kill", *WHOLE_NODES)
+    short, other = (story.submit(COUNTS, 2, "other") for _ in range(2))
+    story.works(malleable, short, other)
+    batch = story.submit("exec sleep 600", 2, "other")
+    before, freed = story.nodes(malleable), story.nodes(short)
+    daemon = start_daemon(policy="cua-spaa")
+    explain = story.explain(daemon)
+
+    notice_id = announce(daemon, 4)
+    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    story.ends(short)
+    await_that("its nodes are free", lambda: story.state(short) == "COMPLETED", explain)
+    assert story.state(batch) == "PENDING"
+
+    urgent = comes(story, 4, notice_id)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    assert freed < story.nodes(urgent)
+    assert story.nodes(malleable) == before - story.nodes(urgent)
+    assert len(story.nodes(malleable)) == 2
+    assert story.runs(other)
+    assert story.state(batch) == "PENDING"
+    assert not story.lenders()
+
+    story.ends(urgent)
+    if story.world.adapter.capabilities.expand:
+        await_that("it has its nodes again", lambda: story.nodes(malleable) == before, explain)
+    else:
+        # Here jobs cannot grow: it goes on smaller, and that is what the operation says.
+        story.sizes[malleable] = 2
+    await_that("the batch job has its turn", lambda: story.runs(batch), explain)
+    nothing_is_left(story, daemon)
+    works_again(story, daemon, malleable)
+    assert story.restarts(malleable) == 0
+
+
+def test_what_was_collected_goes_back_when_the_job_is_cancelled_on_arrival(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    short, other = (story.submit(COUNTS, 4, "other") for _ in range(2))
+    story.works(short, other)
+    batch = story.submit("exec sleep 600", 4, "other")
+    daemon = start_daemon(policy="cua-spaa")
+    explain = story.explain(daemon)
+    notice_id = announce(daemon, 6)
+    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    story.ends(short)
+    await_that("its nodes are free", lambda: story.state(short) == "COMPLETED", explain)
+    assert story.state(batch) == "PENDING"
+    urgent = comes(story, 6, notice_id)
+    await_that(
+        "the hold passes to the job, or goes back",
+        lambda: all(operation.for_job_id != notice_id for operation in daemon.operations()),
+        explain,
+    )
+    story.world.cluster.run("scancel", urgent)
+    await_that("the batch job has its turn", lambda: story.runs(batch), explain)
+    nothing_is_left(story, daemon)
+    assert story.runs(other)
