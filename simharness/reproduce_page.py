@@ -12,6 +12,7 @@ from makeway.simharness.reproduce_claims import Claim
 
 if TYPE_CHECKING:
     from bokeh.model import Model
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,19 @@ class Grid:
     heading: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def grid_table(grid: Grid) -> "Table":
+    """A table of the page, for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
+    for heading in grid.head:
+        table.add_column(Text(heading), justify="right")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
