@@ -192,7 +192,7 @@ def _item(bundle: Bundle, config: EvictionConfig) -> EvictionJob:
     item = eviction_job(bundle)
     spare = len(spare_nodes(bundle)) if config.shrink else 0
     if config.checkpoints == "serial" or len(bundle.jobs) > 1:
-        return replace(item, spare_node_count=spare)
+        return replace(item, spare_node_count=spare) if spare else item
     job = bundle.jobs[0]
     return replace(
         item,

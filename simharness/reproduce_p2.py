@@ -29,7 +29,7 @@ from makeway.simharness.reproduce_p2_cases import (
 )
 from makeway.simharness.reproduce_p2_claims import claims
 from makeway.simharness.reproduce_p2_report import report_html, scenario_name, times_grid
-from makeway.simharness.reproduce_page import terminal_table
+from makeway.simharness.reproduce_page import grid_table
 from makeway.simharness.scenarios import SCENARIO_JOBS, TRACE, WANTED_NODES
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield Text(f"{scenario_name(mine[0])}: node-hours lost", style="bold")
         yield Columns([_loss_table(group) for group in mine], padding=(0, 4))
         yield ""
-    yield terminal_table(times_grid(found))
+    yield grid_table(times_grid(found))
     yield ""
     yield claims_table(checked)
     yield ""

@@ -19,7 +19,7 @@ from makeway.simharness.reproduce_p3_cases import TRACES, Outcome, Question, Res
 from makeway.simharness.reproduce_p3_claims import claims
 from makeway.simharness.reproduce_p3_report import report_html
 from makeway.simharness.reproduce_p3_tables import paper_grid, trace_grid
-from makeway.simharness.reproduce_page import terminal_table
+from makeway.simharness.reproduce_page import grid_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,7 +67,8 @@ def command(first: int | None, **shared: Any) -> None:
         for trace in TRACES
         for setting in settings(trace)
     ]
-    outcomes = run_all(compute, questions, workers=options.jobs, label="replays")
+    cache = options.results_cache(*TRACES.values())
+    outcomes = run_all(compute, questions, workers=options.jobs, label="replays", cache=cache)
     results = Results(outcomes)
     checked = claims(results)
     deliver(
@@ -100,9 +101,9 @@ def tables(results: Results, checked: Sequence[Claim], first: int | None) -> "It
 
     yield Text(" · ".join(facts(results, first)), style="bold")
     for trace in results.traces:
-        yield terminal_table(trace_grid(results, trace))
+        yield grid_table(trace_grid(results, trace))
         yield ""
-    yield terminal_table(paper_grid(results))
+    yield grid_table(paper_grid(results))
     yield ""
     yield claims_table(checked)
     yield ""

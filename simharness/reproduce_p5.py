@@ -19,7 +19,7 @@ from makeway.simharness.reproduce_claims import Claim, claims_table
 from makeway.simharness.reproduce_p5_cases import FROM_DAY, Case, compute, questions
 from makeway.simharness.reproduce_p5_claims import claims
 from makeway.simharness.reproduce_p5_report import overview, report_html
-from makeway.simharness.reproduce_page import terminal_table
+from makeway.simharness.reproduce_page import grid_table
 from makeway.simharness.scenarios import TRACE
 from makeway.simharness.scheduler import Backfill
 
@@ -90,7 +90,7 @@ def tables(
     """What the terminal shows: the averages of every mechanism, and the paper's observations."""
     from rich.text import Text
 
-    yield terminal_table(overview(cases))
+    yield grid_table(overview(cases))
     yield ""
     yield claims_table(checked)
     yield ""

@@ -33,6 +33,19 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
+def grid_table(grid: Grid) -> "Table":
+    """A table of the page, for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
+    for heading in grid.head:
+        table.add_column(Text(heading), justify="right")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A part of the page."""
@@ -75,19 +88,6 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
     return environment.from_string(_TEMPLATE).render(
         page=page, divs=divs, script=script, library=library, style=STYLE + _CLAIMS_STYLE, behaviour=BEHAVIOUR
     )
-
-
-def terminal_table(grid: Grid) -> "Table":
-    """A table of the page, for the terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(grid.heading), title_justify="left", show_edge=False)
-    for heading in grid.head:
-        table.add_column(Text(heading), justify="right")
-    for row in grid.rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 _CLAIMS_STYLE = """

@@ -294,9 +294,9 @@ def test_spreading_is_complete_bounded_and_as_even_as_possible(
 @pytest.mark.parametrize("name", ["start_within_s", "warning_s", "hold_slack_s"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_absurd_settings_are_refused(name: str, value: float) -> None:
-    changed: dict[str, Any] = {name: value}
+    changes: dict[str, Any] = {name: value}
     with pytest.raises(ValueError, match=name):
-        replace(HybridConfig(), **changed)
+        HybridConfig(**changes)
 
 
 MECHANISMS = ("n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa")

@@ -236,7 +236,7 @@ def traces(tmp_path: Path) -> Path:
 
 def reproduced(traces: Path, *arguments: object) -> dict[str, Any]:
     path = traces / "out.json"
-    command = ["reproduce", "p3", "--traces", traces, "--json", path, *arguments]
+    command = ["reproduce", "p3", "--traces", traces, "--cache", traces / "kept", "--json", path, *arguments]
     assert run_cli(list(map(str, command)), factories={}) == 0
     values: dict[str, Any] = json.loads(path.read_text())
     return values
@@ -256,13 +256,16 @@ def test_the_command_replays_the_grid_of_every_trace(traces: Path) -> None:
 
 
 def test_two_runs_measure_alike_whatever_the_processes(traces: Path) -> None:
-    assert reproduced(traces, "--quick") == reproduced(traces, "--quick", "--jobs", 2)
+    first = reproduced(traces, "--quick", "--no-cache")
+    assert first == reproduced(traces, "--quick", "--jobs", 2)
+    assert first == reproduced(traces, "--quick"), "from what was kept"
+    assert len([*(traces / "kept").rglob("*.json")]) == 3 * 19
 
 
 def test_the_terminal_tells_replays_the_papers_figures_and_claims(
     traces: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reproduced(traces, "--report", traces / "page.html")
+    reproduced(traces)
     out = capsys.readouterr().out
     assert "the whole of each trace" in out
     assert all(f"{trace}: 15 jobs on 8 nodes" in out for trace in TRACES)

@@ -70,10 +70,10 @@ metrics: {{enabled: false}}
 POLICY_SETTINGS = {
     "eviction": "{margin_s: 5, step_s: 1}",
     "n-spaa": "{}",
-    "cua-spaa": "{warning_s: 5}",
-    "cup-paa": "{warning_s: 5}",
     # Who starts before his turn may be asked to leave a few seconds later.
     "ckpt-backfill": "{p: 0.001}",
+    "cua-spaa": "{warning_s: 5}",
+    "cup-paa": "{warning_s: 5}",
 }
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
