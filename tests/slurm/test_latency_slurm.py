@@ -33,9 +33,6 @@ def test_a_poke_starts_the_cycle_that_acts(slurm_world: SlurmWorld, start_daemon
     await_that("the cycle is over", lambda: cycles(daemon) > before, story.explain(daemon))
     assert first_verbs(daemon) == ["reserve"]
     starts_on_the_held_nodes(story, daemon, urgent)
-    story.ends(urgent)
-    assert daemon.run("poke").status == 0
-    nothing_is_left(story, daemon)
 
 
 def test_without_a_poke_the_next_poll_acts(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
