@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from makeway.policies.arbiter import Refusal, arbitrate, protection
 from makeway.policies.candidates import shortfall
+from makeway.policies.hybrid_arrival import HybridConfig
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -484,7 +485,9 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
             assert (follower.job_id, follower.method) == (job.job_id, Method.SYSTEM)
             assert NOW_S + action.grace_s == pytest.approx(follower.not_after_s)
         case Requeue() | Cancel():
-            assert NOW_S <= action.not_after_s <= deadline_s
+            # Whoever is asked for an announced job keeps his whole warning, even if the request comes late.
+            late_s = HybridConfig().warning_s if action.reason is Reason.ANNOUNCED else 0.0
+            assert NOW_S <= action.not_after_s <= deadline_s + late_s
             if action.method is Method.SYSTEM:
                 assert job.checkpoint is not None
                 assert job.checkpoint.system_s is not None
