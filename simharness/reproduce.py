@@ -224,14 +224,14 @@ def _computed(
 ) -> Iterator[tuple[int, ResultT]]:
     """The results with the places of their questions, each as soon as it is there."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
 
     if workers == 1 or not questions:
         for place, question in enumerate(questions):
             yield place, work(question)
         return
-    # A fork of a process with threads may take over a lock that nobody will ever open.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    # A fork of a process with threads may take over a lock that nobody will ever open: with a number of tasks, which is
+    # never reached here, new processes are started from scratch.
+    with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
         places = {pool.submit(work, question): place for place, question in enumerate(questions)}
         try:
             for done in as_completed(places):
