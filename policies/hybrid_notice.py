@@ -100,6 +100,8 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         ask = _ask(promised, notice, operation, served.policy, config)
         plan = Plan(text="Enough nodes are free.") if ask.shortage <= 0 else collect(ask, config, first)
         first = first and ask.shortage <= 0
+        if operation is not None and not promised.nodes.isdisjoint(operation.nodes):
+            plan = _without_leavers(plan)
         held = _hold(ask, plan, notice, config)
         actions: list[Action] = [held] if _changes(held, plan, operation) else []
         if operation is not None and not held.nodes:
@@ -306,6 +308,12 @@ def _release(operation: Operation, held: Reserve) -> Release:
         reason=Reason.SHORTFALL,
         reservation=operation.reservation,
     )
+
+
+def _without_leavers(plan: Plan) -> Plan:
+    """The plan of a notice that first has to give up nodes for somebody else: nobody is asked to leave for it yet."""
+    freed = {name for leave in plan.leaving for name in leave.bundle.nodes}
+    return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
 def _changes(held: Reserve, plan: Plan, operation: Operation | None) -> bool:

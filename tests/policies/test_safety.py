@@ -373,11 +373,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     # Rates, sizes and the breaker are off here; every other rule is one that the policies keep by themselves.
     verdicts = arbitrate(decision.actions, cluster)
     refused = [(verdict.refusal, verdict.detail) for verdict in verdicts if not verdict.allowed]
-    # A defect that is known and harms nobody: with several announcements a job may be promised a node that another
-    # announcement's hold still has. The arbiter lets no part of that pass, and the next cycle decides anew.
-    unsettled = [one for one in refused if one[0] is Refusal.NODE_TAKEN and "mw_notice-" in one[1]]
-    if not (unsettled and name.startswith(("cua-", "cup-"))):
-        assert refused == []
+    assert refused == []
 
 
 def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
