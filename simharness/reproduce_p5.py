@@ -34,7 +34,7 @@ NOTES = (
     "The trace is of 2023 (the paper: 2019): directions compare, levels do not.",
     "A tenth of the users, not of the projects, is on-demand: the trace has no projects.",
     "Malleable jobs start at the size that they ask for; the paper lets its scheduler choose, and does not say how.",
-    "Nodes that are held for announced jobs stay idle until then; the paper lets other jobs pass the time on them.",
+    "Of the waiting jobs only those start on nodes held for announced ones that lose no work when they have to leave.",
     "Useful utilisation leaves out work that was lost, and setups and checkpoints that preemptions caused.",
     "Decision times are wall-clock times of the machine that ran the replays; kept results keep theirs.",
 )
