@@ -11,7 +11,14 @@ from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import TOLERANCE_S, LiveJob
 from makeway.simharness.nodeset import NodeNames, lowest
 from makeway.simharness.records import Ending, JobRecord, Mark, MarkKind, Segment
-from makeway.simharness.scheduler import Release, Scheduler, SchedulerSettings, insert_release, remove_release
+from makeway.simharness.scheduler import (
+    Release,
+    Scheduler,
+    SchedulerSettings,
+    insert_release,
+    limit_s,
+    remove_release,
+)
 from makeway.simharness.storage import Storage, StorageSettings
 
 FIRST_RANK = -(1 << 40)
@@ -124,9 +131,13 @@ class Machine:
             seen |= hold.nodes
         return parts
 
-    def start(self, live: LiveJob) -> None:
-        """Start a job of the common queue on the lowest-numbered available nodes."""
-        self.start_on(live, lowest(self.free & ~self.reserved, live.size))
+    def start(self, live: LiveJob, node_count: int) -> None:
+        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for their number."""
+        if node_count != live.size:
+            live.usual_walltime_s = live.walltime_s
+            live.walltime_s = limit_s(live.walltime_s, live.size, node_count)
+            live.size = node_count
+        self.start_on(live, lowest(self.free & ~self.reserved, node_count))
 
     # Jobs
 
