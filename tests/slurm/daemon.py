@@ -82,6 +82,7 @@ scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue |
 *) step= ;;
 esac
 case "$step" in {only}*) ;; *) step= ;; esac
+[ -z "{only}" ] || [ -z "$(ls "{folder}/steps")" ] || step=
 """
 """What a command does, without numbers that change; empty for those that only read."""
 KILLING = {
@@ -123,7 +124,8 @@ class Killing:
     whom: Literal["daemon", "controller"]
     when: Literal["before", "after"]
     step: str = ""
-    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`; empty: at each."""
+    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`, and only at the first of
+    that name; empty: at each."""
     saved: bool = False
     """The command is held up until slurmctld has saved what came before it, so that it forgets the command at most."""
 
