@@ -112,22 +112,24 @@ def test_the_daemon_is_killed_at_every_step_of_a_shrink(
 
 
 @pytest.mark.parametrize(
-    ("when", "step"),
+    "killing",
     [
-        ("before", ""),
-        ("after", "scontrol_create"),
-        ("after", "scontrol_update_JobId_*_ReservationName"),
-        ("after", "scontrol_update_JobId_*_TimeLimit"),
-        ("after", "scancel"),
-        ("after", "scontrol_requeue_Incomplete"),
-        ("after", "scontrol_update_JobId_*_Priority"),
-        ("after", "scontrol_delete"),
+        Killing(whom="controller", when="before", saved=True),
+        Killing(whom="controller", when="after", step="scontrol_create"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_ReservationName"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_TimeLimit"),
+        Killing(whom="controller", when="after", step="scancel"),
+        Killing(whom="controller", when="after", step="scontrol_requeue_Incomplete"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_Priority"),
+        Killing(whom="controller", when="after", step="scontrol_delete"),
+        Killing(whom="controller", when="after", step="scontrol_release", saved=True),
     ],
+    ids=lambda killing: f"{killing.when}-{killing.step}",
 )
-def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, when: When, step: str) -> None:
+def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: Killing) -> None:
     """Right after a command it forgets that command and what came up to five seconds before.
 
-    Not after the last command, which follows the lender's start: Slurm itself loses a job whose start it has forgotten.
+    Where that would be the start of a job it is let save it: Slurm itself loses a job whose start it has forgotten.
     """
     story.fill()
     urgent = story.urgent_comes()
@@ -137,14 +139,14 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, when: When
     story.world.wait(
         lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
     )
-    daemon = start_daemon(killing=Killing(whom="controller", when=when, step=step))
+    daemon = start_daemon(killing=killing)
     with restarted(story.world.cluster):
         try:
             makes_room_and_gives_it_back(story, daemon, once=False)
         finally:
             daemon.stop()
     assert daemon.steps()
-    if not step:
+    if not killing.step:
         assert daemon.steps() >= {
             "scontrol_create_reservation_ReservationName",
             f"scontrol_update_JobId_{urgent}_ReservationName",
