@@ -40,7 +40,7 @@ NOTES = (
     "A tenth of the users, not of the projects, is on-demand: the trace has no projects.",
     "Of the waiting jobs only those start on nodes held for announced ones that lose no work when they have to leave.",
     "Useful utilisation leaves out work that was lost, and setups and checkpoints that preemptions caused.",
-    "Decision times are wall-clock times of the machine that ran the replays; kept results keep theirs.",
+    "Decision times are processor times of the machine that ran the replays; kept results keep theirs.",
 )
 
 
