@@ -33,8 +33,8 @@ test-slurm-next: $(STAMP) slurm-26.05
 
 # The tests on a real Slurm, on the one that deploy/install-slurm-chroot.sh has put into a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Two files at once: these tests wait more than they work.
-SLURM_TESTS = $(PYTHON) -m pytest -n 2 --dist loadfile tests/slurm
+# Three files at once: these tests wait more than they work.
+SLURM_TESTS = $(PYTHON) -m pytest -n 3 --dist loadfile tests/slurm
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -115,12 +115,12 @@ fi
 }
 """Kills, the first time that a step comes."""
 AWAIT_SAVE = """touch "{folder}/now"
-    for _ in $(seq 60); do
+    for _ in $(seq 100); do
         [ "{saved}" -nt "{folder}/now" ] && break
         sleep 0.1
     done
 """
-"""slurmctld saves what has changed within five seconds; where nothing has changed, it saves nothing."""
+"""slurmctld saves what has changed about five seconds later; where nothing has changed, it saves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
