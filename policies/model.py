@@ -5,8 +5,9 @@ the simulator, durations are plain seconds. A job that is absent from `Cluster.j
 Standard library only, so that an adapter that imports it loads nothing else.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import filterfalse
 from types import MappingProxyType
@@ -482,6 +483,14 @@ def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset().union(*[job.nodes for job in jobs if job.nodes])
 
 
+@kept
+def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
+    holds = [job.nodes for job in jobs if job.nodes]
+    if sum(map(len, holds)) == len(_held(jobs)):
+        return frozenset()
+    return frozenset(name for name, count in Counter(names(holds)).items() if count > 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One whole view of the cluster and of what we have under way on it.
@@ -505,6 +514,8 @@ class Cluster:
     failures_s: tuple[float, ...] = ()
     """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
     limits: Limits = Limits()
+    usual_shares: Mapping[str, float] = field(default_factory=dict)
+    """Which share of their time limits the finished runs of a user usually took, by user. Absent: too few are known."""
 
     def speculative_jobs(self) -> dict[str, Operation]:
         """The running jobs that we have started before their turn, by id, each with its operation."""
@@ -525,6 +536,10 @@ class Cluster:
     def held_nodes(self) -> frozenset[str]:
         """Names of the nodes that jobs hold."""
         return _held(self.jobs)
+
+    def shared_nodes(self) -> frozenset[str]:
+        """Names of the nodes that more than one job holds."""
+        return _shared(self.jobs)
 
     def free_nodes(self, eligible: frozenset[str] | None = None) -> tuple[str, ...]:
         """Names, in the cluster's order, of nodes that are up, held by no job and in no reservation that is active.
