@@ -5,7 +5,7 @@ Reference:
     algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
 
 Differs from the paper:
-    Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
+    With `p` learned each user has a share of his own (the paper's is one for all). Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
     prediction is never shorter than the site's minimum run time, nor longer than the time limit. The scheduler below
     makes its own backfill, and may let a job pass the first of the queue because a job that was started before its
     turn seems to stay longer: such a job too leaves when the first job was to start.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.daemon.cli import run_cli
 from makeway.daemon.config import Mode
 from makeway.daemon.history import LATEST, History, Run, ended_runs, running
 from makeway.daemon.journal import Journal
@@ -106,3 +107,19 @@ def test_a_learned_share_takes_the_place_of_the_default() -> None:
     assert predicted_s(job, CkptBackfillConfig(p=0.1), 0.0, usual) == 1000.0
     assert predicted_s(job, replace(learned, p_by_user={"user": 0.3}), 0.0, usual) == 3000.0
     assert CKPT_BACKFILL.learns
+
+
+def test_a_share_that_is_none_is_told_with_everything_that_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "makeway.yaml"
+    text = "adapter: {type: simulated}\npolicy: {name: ckpt-backfill, settings: {p: some}}\n"
+    path.write_text(text)
+    assert run_cli(["check-config", str(path)], factories={}) == 2
+    told = capsys.readouterr().err
+    assert (
+        "2: policy.settings.p: \"some\" is not accepted: input should be a valid number or 'learned'" in told
+    )
+    path.write_text(text.replace("some", "learned"))
+    assert run_cli(["check-config", str(path)], factories={}) == 0
+    assert "p: learned" in capsys.readouterr().out
