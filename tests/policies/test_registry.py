@@ -7,7 +7,16 @@ import pytest
 from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
-WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
+WITHOUT_UNIT = {
+    "backfill_held",
+    "late",
+    "p",
+    "p_by_user",
+    "without_checkpoint",
+    "victims",
+    "shrink",
+    "checkpoints",
+}
 
 
 def test_the_policies_of_this_version() -> None:

@@ -54,6 +54,12 @@ adapter:
     preemptible: true
     kind: malleable
     node_count_min: 2
+  - name: elastic
+    accounts: [elastic]
+    preemptible: true
+    kind: malleable
+    node_count_min: 2
+    checkpoint: {{system_s: 1, grace_s: 30}}
 policy:
   name: {policy}
   settings: {settings}
