@@ -120,10 +120,12 @@ class _Search:
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
         unusable = promised.unusable(request, cluster.now_s + duration_s)
 
+        barred = unusable.union(request.kept)
+
         def usable(names: Iterable[str]) -> list[str]:
             eligible = job.eligible_nodes
             fit = (name for name in names if eligible is None or name in eligible)
-            return [name for name in fit if name not in unusable]
+            return [name for name in fit if name not in barred]
 
         ready_s = promised.coming()
         late = cluster.now_s > deadline_s

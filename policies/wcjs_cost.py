@@ -23,6 +23,8 @@ from makeway.policies.candidates import loss_node_s, system_s
 from makeway.policies.holds import require_durations
 from makeway.policies.model import Job
 
+MOST_WEIGHT = 10.0
+"""Costs stay finite up to here."""
 LEAST_REMAINING = 0.02
 """A job that has less of its time limit left than this share counts as having this: the factor stays finite."""
 
@@ -70,8 +72,8 @@ class WcjsConfig:
                     raise ValueError(f"{kind}_{category} is {threshold!r}, wants a slowdown of at least 1")
         for name in ("slowdown_weight", "checkpoint_weight", "remaining_weight"):
             weight = getattr(self, name)
-            if not (math.isfinite(weight) and weight >= 0.0):
-                raise ValueError(f"{name} is {weight!r}, wants a number, not negative")
+            if not 0.0 <= weight <= MOST_WEIGHT:
+                raise ValueError(f"{name} is {weight!r}, wants a number from 0 to {MOST_WEIGHT:g}")
 
     def urgent_threshold(self, job: Job) -> float:
         """The slowdown from which an urgent job is of high priority (Algorithm 1, line 1)."""
@@ -129,7 +131,7 @@ def cost(job: Job, now_s: float, config: WcjsConfig) -> float:
     Higher slowdown, a longer time since the last checkpoint (in hours; only of a job that is killed), and less time left are
     dearer.
     """
-    factors = (
+    factors: tuple[float, ...] = (
         estimated_slowdown(job, now_s) ** config.slowdown_weight,
         (1.0 + _unsaved_hours(job, now_s, config)) ** config.checkpoint_weight,
         (1.0 / _remaining_share(job, now_s)) ** config.remaining_weight,

@@ -48,6 +48,7 @@ class LiveJob:
         "settled_elapsed_s",
         "settled_s",
         "setup_node_s",
+        "setup_s",
         "size",
         "start_s",
         "walltime_s",
@@ -58,6 +59,8 @@ class LiveJob:
         self.job = job
         self.record = record
         self.malleable = job.kind is JobKind.MALLEABLE
+        self.setup_s = job.setup_s
+        """What this run spends before it does any work: its setup, and a restart where there is saved work."""
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.nodes = 0
@@ -99,6 +102,7 @@ class LiveJob:
         self.batch_host = nodes & -nodes
         self.rank = 0
         if self.requeue_count:
+            self.setup_s = self._next_setup_s()
             self.anchor_work_s = self.saved_work_s
             self.anchor_elapsed_s = 0.0
             self.paused_s = 0.0
@@ -121,8 +125,8 @@ class LiveJob:
         """Work done by `now_s`, that of earlier runs included as far as it was safe."""
         elapsed_s = self.elapsed_s(now_s)
         if not self.malleable:
-            return self.anchor_work_s + self._work_in(elapsed_s - self.job.setup_s)
-        since_s = max(self.anchor_elapsed_s, self.job.setup_s)
+            return self.anchor_work_s + self._work_in(elapsed_s - self.setup_s)
+        since_s = max(self.anchor_elapsed_s, self.setup_s)
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
     def full_run_s(self) -> float:
@@ -131,7 +135,7 @@ class LiveJob:
             return self.job.runtime_s
         left_s = max(0.0, self.total_work_s() - self.saved_work_s)
         cost_s = 0.0 if self.malleable else self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
-        return self.job.setup_s + left_s + cost_s
+        return self._next_setup_s() + left_s + cost_s
 
     def completion_s(self) -> float:
         """When the work will be done if nothing happens. Infinite during a checkpoint on demand."""
@@ -141,10 +145,10 @@ class LiveJob:
             return self.start_s + (self.paused_s + self.job.runtime_s)
         left_s = max(0.0, self.total_work_s() - self.anchor_work_s)
         if self.malleable:
-            since_s = max(self.anchor_elapsed_s, self.job.setup_s)
+            since_s = max(self.anchor_elapsed_s, self.setup_s)
             return self.start_s + (self.paused_s + since_s + left_s * self.job.node_count / self.size)
         cost_s = self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
-        return self.start_s + (self.paused_s + self.job.setup_s + left_s + cost_s)
+        return self.start_s + (self.paused_s + self.setup_s + left_s + cost_s)
 
     def safe_work_s(self, now_s: float) -> float:
         """Work that an eviction at `now_s` would not lose."""
@@ -181,7 +185,7 @@ class LiveJob:
         Called while `size` is still what it was in between.
         """
         elapsed_s = self.elapsed_s(now_s)
-        before_s, setup_s = self.settled_elapsed_s, self.job.setup_s
+        before_s, setup_s = self.settled_elapsed_s, self.setup_s
         paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
         self.record.overhead_node_s += paused_s * self.size
         self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size
@@ -212,6 +216,7 @@ class LiveJob:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
+        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size
         if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
@@ -233,6 +238,9 @@ class LiveJob:
         self.nodes = self.batch_host = 0
         self.end_token = -1
         self.size = self.job.node_count
+
+    def _next_setup_s(self) -> float:
+        return self.job.setup_s + (self.job.restart_s if self.saved_work_s > 0.0 else 0.0)
 
     def _takes_none(self) -> bool:
         return self.malleable or self.job.checkpoint_interval_s is None
@@ -258,10 +266,10 @@ class LiveJob:
         """How many regular checkpoints of this run are complete at `now_s`."""
         if self._takes_none():
             return 0
-        useful_s = self.elapsed_s(now_s) - self.job.setup_s + TOLERANCE_S
+        useful_s = self.elapsed_s(now_s) - self.setup_s + TOLERANCE_S
         cycle_s = (self.job.checkpoint_interval_s or 0.0) + self.job.checkpoint_cost_s
         return max(0, int(useful_s // cycle_s))
 
     def _regular_elapsed_s(self, count: int) -> float:
         cycle_s = (self.job.checkpoint_interval_s or 0.0) + self.job.checkpoint_cost_s
-        return self.job.setup_s + count * cycle_s
+        return self.setup_s + count * cycle_s
