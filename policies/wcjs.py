@@ -83,6 +83,15 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenant:
+    """Jobs on nodes that would serve, why they stay (empty: they may leave), and what their leaving costs."""
+
+    bundle: Bundle
+    barrier: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
     """A placement that would be free if some jobs left."""
 
@@ -142,23 +151,32 @@ class _Search:
 
     def answer(self) -> Answer:
         """The best placement for the request (Algorithm 2)."""
-        places = fitting(self.promised.cluster, self.request.job.node_count)
-        ready = [(place, self.ready_s(place)) for place in places]
-        served = [(at_s, index) for index, (_, at_s) in enumerate(ready) if at_s is not None]
-        if served:
-            return fits(self.ask(places[min(served)[1]]))
+        node_count = self.request.job.node_count
+        places = fitting(self.promised.cluster, node_count)
+        ready = [
+            (at_s, index) for index, place in enumerate(places) if (at_s := self.ready_s(place)) is not None
+        ]
+        if ready:
+            return fits(self.ask(places[min(ready)[1]]))
         anywhere = self.ask(None)
-        shortage = self.request.job.node_count
         if anywhere.late:
-            return no_room(anywhere, f"No placement of {shortage} nodes is free and it is too late to evict.")
-        considered = self.bundles()
-        offers = self.offers(places, considered)
-        best = min(enumerate(offers), key=lambda offer: (offer[1].cost, offer[0]), default=None)
-        one = places[0] if len(places) == 1 else None
+            return no_room(
+                anywhere, f"No placement of {node_count} nodes is free and it is too late to evict."
+            )
+        tenants = self.tenants()
+        by_node = {name: tenant for tenant in tenants for name in tenant.bundle.nodes}
+        offers = [found for place in places if (found := self.offer(place, by_node)) is not None]
+        offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
+        best = offers[0] if offers else None
+        candidates = (
+            self.placement_candidates(offers) if len(places) > 1 else self.job_candidates(tenants, best)
+        )
         if best is None:
-            text = f"None of {len(places)} placements of the right size can be cleared for {shortage} nodes."
-            return no_room(anywhere, text, self.candidates(one, considered, offers, None))
-        return self.clear(best[1], len(places), self.candidates(one, considered, offers, best[1]))
+            text = (
+                f"None of {len(places)} placements of the right size can be cleared for {node_count} nodes."
+            )
+            return no_room(anywhere, text, candidates)
+        return self.clear(best, len(places), candidates)
 
     def ready_s(self, place: Placement) -> float | None:
         """When the placement has enough nodes without anybody's being asked, now at the earliest. None: it has not."""
@@ -187,17 +205,23 @@ class _Search:
             unusable=self.unusable,
         )
 
-    def bundles(self) -> tuple[Bundle, ...]:
-        """Who is on nodes that would serve; the three rules of section 6.3 are barriers beside those of the site."""
+    def tenants(self) -> list[_Tenant]:
+        """Who is on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
+        now_s = self.promised.cluster.now_s
         found = bundles(
             self.promised.cluster,
             self.request,
             unusable=self.unusable.union(self.coming),
             spared=self.promised.spared,
         )
-        return tuple(
-            bundle if bundle.barrier else replace(bundle, barrier=self.barrier(bundle)) for bundle in found
-        )
+        return [
+            _Tenant(
+                bundle=bundle,
+                barrier=bundle.barrier or self.barrier(bundle),
+                cost=sum(cost(job, now_s, self.config) for job in bundle.jobs),
+            )
+            for bundle in found
+        ]
 
     def barrier(self, bundle: Bundle) -> str:
         """Why it is not to be preempted for this job (section 6.3, rules 2 and 3; rule 1 is the site's anyway)."""
@@ -209,40 +233,26 @@ class _Search:
                 return f"the slowdown of job {job.job_id} is too high"
         return ""
 
-    def offers(self, places: tuple[Placement, ...], considered: tuple[Bundle, ...]) -> list[_Offer]:
-        """Every placement that can be cleared, in their order, with its cost (Algorithm 2, lines 6 to 24)."""
-        tenants = {name: bundle for bundle in considered for name in bundle.nodes}
-        now_s = self.promised.cluster.now_s
-        costs = {
-            bundle.job_ids: sum(cost(job, now_s, self.config) for job in bundle.jobs) for bundle in considered
-        }
-        return [offer for place in places if (offer := self.offer(place, tenants, costs)) is not None]
-
-    def offer(
-        self, place: Placement, tenants: Mapping[str, Bundle], costs: Mapping[tuple[str, ...], float]
-    ) -> _Offer | None:
-        """The cheapest way to clear one placement. None: there is none."""
+    def offer(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
+        """The cheapest way to clear one placement (Algorithm 2, lines 6 to 24). None: there is none."""
         missing = self.request.job.node_count
-        held: dict[tuple[str, ...], list[str]] = {}
-        able: dict[tuple[str, ...], Bundle] = {}
+        held: dict[int, tuple[_Tenant, list[str]]] = {}
         for name in place.nodes:
-            tenant = tenants.get(name)
             if name in self.free or name in self.coming:
                 missing -= 1
-            elif tenant is not None and not tenant.barrier:
-                able[tenant.job_ids] = tenant
-                held.setdefault(tenant.job_ids, []).append(name)
-        supply = sum(map(len, held.values()))
+            elif (tenant := by_node.get(name)) is not None and not tenant.barrier:
+                held.setdefault(id(tenant), (tenant, []))[1].append(name)
+        supply = sum(len(names) for _, names in held.values())
         if supply < missing:
             return None
-        chosen = sorted(held)
+        chosen = sorted(held.values(), key=lambda part: part[0].bundle.job_ids)
         if supply > missing:
-            chosen = _cheapest({key: len(held[key]) for key in chosen}, costs, missing)
+            chosen = _cheapest(chosen, missing)
         return _Offer(
             placement=place,
-            leaving=tuple(able[key] for key in chosen),
-            freed=tuple(name for key in chosen for name in held[key]),
-            cost=sum(costs[key] for key in chosen),
+            leaving=tuple(tenant.bundle for tenant, _ in chosen),
+            freed=tuple(name for _, names in chosen for name in names),
+            cost=sum(tenant.cost for tenant, _ in chosen),
         )
 
     def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Answer:
@@ -278,37 +288,28 @@ class _Search:
         in_time = saves_s is not None and self.promised.cluster.now_s + saves_s <= self.deadline_s
         return Method.SYSTEM if in_time else Method.KILL
 
-    def candidates(
-        self,
-        one: Placement | None,
-        considered: tuple[Bundle, ...],
-        offers: list[_Offer],
-        best: _Offer | None,
-    ) -> tuple[Candidate, ...]:
-        """The cheapest placements with their costs; where there is one only, the jobs on it, with theirs."""
-        now_s = self.promised.cluster.now_s
-        if one is None:
-            ranked = sorted(enumerate(offers), key=lambda offer: (offer[1].cost, offer[0]))[:SHOWN]
-            return tuple(
-                self.candidate(
-                    offer.leaving,
-                    len(offer.freed),
-                    offer is best,
-                    f"{offer.placement.name}: cost {offer.cost:.1f}",
-                )
-                for _, offer in ranked
+    def placement_candidates(self, offers: list[_Offer]) -> tuple[Candidate, ...]:
+        """The cheapest placements, the one that is taken first."""
+        return tuple(
+            self.candidate(
+                offer.leaving, len(offer.freed), place == 0, f"{offer.placement.name}: cost {offer.cost:.1f}"
             )
+            for place, offer in enumerate(offers[:SHOWN])
+        )
+
+    def job_candidates(self, tenants: list[_Tenant], best: _Offer | None) -> tuple[Candidate, ...]:
+        """Everybody on the only placement, with the cost or the reason why he stays."""
         taken = () if best is None else best.leaving
         return tuple(
-            stays(bundle)
-            if bundle.barrier
+            stays(replace(tenant.bundle, barrier=tenant.barrier))
+            if tenant.barrier
             else self.candidate(
-                (bundle,),
-                len(bundle.nodes),
-                bundle in taken,
-                f"cost {sum(cost(job, now_s, self.config) for job in bundle.jobs):.1f}",
+                (tenant.bundle,),
+                len(tenant.bundle.nodes),
+                any(tenant.bundle is bundle for bundle in taken),
+                f"cost {tenant.cost:.1f}",
             )
-            for bundle in considered
+            for tenant in tenants
         )
 
     def candidate(self, leaving: tuple[Bundle, ...], node_count: int, chosen: bool, note: str) -> Candidate:
@@ -335,17 +336,20 @@ def _patience_s(job: Job, config: WcjsConfig) -> float:
     return 0.0 if saves_s is None or job.checkpoint is None else max(saves_s, job.checkpoint.grace_s)
 
 
-def _cheapest(
-    sizes: Mapping[tuple[str, ...], int], costs: Mapping[tuple[str, ...], float], needed: int
-) -> list[tuple[str, ...]]:
-    """The bundles that free so many nodes at the least cost together, exactly: P2's programme with kills alone."""
-    total = sum(costs[key] for key in sizes)
+def _cheapest(parts: list[tuple[_Tenant, list[str]]], needed: int) -> list[tuple[_Tenant, list[str]]]:
+    """Those that free so many nodes at the least cost together, exactly: P2's programme with kills alone."""
+    total = sum(tenant.cost for tenant, _ in parts)
     items = [
-        EvictionJob(job_ids=key, node_count=size, loss_node_s=max(1, round(_PARTS * costs[key] / total)))
-        for key, size in sizes.items()
+        EvictionJob(
+            job_ids=tenant.bundle.job_ids,
+            node_count=len(names),
+            loss_node_s=max(1, round(_PARTS * tenant.cost / total)),
+        )
+        for tenant, names in parts
     ]
     plan = solve(items, needed, 0.0, 1.0).plan(0.0)
-    return [] if plan is None else [left.item.job_ids for left in plan.departures]
+    leaving = set() if plan is None else {left.item.job_ids for left in plan.departures}
+    return [part for part in parts if part[0].bundle.job_ids in leaving]
 
 
 WCJS = Policy(

@@ -117,12 +117,21 @@ def checkpoint_s(midplanes: int) -> float:
 
 
 def on_mira(jobs: Sequence[SimJob], nodes: int, partitions: Partitions) -> list[SimJob]:
-    """Jobs of a machine of `nodes` nodes on Mira: scaled to Mira's size (eq. 59), each as large as its partition."""
-    scaled = [-(-job.node_count * MIRA_NODES // (nodes * MIDPLANE_NODES)) for job in jobs]
-    return [
-        replace(job, node_count=partitions.size_for(midplanes))
-        for job, midplanes in zip(jobs, scaled, strict=True)
-    ]
+    """Jobs of a machine of `nodes` nodes on Mira, each as large as its partition.
+
+    Mira's own get the smallest partition that holds them. Those of another machine are scaled to Mira's size (eq. 59) and get
+    the partition whose size is nearest, of two the smaller.
+    """
+    if nodes == MIRA_NODES:
+        wanted = [partitions.size_for(-(-job.node_count // MIDPLANE_NODES)) for job in jobs]
+    else:
+        scale = MIRA_NODES / (nodes * MIDPLANE_NODES)
+        wanted = [_nearest(partitions.sizes, job.node_count * scale) for job in jobs]
+    return [replace(job, node_count=size) for job, size in zip(jobs, wanted, strict=True)]
+
+
+def _nearest(sizes: Sequence[int], midplanes: float) -> int:
+    return min(sizes, key=lambda size: (abs(size - midplanes), size))
 
 
 def with_checkpoints(job: SimJob, scheme: Scheme) -> SimJob:

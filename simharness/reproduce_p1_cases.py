@@ -8,6 +8,7 @@ Differs from the paper:
     paper resubmits it. The daemon polls every ten seconds.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +18,8 @@ import numpy as np
 
 from makeway.policies.model import JobKind
 from makeway.policies.wcjs import WCJS
-from makeway.policies.wcjs_cost import WcjsConfig
 from makeway.simharness.cluster import SimCluster
+from makeway.simharness.experiment import policy_config
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.mira import NARROW_MIDPLANES, SCHEMES, on_mira, with_checkpoints
 from makeway.simharness.partitions import Partitions, read_partitions
@@ -45,20 +46,26 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A trace, and the week of it that counts; the jobs before and after it are replayed, too."""
+    """A trace, and the week of it that counts."""
 
     file: str
     from_day: float
-    days: float
-    warmup_days: float | None = None
-    """So much of the trace before the week is replayed. None: all."""
+    days: float = 7.0
+    piece: tuple[float, float] | None = None
+    """The days that are replayed. None: all that there are."""
+    least_processors: int = 1
+    """Smaller jobs are left out."""
 
 
 WINDOWS: Mapping[str, Window] = {
-    "wk1": Window(file="ANL-Mira-2018-wk1.swf.gz", from_day=45.84, days=7.0),
-    "wk3": Window(file="ANL-Mira-2018-wk3.swf.gz", from_day=13.03, days=7.0),
+    "wk1": Window(file="ANL-Mira-2018-wk1.swf.gz", from_day=45.84),
+    "wk3": Window(file="ANL-Mira-2018-wk3.swf.gz", from_day=13.03),
+    "curie": Window(
+        file="CEA-Curie-2011-2.1-cln.swf.gz", from_day=596.0, piece=(594.0, 604.0), least_processors=257
+    ),
 }
-"""The weeks of the authors' own runs: from 2018-01-21 and from 2018-06-10, in UTC."""
+"""The weeks of the authors' own runs: from 2018-01-21 and from 2018-06-10, in UTC, and Curie's days 596 to 602, without the jobs
+that would fill a small part of a midplane only."""
 CATEGORIES = ("all", "narrow-short", "narrow-long", "wide-short", "wide-long")
 GROUPS = (JobKind.ON_DEMAND, JobKind.RIGID)
 
@@ -171,11 +178,13 @@ def compute(question: Question) -> Case:
 def _jobs(trace: Path, partitions: Path, week: str) -> tuple[tuple[SimJob, ...], Partitions]:
     """The jobs of the trace on Mira's partitions."""
     found, window = read_partitions(partitions), WINDOWS[week]
-    read = read_trace(trace)
-    first_s = 0.0 if window.warmup_days is None else (window.from_day - window.warmup_days) * DAY_S
-    last_s = (window.from_day + window.days) * DAY_S
-    bounded = window.warmup_days is not None
-    jobs = [job for job in read.jobs if not bounded or first_s <= job.submit_s < last_s]
+    read = read_trace(trace, procs_per_node=1)
+    from_day, to_day = window.piece or (-math.inf, math.inf)
+    jobs = [
+        job
+        for job in read.jobs
+        if from_day * DAY_S <= job.submit_s < to_day * DAY_S and job.node_count >= window.least_processors
+    ]
     return tuple(on_mira(jobs, read.node_count, found)), found
 
 
@@ -193,8 +202,16 @@ def replayed(question: Question, jobs: Sequence[SimJob], partitions: Partitions)
     if not scheme.preempts:
         cluster.run()
         return cluster.record(policy="none")
-    settings = {**scheme.settings, **dict(question.settings)}
-    config = WcjsConfig(narrow_max_nodes=NARROW_MIDPLANES, evict_within_s=EVICT_WITHIN_S, **settings)
+    config = policy_config(
+        WCJS.name,
+        WCJS.config_type,
+        {
+            "narrow_max_nodes": NARROW_MIDPLANES,
+            "evict_within_s": EVICT_WITHIN_S,
+            **scheme.settings,
+            **dict(question.settings),
+        },
+    )
     return Replay(cluster, WCJS, config, ReplaySettings(poll_interval_s=POLL_S)).run()
 
 
