@@ -1,6 +1,7 @@
 """P1's figures 3 to 7 made again as boxplots, its numbers beside ours, and the page around them. bokeh is loaded late."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from makeway.policies.model import JobKind
@@ -20,6 +21,7 @@ COLOURS = ("#9AA1AB", "#0F6FC6", "#E09F00", "#D6336C")
 """In the order of `HEURISTICS`."""
 _HEIGHT_PX = 250
 _HALF = 0.36
+_PARTS = ("lines", "box", "mean")
 _GAP = len(HEURISTICS) + 1
 PAPER = {
     (JobKind.ON_DEMAND, "all"): ("1.94", "1.25"),
@@ -48,7 +50,9 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
     sections = []
     for week in means.weeks:
         keys = []
-        for category in CATEGORIES:
+        # A figure takes the longer to make, the more of them are on the page: a piece of an experiment gets the first only.
+        whole = len(means.shares(week)) > 1
+        for category in CATEGORIES if whole else CATEGORIES[:1]:
             for kind in GROUPS:
                 for metric in ("slowdown", "turnaround") if category == "all" else ("slowdown",):
                     key = f"{week}-{category}-{kind.value}-{metric}".replace("_", "-")
@@ -58,7 +62,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
             Section(
                 heading=f"{week}: slowdown and turnaround by the share of real-time jobs",
                 hint="Boxes from 25% to 75% with the median, whiskers at 5% and 95%, dots at the mean.",
-                switches=_switches([key for _, key in keys], means.shares(week)),
+                switches=_switches([key for _, key in keys]),
                 panels=(Panels(heading="Figures 3 to 7", figures=tuple(keys)),),
             )
         )
@@ -84,8 +88,8 @@ def facts(cases: Sequence[Case]) -> tuple[str, ...]:
     means = Means(cases)
     return (
         *(
-            f"{week}: {len({case.seed for case in cases if case.week == week})} seeds, "
-            f"{_jobs(means, week):,} jobs that count"
+            f"{week}: seeds {max(case.seed for case in cases if case.week == week) + 1}, "
+            f"jobs that count {_jobs(means, week):,}"
             for week in means.weeks
         ),
         f"{len(cases)} replays",
@@ -239,61 +243,80 @@ def boxplots(means: Means, week: str, kind: JobKind, category: str, metric: str,
     drawn.xgrid.ticker = FixedTicker(ticks=[])
     drawn.xaxis.major_label_overrides = dict(ticks.items())
     drawn.yaxis.axis_label = "slowdown" if metric == "slowdown" else "turnaround (h)"
-    for place, share in enumerate(shares):
-        for index, scheme in enumerate(HEURISTICS):
-            spread = means.spread(Place(week=week, scheme=scheme.name, share=share), kind, category)
-            if spread is None:
-                continue
-            values, mean = (
-                (spread.slowdown, spread.slowdown_mean)
-                if metric == "slowdown"
-                else (spread.turnaround_h, spread.turnaround_mean_h)
+    for index, scheme in enumerate(HEURISTICS):
+        spreads = [
+            (
+                _GAP * place + index,
+                means.spread(Place(week=week, scheme=scheme.name, share=share), kind, category),
             )
-            name = f"{key}-{index}-{place}"
-            _box(drawn, _GAP * place + index, values, mean, COLOURS[index], name)
+            for place, share in enumerate(shares)
+        ]
+        boxes = [_Box.of(x, spread, metric) for x, spread in spreads if spread is not None]
+        _draw(drawn, boxes, COLOURS[index], f"{key}-{index}")
     return drawn
 
 
-def _box(drawn: "figure", x: float, values: Sequence[float], mean: float, colour: str, name: str) -> None:
-    """One box: whiskers, quartiles, median and mean; `values` are at the five quantiles of a `Spread`."""
-    low, first, median, third, high = values
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Where one box stands, and its five quantiles and mean."""
+
+    x: float
+    mean: float
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+
+    @classmethod
+    def of(cls, x: float, spread: Spread, metric: str) -> "_Box":
+        """The box of some jobs' slowdowns, or of their turnarounds."""
+        if metric == "slowdown":
+            return cls(x, spread.slowdown_mean, *spread.slowdown)
+        return cls(x, spread.turnaround_mean_h, *spread.turnaround_h)
+
+
+def _draw(drawn: "figure", boxes: Sequence[_Box], colour: str, name: str) -> None:
+    """The boxes of one heuristic: whiskers, quartiles, medians and means."""
+    centre = [box.x for box in boxes]
+    left, right = [x - _HALF for x in centre], [x + _HALF for x in centre]
+    first, third = [box.first for box in boxes], [box.third for box in boxes]
+    median = [box.median for box in boxes]
     drawn.segment(
-        x0=[x, x], x1=[x, x], y0=[low, third], y1=[first, high], color=colour, name=f"{name}-whiskers"
+        x0=centre * 2 + left,
+        x1=centre * 2 + right,
+        y0=[box.low for box in boxes] + third + median,
+        y1=first + [box.high for box in boxes] + median,
+        color=colour,
+        line_width=1.6,
+        name=f"{name}-lines",
     )
     drawn.quad(
-        left=[x - _HALF],
-        right=[x + _HALF],
-        bottom=[first],
-        top=[third],
+        left=left,
+        right=right,
+        bottom=first,
+        top=third,
         fill_color=colour,
         fill_alpha=0.35,
         line_color=colour,
         name=f"{name}-box",
     )
-    drawn.segment(
-        x0=[x - _HALF],
-        x1=[x + _HALF],
-        y0=[median],
-        y1=[median],
+    drawn.scatter(
+        x=centre,
+        y=[box.mean for box in boxes],
+        size=6,
         color=colour,
-        line_width=2.5,
-        name=f"{name}-median",
+        line_color="#FFFFFF",
+        name=f"{name}-mean",
     )
-    drawn.scatter(x=[x], y=[mean], size=6, color=colour, line_color="#FFFFFF", name=f"{name}-mean")
 
 
-def _switches(keys: Sequence[str], shares: Sequence[float]) -> tuple[Switch, ...]:
+def _switches(keys: Sequence[str]) -> tuple[Switch, ...]:
     """The legend: one entry a heuristic."""
-    parts = ("whiskers", "box", "median", "mean")
     return tuple(
         Switch(
             label=scheme.label,
-            names=" ".join(
-                f"{key}-{index}-{place}-{part}"
-                for key in keys
-                for place in range(len(shares))
-                for part in parts
-            ),
+            names=" ".join(f"{key}-{index}-{part}" for key in keys for part in _PARTS),
             symbol=(
                 '<svg width="14" height="14" aria-hidden="true">'
                 f'<rect x="2" y="2" width="10" height="10" fill="{COLOURS[index]}"/></svg>'
