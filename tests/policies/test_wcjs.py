@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +33,9 @@ from makeway.policies.wcjs_cost import WcjsConfig, cost
 
 NOW_S = 10_000.0
 JIT = CheckpointSpec(system_s=120.0, grace_s=150.0)
-AT_ONCE = {f"urgent_{size}": 1.0 for size in ("narrow_short", "narrow_long", "wide_short", "wide_long")}
+AT_ONCE: dict[str, Any] = {
+    f"urgent_{size}": 1.0 for size in ("narrow_short", "narrow_long", "wide_short", "wide_long")
+}
 CONFIG = WcjsConfig(**AT_ONCE, batch_narrow_long=5.0)
 """Urgent jobs are of high priority at once; the batch jobs here have walltimes of 20,000 s."""
 

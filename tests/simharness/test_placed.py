@@ -193,8 +193,12 @@ def test_everybody_starts_and_ends_on_a_partition(
 @settings(deadline=None, max_examples=60)
 @given(jobs=workloads(), threshold=st.sampled_from([1.0, 1.2]))
 def test_the_policy_clears_partitions_and_everybody_ends(jobs: list[SimJob], threshold: float) -> None:
-    sizes = ("narrow_short", "narrow_long", "wide_short", "wide_long")
-    config = WcjsConfig(**{f"urgent_{size}": threshold for size in sizes})
+    config = WcjsConfig(
+        urgent_narrow_short=threshold,
+        urgent_narrow_long=threshold,
+        urgent_wide_short=threshold,
+        urgent_wide_long=threshold,
+    )
     cluster = cluster_of(jobs, order=Order.WFP)
     record = Replay(cluster, WCJS, config, ReplaySettings(poll_interval_s=10.0)).run()
     assert all(one.end_s is not None for one in record.jobs)

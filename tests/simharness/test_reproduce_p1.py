@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -282,7 +283,8 @@ def test_the_sweep_s_settings_are_the_policy_s() -> None:
     for stage in STAGES:
         assert stage.scheme in SCHEMES
         for _, settings in stage.options:
-            assert WcjsConfig(**dict(settings))
+            values: dict[str, Any] = dict(settings)
+            assert WcjsConfig(**values)
 
 
 @pytest.mark.parametrize(
