@@ -94,12 +94,14 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
         return
     cache = options.results_cache()
     cases = run_all(compute, questions(options, table), workers=options.jobs, label="replays", cache=cache)
-    checked = claims(Means(cases))
+    means = Means(cases)
+    checked = claims(means)
+    notes = (*filter(None, map(means.levels, means.weeks)), *NOTES)
     deliver(
         options,
-        tables=list(tables(cases, checked)),
-        values=as_values(cases, checked),
-        html=lambda: report_html(cases, checked, TITLE, NOTES),
+        tables=list(tables(cases, checked, notes)),
+        values=as_values(cases, checked, notes),
+        html=lambda: report_html(cases, checked, TITLE, notes),
     )
 
 
@@ -186,7 +188,9 @@ def sweep_grid(tried: Sequence[Tried]) -> Grid:
     )
 
 
-def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
+def tables(
+    cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str]
+) -> "Iterator[RenderableType]":
     """What the terminal shows: the paper's numbers beside ours, all schemes, and the paper's claims."""
     from rich.text import Text
 
@@ -196,16 +200,16 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield ""
     yield claims_table(checked)
     yield ""
-    for note in NOTES:
+    for note in notes:
         yield Text(note, style="dim")
 
 
-def as_values(cases: Sequence[Case], checked: Sequence[Claim]) -> dict[str, object]:
+def as_values(cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str]) -> dict[str, object]:
     """Everything as plain values for JSON."""
     return {
         "paper": "P1",
         "title": TITLE,
-        "notes": list(NOTES),
+        "notes": list(notes),
         "claims": [claim.values() for claim in checked],
         "replays": [asdict(case) for case in cases],
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
-from makeway.simharness.mira import BASELINE
+from makeway.simharness.mira import BASELINE, JIT
 from makeway.simharness.reproduce_p1_cases import Case, Spread
 
 USUAL_SHARE = 0.1
@@ -72,6 +72,24 @@ class Means:
             turnaround_mean_h=mean([spread.turnaround_mean_h for spread in spreads]),
             turnaround_h=tuple(map(mean, zip(*[spread.turnaround_h for spread in spreads], strict=True))),
             plain_slowdown_mean=mean([spread.plain_slowdown_mean for spread in spreads]),
+        )
+
+    def levels(self, week: str) -> str:
+        """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are none."""
+        told = []
+        for scheme in (BASELINE, JIT):
+            place = Place(week=week, scheme=scheme.name)
+            every, few = (self.spread(place, JobKind.ON_DEMAND, name) for name in ("all", "wide-short"))
+            if every is None or few is None or every.jobs == few.jobs:
+                return ""
+            total, part = every.jobs * every.slowdown_mean, few.jobs * few.slowdown_mean
+            without = (total - part) / (every.jobs - few.jobs)
+            told.append((few.jobs / every.jobs, part / total, every.slowdown_mean, without))
+        (share, of_sum, before, plain_before), (_, _, after, plain_after) = told
+        return (
+            f"{week}: {share:.1%} of the real-time jobs are wide-short and make {of_sum:.0%} of the sum of their slowdowns "
+            f"under the baseline; with them the mean goes from {before:.2f} to {after:.2f}, without them from "
+            f"{plain_before:.2f} to {plain_after:.2f}."
         )
 
     def slowdown(self, place: Place, kind: JobKind, category: str = "all") -> float | None:

@@ -223,6 +223,23 @@ def test_means_are_over_all_jobs_of_all_seeds() -> None:
     assert (means.weeks, means.shares("wk1"), means.shares("wk3")) == (("wk1",), (0.1,), ())
 
 
+def test_what_the_few_wide_short_jobs_make_of_the_mean() -> None:
+    def few(scheme: str, mean: float, wide_short: float) -> Case:
+        plain = case(scheme, mean, 1.0)
+        spreads = {"all": spread(mean, 50), "wide-short": spread(wide_short, 10)}
+        groups = tuple(
+            replace(group, spread=spreads.get(group.category, group.spread)) for group in plain.groups
+        )
+        return replace(plain, groups=groups)
+
+    cases = [few("baseline", 3.0, 11.0), few("wcjs-jit", 1.5, 2.3)]
+    assert Means(cases).levels("wk1") == (
+        "wk1: 20.0% of the real-time jobs are wide-short and make 73% of the sum of their slowdowns under the baseline; "
+        "with them the mean goes from 3.00 to 1.50, without them from 1.00 to 1.30."
+    )
+    assert Means(cases).levels("wk3") == ""
+
+
 def test_the_page_has_the_numbers_and_the_boxes() -> None:
     cases = [*published(), case("baseline", 1.9, 2.2, share=0.2)]
     html = report_html(cases, claims(Means(cases)), "P1 again", ["A note."])
