@@ -41,7 +41,7 @@ from makeway.policies.holds import (
     stays,
 )
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
-from makeway.policies.placements import fitting
+from makeway.policies.placements import ANYWHERE, fitting
 from makeway.policies.wcjs_cost import (
     WcjsConfig,
     cost,
@@ -89,6 +89,10 @@ class _Tenant:
     bundle: Bundle
     barrier: str
     cost: float
+
+
+_Part = tuple[_Tenant, tuple[str, ...]]
+"""Who may leave, and the nodes of a placement that come free then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +168,14 @@ class _Search:
                 anywhere, f"No placement of {node_count} nodes is free and it is too late to evict."
             )
         tenants = self.tenants()
-        by_node = {name: tenant for tenant in tenants for name in tenant.bundle.nodes}
-        offers = [found for place in places if (found := self.offer(place, by_node)) is not None]
+        if places[0].name == ANYWHERE:
+            missing = node_count - len(self.free) - len(self.coming)
+            everybody = [(tenant, tenant.bundle.nodes) for tenant in tenants if not tenant.barrier]
+            offered = [_offer(places[0], missing, everybody)]
+        else:
+            by_node = {name: tenant for tenant in tenants for name in tenant.bundle.nodes}
+            offered = [self.within(place, by_node) for place in places]
+        offers = [offer for offer in offered if offer is not None]
         offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
         best = offers[0] if offers else None
         candidates = (
@@ -180,11 +190,14 @@ class _Search:
 
     def ready_s(self, place: Placement) -> float | None:
         """When the placement has enough nodes without anybody's being asked, now at the earliest. None: it has not."""
-        missing = self.request.job.node_count - sum(1 for name in place.nodes if name in self.free)
+        anywhere = place.name == ANYWHERE
+        free = len(self.free) if anywhere else sum(1 for name in place.nodes if name in self.free)
+        missing = self.request.job.node_count - free
         now_s = self.promised.cluster.now_s
         if missing <= 0:
             return now_s
-        soon_s = sorted(self.coming[name] for name in place.nodes if name in self.coming)
+        soon = self.coming if anywhere else [name for name in place.nodes if name in self.coming]
+        soon_s = sorted(self.coming[name] for name in soon)
         return max(now_s, soon_s[missing - 1]) if len(soon_s) >= missing else None
 
     def ask(self, place: Placement | None) -> Ask:
@@ -233,8 +246,8 @@ class _Search:
                 return f"the slowdown of job {job.job_id} is too high"
         return ""
 
-    def offer(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
-        """The cheapest way to clear one placement (Algorithm 2, lines 6 to 24). None: there is none."""
+    def within(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
+        """The cheapest way to clear one placement. None: there is none."""
         missing = self.request.job.node_count
         held: dict[int, tuple[_Tenant, list[str]]] = {}
         for name in place.nodes:
@@ -242,18 +255,8 @@ class _Search:
                 missing -= 1
             elif (tenant := by_node.get(name)) is not None and not tenant.barrier:
                 held.setdefault(id(tenant), (tenant, []))[1].append(name)
-        supply = sum(len(names) for _, names in held.values())
-        if supply < missing:
-            return None
-        chosen = sorted(held.values(), key=lambda part: part[0].bundle.job_ids)
-        if supply > missing:
-            chosen = _cheapest(chosen, missing)
-        return _Offer(
-            placement=place,
-            leaving=tuple(tenant.bundle for tenant, _ in chosen),
-            freed=tuple(name for _, names in chosen for name in names),
-            cost=sum(tenant.cost for tenant, _ in chosen),
-        )
+        parts = [(tenant, tuple(names)) for tenant, names in held.values()]
+        return _offer(place, missing, sorted(parts, key=lambda part: part[0].bundle.job_ids))
 
     def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Answer:
         """The hold on the placement, and the departures (Algorithm 2, line 28)."""
@@ -336,7 +339,21 @@ def _patience_s(job: Job, config: WcjsConfig) -> float:
     return 0.0 if saves_s is None or job.checkpoint is None else max(saves_s, job.checkpoint.grace_s)
 
 
-def _cheapest(parts: list[tuple[_Tenant, list[str]]], needed: int) -> list[tuple[_Tenant, list[str]]]:
+def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
+    """The cheapest of those who may leave (Algorithm 2, lines 6 to 24). None: all of them free too few nodes."""
+    supply = sum(len(names) for _, names in parts)
+    if supply < missing:
+        return None
+    chosen = _cheapest(parts, missing) if supply > missing else parts
+    return _Offer(
+        placement=place,
+        leaving=tuple(tenant.bundle for tenant, _ in chosen),
+        freed=tuple(name for _, names in chosen for name in names),
+        cost=sum(tenant.cost for tenant, _ in chosen),
+    )
+
+
+def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
     """Those that free so many nodes at the least cost together, exactly: P2's programme with kills alone."""
     total = sum(tenant.cost for tenant, _ in parts)
     items = [

@@ -15,7 +15,7 @@ from makeway.simharness.reproduce_p1_cases import Case
 from makeway.simharness.reproduce_p1_means import USUAL_SHARE, Means, Place
 
 WEEK = "wk3"
-SEEDS = 3
+SEEDS = 5
 _SIZES = ("narrow_short", "narrow_long", "wide_short", "wide_long")
 _BATCH = {size: float(getattr(WcjsConfig(), f"batch_{size}")) for size in _SIZES}
 Settings = tuple[tuple[str, float], ...]
@@ -58,7 +58,7 @@ STAGES = (
             "batch",
             {
                 f"times {scale:g}": {size: 1.0 + scale * (value - 1.0) for size, value in _BATCH.items()}
-                for scale in (0.5, 1.0, 2.0, 4.0)
+                for scale in (0.5, 1.0, 2.0, 4.0, 8.0)
             },
         ),
     ),
