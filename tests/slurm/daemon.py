@@ -28,6 +28,7 @@ adapter:
   type: slurm
   conf: {conf}
   bin_dir: {bin_dir}
+  placements: {placements}
   classes:
   - name: urgent
     accounts: [urgent]
@@ -80,6 +81,7 @@ POLICY_SETTINGS = {
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
     "cup-paa": "{warning_s: 5}",
+    "wcjs": "{}",
 }
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
@@ -174,6 +176,7 @@ class DaemonProcess:
                 mode=mode,
                 conf=cluster.inner_folder / "slurm.conf",
                 bin_dir=_wrappers(cluster, folder, killing) or "null",
+                placements="topology" if cluster.spec.switches else "any",
                 policy=policy,
                 settings=POLICY_SETTINGS[policy],
                 poll_interval_s=poll_interval_s,
