@@ -28,6 +28,7 @@ adapter:
   type: slurm
   conf: {conf}
   bin_dir: {bin_dir}
+  placements: {placements}
   classes:
   - name: urgent
     accounts: [urgent]
@@ -80,6 +81,7 @@ POLICY_SETTINGS = {
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
     "cup-paa": "{warning_s: 5}",
+    "wcjs": "{}",
 }
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
@@ -115,12 +117,13 @@ fi
 }
 """Kills, the first time that a step comes."""
 AWAIT_SAVE = """touch "{folder}/now"
+    {prefix}scontrol update JobId="$({prefix}squeue -h -o %A | head -n 1)" AdminComment=save
     for _ in $(seq 100); do
         [ "{saved}" -nt "{folder}/now" ] && break
         sleep 0.1
     done
 """
-"""slurmctld saves what has changed about five seconds later; where nothing has changed, it saves nothing."""
+"""slurmctld saves all jobs some seconds after somebody has changed one; a start by its backfill alone is not saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,7 @@ class DaemonProcess:
                 mode=mode,
                 conf=cluster.inner_folder / "slurm.conf",
                 bin_dir=_wrappers(cluster, folder, killing) or "null",
+                placements="topology" if cluster.spec.switches else "any",
                 policy=policy,
                 settings=POLICY_SETTINGS[policy],
                 poll_interval_s=poll_interval_s,
@@ -288,10 +292,9 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
         return None
     found = folder / "bin"
     (found / "steps").mkdir(parents=True, exist_ok=True)
+    prefix = f"unshare --mount --root={root} --wd=/ --mount-proc=/proc " if root else "/usr/bin/"
     for name in COMMANDS:
-        enter = (
-            f"unshare --mount --root={root} --wd=/ --mount-proc=/proc {name}" if root else f"/usr/bin/{name}"
-        )
+        enter = f"{prefix}{name}"
         script = f'exec {enter} "$@"\n'
         if killing is not None:
             pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
@@ -304,7 +307,9 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
                     pid=pid_file,
                     whom=killing.whom,
                     only=killing.step,
-                    first=AWAIT_SAVE.format(folder=found, saved=saved) if killing.saved else ":",
+                    first=AWAIT_SAVE.format(folder=found, saved=saved, prefix=prefix)
+                    if killing.saved
+                    else ":",
                 )
                 + script
             )
