@@ -48,8 +48,8 @@ NOTES = (
     ),
     "Who was preempted goes first in the queue when the real-time job is over. That is why batch jobs fare better here.",
     (
-        "Thresholds of batch jobs are those of the authors' public simulator; thresholds of real-time jobs and weights were "
-        "chosen on wk3 (--sweep) and not on wk1."
+        "Thresholds and weights, which the paper does not give, were chosen on wk3 (--sweep); nothing was chosen on wk1 and "
+        "on Curie."
     ),
     (
         "Curie is scaled to Mira (eq. 59); as in the authors' script, sizes are rounded to the nearest partition and jobs of "
