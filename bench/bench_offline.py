@@ -1,0 +1,16 @@
+"""How long the offline optimum takes on the largest row of P1's table 2; the paper's took 11 h 52 min on 32 cores."""
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from makeway.policies.solver import Proof
+from makeway.simharness.offline import solve_offline
+from makeway.simharness.offline_logs import TABLE_2, random_log
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_row_of_table_2(benchmark: BenchmarkFixture, seed: int) -> None:
+    problem = random_log(*TABLE_2[-1], seed=seed)
+    found = benchmark.pedantic(solve_offline, args=(problem,), kwargs={"workers": 2}, rounds=1)
+    assert found.proof is Proof.OPTIMAL
+    assert benchmark.stats is None or benchmark.stats.stats.max <= 10.0
