@@ -21,7 +21,7 @@ from makeway.daemon import retention
 from makeway.daemon.journal_file import connect, take_lock
 from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
-from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase
+from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,7 @@ class Journal:
             self._open_operations = self._load_operations()
             self._sent = self._load_sent()
             self._notices = self._load_notices()
+            self._plan = self._load_plan()
             self._times = self._load_times()
         except BaseException:
             self._let_go()
@@ -239,6 +240,16 @@ class Journal:
         with self._mutex:
             return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
 
+    def plan(self) -> Plan | None:
+        """The last plan that was finished. None: there was none."""
+        return self._plan
+
+    def save_plan(self, plan: Plan) -> None:
+        """Keep a plan in place of the last one."""
+        with self._mutex:
+            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (_dump(_plan(), plan),)))
+            self._plan = plan
+
     def prune(self, before_s: float, most: int = 50) -> int:
         """Forget what is older than `before_s`, some of it: at most so many entries of each sort.
 
@@ -295,6 +306,10 @@ class Journal:
     def _load_notices(self) -> dict[str, Notice]:
         rows = self._read("SELECT notice_id, body FROM notices")
         return {notice_id: _notice().validate_json(body) for notice_id, body in rows}
+
+    def _load_plan(self) -> Plan | None:
+        rows = self._read("SELECT value FROM meta WHERE key = 'plan'")
+        return _plan().validate_json(rows[0][0]) if rows else None
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:
@@ -360,6 +375,11 @@ def _decision() -> TypeAdapter[Decision]:
 @cache
 def _cluster() -> TypeAdapter[Cluster]:
     return TypeAdapter(Cluster)
+
+
+@cache
+def _plan() -> TypeAdapter[Plan]:
+    return TypeAdapter(Plan)
 
 
 @cache

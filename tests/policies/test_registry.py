@@ -7,7 +7,10 @@ import pytest
 from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
-WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
+WITHOUT_UNIT = {
+    *("late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"),
+    *("curve", "reading", "late_weight", "tardiness_weight", "makespan_weight", "work", "moves_per_cycle"),
+}
 
 
 def test_the_policies_of_this_version() -> None:
@@ -21,6 +24,7 @@ def test_the_policies_of_this_version() -> None:
         ("cup-paa", True),
         ("cup-spaa", True),
         ("ckpt-backfill", True),
+        ("horizon", True),
     ]
 
 
