@@ -16,6 +16,7 @@ Differs from the paper:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import heappop, heappush
 
 from makeway.policies.profile import Profile
 
@@ -237,9 +238,35 @@ def value_of(problem: PlanProblem, starts: Starts, objective: Objective) -> int:
 
 
 def least_value(problem: PlanProblem, objective: Objective) -> int:
-    """No plan is worth less: every job alone on the machine, as soon as enough nodes are there."""
-    soonest = [int(_profile(problem).place(job.node_count, job.length_s)) for job in problem.jobs]
-    return value_of(problem, tuple(soonest), objective)
+    """No plan is worth less: every job alone on the machine, as soon as enough nodes are there; and see `spared`."""
+    soonest = tuple(int(_profile(problem).place(job.node_count, job.length_s)) for job in problem.jobs)
+    more = len(problem.jobs) - len(spared(problem)) - late_count(problem, soonest)
+    return value_of(problem, soonest, objective) + objective.late * max(0, more)
+
+
+def spared(problem: PlanProblem) -> list[int]:
+    """As many jobs as could be in time if work could be cut and spread over the nodes at will; first due, first named.
+
+    No plan has more jobs in time: that is Moore and Hodgson's rule, with work in place of time, and due dates in place of
+    which stands what the machine can do until then. Those that are late under any schedule are not among them.
+    """
+    jobs = problem.jobs
+    hopeful = [index for index, job in enumerate(jobs) if not job.hopeless]
+    kept: list[tuple[int, int]] = []
+    work = 0
+    for index in sorted(hopeful, key=lambda index: (jobs[index].due_s, index)):
+        job = jobs[index]
+        heappush(kept, (-job.node_count * job.length_s, index))
+        work += job.node_count * job.length_s
+        if work > _capacity(problem, job.due_s):
+            work += heappop(kept)[0]
+    return sorted((index for _, index in kept), key=lambda index: (jobs[index].due_s, index))
+
+
+def _capacity(problem: PlanProblem, until_s: int) -> int:
+    """Node-seconds that are to be had until then."""
+    gone = sum(taken.node_count * min(taken.until_s, until_s) for taken in problem.taken)
+    return problem.node_count * until_s - gone
 
 
 def is_feasible(problem: PlanProblem, starts: Starts) -> bool:
@@ -256,7 +283,7 @@ def is_feasible(problem: PlanProblem, starts: Starts) -> bool:
 
 
 def rules(problem: PlanProblem) -> list[Starts]:
-    """Plans by simple rules: the queue's order under EASY and conservatively, and lists by due date, length and work.
+    """Plans by simple rules: the queue's order under EASY and conservatively, lists by due date, length and work, `spared`.
 
     The first one is EASY's. A search begins with the best of them.
     """
@@ -270,6 +297,8 @@ def rules(problem: PlanProblem) -> list[Starts]:
         [(False, -job.length_s * job.node_count) for job in jobs],
     ]
     orders = [sorted(range(len(jobs)), key=key.__getitem__) for key in keys]
+    first = spared(problem)
+    orders.append(first + [index for index in range(len(jobs)) if index not in set(first)])
     return [easy(problem), conservative(problem), *(listed(problem, order) for order in orders)]
 
 

@@ -40,7 +40,7 @@ class Effort:
     """How long to search."""
 
     work: float = 20.0
-    """In the solver's own measure, about a second each, so that the same problem always gets the same answer."""
+    """In the solver's own measure, about a second each (more for long queues), so that the same problem always gets the same answer."""
     time_limit_s: float = 600.0
     """By the clock: to be on the safe side; if it ends a search, the answer may differ from run to run."""
     workers: int = 1
@@ -140,7 +140,7 @@ def _weighted(problem: PlanProblem, objective: Objective, first: Starts, effort:
         model.add_hint(end_s, makespan_s(problem, first))
         cost += objective.makespan * end_s
     model.minimize(cost)
-    solver, proof = _run(model, effort)
+    solver, proof = _run(model, effort, relaxation=2)
     found = [] if proof in (Proof.UNKNOWN, Proof.INFEASIBLE) else [tuple(map(solver.value, starts))]
     return found, _whole(solver.best_objective_bound), proof, solver.wall_time
 
@@ -165,7 +165,7 @@ def _in_time(problem: PlanProblem, objective: Objective, first: Starts, effort: 
         model.add_hint(starts[index], min(first[index], latest_s))
     _limit_nodes(model, problem, intervals, [jobs[index].node_count for index in hopeful])
     model.maximize(sum(placed.values()))
-    solver, proof = _run(model, effort)
+    solver, proof = _run(model, effort, relaxation=1)
     if proof in (Proof.UNKNOWN, Proof.INFEASIBLE):
         return [], 0, proof, solver.wall_time
     in_time = {index: solver.value(starts[index]) for index in hopeful if solver.value(placed[index])}
@@ -183,14 +183,15 @@ def _limit_nodes(model: Any, problem: PlanProblem, intervals: Sequence[Any], siz
     model.add_cumulative([*intervals, *busy], demands, problem.node_count)
 
 
-def _run(model: Any, effort: Effort) -> tuple[Any, Proof]:
-    """Search, alike every time as long as the clock does not end it."""
+def _run(model: Any, effort: Effort, *, relaxation: int) -> tuple[Any, Proof]:
+    """Search, alike every time as long as the clock does not end it. `relaxation`: how much of it is linear, up to 2."""
     solver = cp_sat().CpSolver()
     parameters = solver.parameters
     parameters.num_workers = effort.workers
     parameters.max_deterministic_time = effort.work
     parameters.max_time_in_seconds = effort.time_limit_s
     parameters.random_seed = 1
+    parameters.linearization_level = relaxation
     parameters.relative_gap_limit = 0.0
     return solver, proof_of(solver.solve(model))
 

@@ -22,6 +22,7 @@ from makeway.policies.horizon_plan import (
     listed,
     makespan_s,
     rules,
+    spared,
     tardiness_sum_s,
     value_of,
 )
@@ -96,6 +97,25 @@ def test_with_hardly_any_effort_no_plan_is_worse_than_any_rule(
 def test_every_rule_gives_a_plan_that_fits_the_machine(problem: PlanProblem) -> None:
     assert all(is_feasible(problem, plan) for plan in rules(problem))
     assert rules(problem)[0] == easy(problem)
+
+
+@settings(deadline=None, max_examples=150)
+@given(problem=problems())
+def test_no_order_has_more_jobs_in_time_than_are_spared(problem: PlanProblem) -> None:
+    orders = permutations(range(len(problem.jobs)))
+    fewest = min(late_count(problem, listed(problem, order)) for order in orders)
+    assert len(problem.jobs) - len(spared(problem)) <= fewest
+    assert not any(problem.jobs[index].hopeless for index in spared(problem))
+
+
+def test_the_job_with_most_work_is_not_spared() -> None:
+    problem = PlanProblem(
+        jobs=(job("big", 2, 10, 12), job("a", 2, 5, 12), job("b", 1, 7, 12), job("late", 1, 9, 8)),
+        node_count=2,
+        taken=(Taken(node_count=1, until_s=2),),
+    )
+    assert spared(problem) == [1, 2]
+    assert least_value(problem, Objective(late=1, tardiness=0)) == 2
 
 
 def test_easy_lets_a_later_job_pass_that_conservative_does_not() -> None:
