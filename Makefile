@@ -9,14 +9,15 @@ CHROOTS ?= /var/cache/makeway-chroots
 demo: $(STAMP)
 	@$(VENV)/bin/makeway demo --report out/demo.html
 
-# All tests; those on a real Slurm on this machine's and once more on another release. Fails if one of the runs does.
+# All tests. Those on a real Slurm run on this machine's and, beside it, on another release: they wait more than they work.
+# Every part is run, and it fails if one of them does.
 test: $(STAMP) slurm slurm-24.11
-	@rest=0; here=0; other=0; \
-	$(PYTHON) -m pytest --ignore=tests/slurm || rest=$$?; \
-	echo "make test: now on this machine's Slurm"; $(SLURM_TESTS) || here=$$?; \
-	echo "make test: now on Slurm 24.11"; $(call on_release,24.11) || other=$$?; \
-	echo "make test: exit status $$rest, $$here on this machine's Slurm, $$other on Slurm 24.11"; \
-	test "$$rest$$here$$other" = 000
+	@rest=0; slurm=0; \
+	$(PYTHON) -m pytest -n 2 --ignore=tests/slurm || rest=$$?; \
+	echo "make test: now on this machine's Slurm and on Slurm 24.11, side by side"; \
+	$(MAKE) --keep-going --jobs=2 --output-sync=target --no-print-directory test-slurm test-slurm-24.11 || slurm=$$?; \
+	echo "make test: exit status $$rest, $$slurm on a real Slurm"; \
+	test "$$rest$$slurm" = 00
 
 test-quick: $(STAMP)
 	$(PYTHON) -m pytest -m "not slurm and not shared"
@@ -32,8 +33,8 @@ test-slurm-next: $(STAMP) slurm-26.05
 
 # The tests on a real Slurm, on the one that deploy/install-slurm-chroot.sh has put into a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Two files side by side: these tests wait more than they work.
-SLURM_TESTS = $(PYTHON) -m pytest -n 2 --dist loadfile tests/slurm
+# Three files at once: these tests wait more than they work.
+SLURM_TESTS = $(PYTHON) -m pytest -n 3 --dist loadfile tests/slurm
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

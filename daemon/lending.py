@@ -72,7 +72,9 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     asked = {
         (task.action.verb, task.action.job_id)
         for task in operation.tasks
-        if isinstance(task.action, Expand | Prioritise | Release) and not _outdated(operation, task)
+        if isinstance(task.action, Expand | Prioritise | Release)
+        and task.progress is not Progress.DROPPED
+        and not _outdated(operation, task)
     }
     actions: list[Action] = []
     for task in operation.tasks:

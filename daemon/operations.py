@@ -24,6 +24,7 @@ from makeway.policies.model import (
     Cancel,
     Checkpoint,
     Cluster,
+    Expand,
     Job,
     JobState,
     Notice,
@@ -141,7 +142,10 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
                 operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
                 operation = _advance_making_room(operation, cluster, jobs, patience)
         case Phase.RETURNING:
-            operation = _advance_returning(operation, cluster)
+            if _waits_again(operation, cluster, jobs):
+                operation = _turned_back(operation, cluster)
+            else:
+                operation = _advance_returning(operation, cluster)
         case Phase.CLOSED:
             pass
         case _:
@@ -262,6 +266,35 @@ def _advance_making_room(
     if over or cluster.now_s >= operation.give_up_s:
         return give_back(operation, cluster, Reason.GIVEN_UP)
     return _renew_hold(operation, borrower, cluster)
+
+
+def _waits_again(operation: Operation, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
+    """Whether the urgent job has run and waits again in its hold, which nobody has asked to end.
+
+    A controller that crashed forgot that it had started, and will start it once more.
+    """
+    borrower = jobs.get(operation.for_job_id)
+    return (
+        operation.started_s is not None
+        and operation.keeps_hold
+        and cluster.now_s < operation.give_up_s
+        and borrower is not None
+        and borrower.state is JobState.PENDING
+        and borrower.reservation == operation.reservation
+        and any(reservation.name == operation.reservation for reservation in cluster.reservations)
+        and all(is_void(task) for task in operation.tasks if isinstance(task.action, Release))
+    )
+
+
+def _turned_back(operation: Operation, cluster: Cluster) -> Operation:
+    """The operation with its hold for the urgent job again; what was to go back goes back after its next end."""
+    tasks = tuple(
+        ended(task, Progress.DROPPED, cluster.now_s, "the urgent job waits again")
+        if isinstance(task.action, Expand | Prioritise | Release) and is_void(task)
+        else task
+        for task in operation.tasks
+    )
+    return replace(operation, phase=Phase.MAKING_ROOM, started_s=None, ended_s=None, tasks=tasks)
 
 
 def _refused_just_now(operation: Operation, cluster: Cluster, patience: Patience) -> bool:

@@ -224,7 +224,10 @@ def run_all(
 def _computed(
     work: Callable[[QuestionT], ResultT], questions: Sequence[QuestionT], workers: int
 ) -> Iterator[tuple[int, ResultT]]:
-    """The results with the places of their questions, each as soon as it is there."""
+    """The results with the places of their questions, each as soon as it is there.
+
+    After a failure no further question is begun; what others are computing is still waited for.
+    """
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
     if workers == 1 or not questions:
@@ -235,11 +238,21 @@ def _computed(
     # never reached here, new processes are started from scratch.
     with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
         places = {pool.submit(work, question): place for place, question in enumerate(questions)}
+        failure: BaseException | None = None
         try:
             for done in as_completed(places):
-                yield places[done], done.result()
+                if done.cancelled():
+                    continue
+                if (failed := done.exception()) is None:
+                    yield places[done], done.result()
+                    continue
+                failure = failure or failed
+                for other in places:
+                    other.cancel()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+    if failure is not None:
+        raise failure
 
 
 def deliver(

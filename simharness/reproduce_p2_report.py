@@ -86,26 +86,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
                     ),
                 ),
             ),
-            Section(
-                heading="What two additions save",
-                hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints share "
-                "the file system. Higher is better.",
-                switches=line_switches(
-                    names,
-                    _SCENARIO_STYLES,
-                    [saved_key(index, nodes) for index in range(len(_ADDITIONS)) for nodes in wanted],
-                ),
-                panels=tuple(
-                    Panels(
-                        heading=addition.capitalize(),
-                        figures=tuple(
-                            (f"({letter}) K = {nodes} nodes", saved_key(index, nodes))
-                            for letter, nodes in zip(LETTERS, wanted, strict=False)
-                        ),
-                    )
-                    for index, addition in enumerate(_ADDITIONS)
-                ),
-            ),
+            _additions_section(names, wanted),
             Section(
                 heading="The numbers",
                 hint="Losses are node-hours of work, by the minutes until the deadline. "
@@ -115,6 +96,30 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         ),
     )
     return page_html(page, figures)
+
+
+def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> Section:
+    """What shrinking and concurrent checkpoints save, for every number of nodes."""
+    return Section(
+        heading="What two additions save",
+        hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints share "
+        "the file system. Higher is better.",
+        switches=line_switches(
+            names,
+            _SCENARIO_STYLES,
+            [saved_key(index, nodes) for index in range(len(_ADDITIONS)) for nodes in wanted],
+        ),
+        panels=tuple(
+            Panels(
+                heading=addition.capitalize(),
+                figures=tuple(
+                    (f"({letter}) K = {nodes} nodes", saved_key(index, nodes))
+                    for letter, nodes in zip(LETTERS, wanted, strict=False)
+                ),
+            )
+            for index, addition in enumerate(_ADDITIONS)
+        ),
+    )
 
 
 def facts(found: Sequence[Group]) -> tuple[str, ...]:

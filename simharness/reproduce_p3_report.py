@@ -108,21 +108,7 @@ def report_html(
                     for quantity in COMPARED
                 ),
             ),
-            Section(
-                heading="What checkpoints cost",
-                hint=f"p = {P:g}. Above: in percent of the classical algorithm. "
-                "Below: jobs that were evicted, checkpoints per node and day, node-time that was lost by evictions. "
-                "The paper shows Intrepid.",
-                switches=line_switches(
-                    traces,
-                    _TRACE_STYLES[: len(traces)],
-                    [f"extend-{quantity.key}" for quantity in (*COMPARED, *OVERHEADS)],
-                ),
-                panels=tuple(
-                    _panels("Figure 7", [(quantity.name, f"extend-{quantity.key}") for quantity in row])
-                    for row in (COMPARED, OVERHEADS)
-                ),
-            ),
+            _overhead_section(traces),
             Section(
                 heading="The numbers",
                 hint="Changes are against the classical algorithm with the users' time limits.",
@@ -131,6 +117,25 @@ def report_html(
         ),
     )
     return page_html(page, figures)
+
+
+def _overhead_section(traces: Sequence[str]) -> Section:
+    """What the time for checkpoints makes of the figures, and what evictions cost."""
+    return Section(
+        heading="What checkpoints cost",
+        hint=f"p = {P:g}. Above: in percent of the classical algorithm. "
+        "Below: jobs that were evicted, checkpoints per node and day, node-time that was lost by evictions. "
+        "The paper shows Intrepid.",
+        switches=line_switches(
+            traces,
+            _TRACE_STYLES[: len(traces)],
+            [f"extend-{quantity.key}" for quantity in (*COMPARED, *OVERHEADS)],
+        ),
+        panels=tuple(
+            _panels("Figure 7", [(quantity.name, f"extend-{quantity.key}") for quantity in row])
+            for row in (COMPARED, OVERHEADS)
+        ),
+    )
 
 
 def _panels(heading: str, figures: Sequence[tuple[str, str]]) -> Panels:

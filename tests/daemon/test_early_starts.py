@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.due import next_due, wakeup_s
-from makeway.daemon.observation import Patience
-from makeway.daemon.operations import advance, issuing, open_operation, record, top_up
+from makeway.daemon.due import wakeup_s
+from makeway.daemon.operations import advance, open_operation, top_up
 from makeway.policies.arbiter import Refusal, arbitrate
 from makeway.policies.candidates import Request, spoken_for
 from makeway.policies.model import (
@@ -21,7 +20,6 @@ from makeway.policies.model import (
     Operation,
     Phase,
     Prioritise,
-    Progress,
     Reason,
     Release,
     Requeue,
@@ -29,8 +27,8 @@ from makeway.policies.model import (
     Reserve,
 )
 from tests.builders import cluster, held, node_names, pending, running, urgent
+from tests.daemon.acting import PATIENCE, issue_all
 
-PATIENCE = Patience(give_up_after_s=600.0, settle_s=30.0, retry_s=5.0, refused_s=60.0)
 NODES = node_names(2)
 ALL = node_names(4)
 SAVES = CheckpointSpec(system_s=100.0)
@@ -84,15 +82,6 @@ def leaves(for_job_id: str = "h") -> tuple[Checkpoint, Requeue]:
 
 def opened(view: Cluster, *actions: Action, deadline_s: float = 1500.0, observe: bool = False) -> Operation:
     return open_operation(actions, view, deadline_s=deadline_s, patience=PATIENCE, observe=observe)
-
-
-def issue_all(operation: Operation, view: Cluster) -> tuple[Operation, list[Action]]:
-    """Everything that is issued in one cycle, each answered with yes."""
-    issued = []
-    while (index := next_due(operation, view, PATIENCE)) is not None:
-        issued.append(operation.tasks[index].action)
-        operation = record(issuing(operation, index, view.now_s), index, Progress.ACCEPTED, view.now_s)
-    return operation, issued
 
 
 def early(*, now_s: float = 1001.0, reserved: bool = True, state: JobState = JobState.RUNNING) -> Cluster:

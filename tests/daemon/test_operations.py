@@ -6,98 +6,39 @@ import pytest
 
 from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.lending import leases
-from makeway.daemon.observation import Patience
-from makeway.daemon.operations import advance, issuing, open_operation, record, top_up
+from makeway.daemon.operations import advance, issuing, record, top_up
 from makeway.policies.model import (
-    Acknowledgement,
     Action,
     Checkpoint,
-    CheckpointSpec,
-    Cluster,
     Expand,
     Job,
     JobState,
     Method,
-    Operation,
     Phase,
     Prioritise,
     Progress,
     Reason,
     Release,
-    Requeue,
-    Reserve,
-    Shrink,
 )
 from tests.builders import cluster, held, node_names, pending, running, urgent
-
-PATIENCE = Patience(give_up_after_s=600.0, settle_s=30.0, retry_s=5.0)
-DEADLINE_S = 1600.0
-NODES = node_names(4)
-COMMENTS = CheckpointSpec(system_s=100.0)
-
-
-def reserve(nodes: tuple[str, ...] = NODES) -> Reserve:
-    return Reserve(
-        job_id="u",
-        for_job_id="u",
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        reservation="mw_u",
-        nodes=nodes,
-        duration_s=5000.0,
-    )
-
-
-def requeue(job_id: str, method: Method = Method.KILL, not_after_s: float = DEADLINE_S) -> Requeue:
-    return Requeue(
-        job_id=job_id,
-        for_job_id="u",
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        method=method,
-        not_after_s=not_after_s,
-    )
-
-
-def signal(job_id: str) -> Checkpoint:
-    return Checkpoint(
-        job_id=job_id,
-        for_job_id="u",
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        signal="USR1",
-        grace_s=300.0,
-        walltime_s=36_300.0,
-    )
-
-
-def shrink(job_id: str, keep: tuple[str, ...]) -> Shrink:
-    return Shrink(
-        job_id=job_id,
-        for_job_id="u",
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        keep_nodes=keep,
-        walltime_s=7200.0,
-    )
-
-
-def begun(view: Cluster, *actions: Action, observe: bool = False) -> Operation:
-    return open_operation(actions, view, deadline_s=DEADLINE_S, patience=PATIENCE, observe=observe)
-
-
-def due(operation: Operation, view: Cluster) -> list[Action]:
-    """Everything that is issued in one cycle, each answered with yes."""
-    return issue_all(operation, view)[1]
-
-
-def issue_all(operation: Operation, view: Cluster) -> tuple[Operation, list[Action]]:
-    issued = []
-    while (index := next_due(operation, view, PATIENCE)) is not None:
-        issued.append(operation.tasks[index].action)
-        operation = issuing(operation, index, view.now_s)
-        operation = record(operation, index, Progress.ACCEPTED, view.now_s)
-    return operation, issued
+from tests.daemon.acting import (
+    COMMENTS,
+    DEADLINE_S,
+    NODES,
+    PATIENCE,
+    after_view,
+    begun,
+    due,
+    held_operation,
+    holding,
+    issue_all,
+    lent_operation,
+    lent_view,
+    requeue,
+    reserve,
+    shrink,
+    signal,
+)
 
 
 def test_the_hold_comes_first_and_alone() -> None:
@@ -130,24 +71,6 @@ def test_a_reservation_that_does_not_bind_the_job_is_no_hold() -> None:
     operation = advance(operation, view, PATIENCE)
 
     assert due(operation, view) == []
-
-
-def holding(*jobs: Job, now_s: float = 1010.0) -> Cluster:
-    """A view in which the hold stands and the urgent job waits in it."""
-    return cluster(
-        4,
-        urgent("u", 4, reservation="mw_u"),
-        *jobs,
-        now_s=now_s,
-        reservations=(held("u", NODES),),
-    )
-
-
-def held_operation(*actions: Action, spec: CheckpointSpec | None = COMMENTS) -> Operation:
-    """An operation whose hold was seen at 1010 s, with `v` on all nodes."""
-    view = cluster(4, urgent("u", 4), running("v", NODES, checkpoint=spec))
-    operation, _ = issue_all(begun(view, reserve(), *actions), view)
-    return advance(operation, holding(running("v", NODES, checkpoint=spec)), PATIENCE)
 
 
 def test_a_signalled_job_leaves_once_it_acknowledges() -> None:
@@ -242,25 +165,6 @@ def test_a_job_that_left_by_itself_is_not_requeued(left: Job | None) -> None:
     assert operation.tasks[-1].progress in {Progress.DONE, Progress.GONE}
 
 
-def lent_operation(*actions: Action) -> Operation:
-    """An operation whose urgent job runs on all four nodes since 1020 s."""
-    operation = held_operation(*actions)
-    operation, _ = issue_all(operation, holding(running("v", NODES)))
-    view = lent_view()
-    return advance(operation, view, PATIENCE)
-
-
-def lent_view(*jobs: Job, now_s: float = 1020.0) -> Cluster:
-    lender = jobs or (pending("v", 4, requeue_count=1),)
-    return cluster(
-        4,
-        running("u", NODES, start_s=1020.0),
-        *lender,
-        now_s=now_s,
-        reservations=(held("u", NODES),),
-    )
-
-
 def test_while_the_urgent_job_runs_nothing_is_due_and_the_lease_stands() -> None:
     operation = lent_operation(requeue("v"))
 
@@ -269,88 +173,6 @@ def test_while_the_urgent_job_runs_nothing_is_due_and_the_lease_stands() -> None
     assert due(operation, lent_view()) == []
     (lease,) = leases(operation, lent_view())
     assert (lease.lender_job_id, lease.borrower_job_id, lease.nodes) == ("v", "u", NODES)
-
-
-@pytest.mark.parametrize("progress", [Progress.ACCEPTED, Progress.DONE])
-@pytest.mark.parametrize("lender", [None, running("v", NODES)])
-def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
-    progress: Progress, lender: Job | None
-) -> None:
-    """It takes the job for ended, or for running still."""
-    operation = lent_operation(requeue("v"))
-    place = next(place for place, task in enumerate(operation.tasks) if isinstance(task.action, Requeue))
-    told = replace(operation.tasks[place], progress=progress, ended_s=1020.0, nodes=NODES)
-    tasks = (*operation.tasks[:place], told, *operation.tasks[place + 1 :])
-    operation = replace(operation, tasks=tasks)
-    jobs = () if lender is None else (lender,)
-    view = replace(lent_view(now_s=1030.0), jobs=(running("u", NODES, start_s=1020.0), *jobs))
-    repeated = lender is None or progress is Progress.DONE
-    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
-    assert issued == ([requeue("v")] if repeated else [])
-    assert operation.tasks[place].forgotten is repeated
-
-    # Once the job waits again, its place in the queue is given back like everybody else's.
-    waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
-    operation, issued = issue_all(advance(operation, waits, PATIENCE), waits)
-    assert [type(action) for action in issued] == [Prioritise]
-
-
-def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> None:
-    operation = lent_operation(requeue("v"))
-    view = replace(lent_view(now_s=1081.0), jobs=(running("u", NODES, start_s=1020.0),))
-    assert due(advance(operation, view, PATIENCE), view) == []
-
-
-def test_a_release_that_is_not_seen_is_repeated() -> None:
-    operation = lent_operation(requeue("v"))
-    gone = after_view(now_s=2000.0)
-    operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
-    assert [type(action) for action in issued] == [Release]
-    for now_s, verbs in ((2029.0, []), (2030.0, [Release])):
-        view = after_view(now_s=now_s)
-        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
-        assert [type(action) for action in issued] == verbs
-
-
-def test_an_urgent_job_that_waits_again_keeps_its_nodes() -> None:
-    operation = lent_operation(requeue("v"))
-    again = cluster(
-        4,
-        urgent("u", 4),
-        pending("v", 4, requeue_count=1),
-        now_s=1030.0,
-        reservations=(held("u", NODES),),
-    )
-    operation, issued = issue_all(advance(operation, again, PATIENCE), again)
-    assert (operation.phase, operation.started_s) == (Phase.MAKING_ROOM, None)
-    assert issued == [reserve()]
-
-    bound = replace(
-        again, jobs=(urgent("u", 4, reservation="mw_u"), pending("v", 4, requeue_count=1)), now_s=1031.0
-    )
-    operation = advance(operation, bound, PATIENCE)
-    assert due(operation, bound) == []
-    operation = advance(operation, lent_view(now_s=1040.0), PATIENCE)
-    assert operation.phase is Phase.LENT
-
-
-def test_an_urgent_job_that_waits_again_too_late_gives_its_nodes_back() -> None:
-    operation = lent_operation(requeue("v"))
-    lender = pending("v", 4, requeue_count=1)
-    late = after_view(urgent("u", 4, reservation="mw_u"), lender, now_s=operation.give_up_s)
-    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
-    assert operation.phase is Phase.RETURNING
-    assert [type(action) for action in issued] == [Prioritise]
-
-
-def after_view(*jobs: Job, reservations: bool = True, now_s: float = 2000.0) -> Cluster:
-    """The urgent job is over."""
-    return cluster(
-        4,
-        *jobs,
-        now_s=now_s,
-        reservations=(held("u", NODES),) if reservations else (),
-    )
 
 
 def test_at_its_end_the_lender_goes_first_and_then_the_hold_ends() -> None:
@@ -441,83 +263,11 @@ def test_an_urgent_job_that_is_gone_midway_gives_everything_back(started: bool) 
     assert advance(operation, last, PATIENCE).phase is Phase.CLOSED
 
 
-def test_an_eviction_in_doubt_is_never_repeated_once_the_nodes_go_back() -> None:
-    operation = held_operation(requeue("v"))
-    view = holding(running("v", NODES))
-    index = next_due(operation, view, PATIENCE)
-    assert index is not None
-    operation = issuing(operation, index, view.now_s)
-    gone = after_view(running("v", NODES), now_s=1500.0)
-    for _ in range(3):
-        operation = advance(operation, gone, PATIENCE)
-        operation, issued = issue_all(operation, gone)
-        assert not any(isinstance(action, Requeue) for action in issued)
-    closed = advance(operation, after_view(running("v", NODES), reservations=False), PATIENCE)
-    assert closed.phase is Phase.CLOSED
-
-
-def test_an_eviction_that_turns_out_late_is_given_back_too() -> None:
-    operation = held_operation(requeue("v"))
-    view = holding(running("v", NODES))
-    index = next_due(operation, view, PATIENCE)
-    assert index is not None
-    operation = issuing(operation, index, view.now_s)
-    gone = after_view(running("v", NODES), now_s=1020.0)
-    operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
-    assert issued == []  # the hold stays until it is known whether there is a lender
-
-    late = after_view(pending("v", 4, requeue_count=1), now_s=1021.0)
-    assert [type(action) for action in due(advance(operation, late, PATIENCE), late)] == [Prioritise]
-
-
 def test_an_urgent_job_that_never_starts_is_given_up() -> None:
     operation = held_operation(requeue("v"))
     view = holding(pending("v", 4, requeue_count=1), now_s=DEADLINE_S + PATIENCE.give_up_after_s)
 
     assert [type(action) for action in due(advance(operation, view, PATIENCE), view)] == [Prioritise]
-
-
-def in_doubt(spec: CheckpointSpec | None) -> Operation:
-    """The signal to `v` was written down at 1010 s, and no answer after it."""
-    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM), spec=spec)
-    view = holding(running("v", NODES, checkpoint=spec))
-    index = next_due(operation, view, PATIENCE)
-    assert index is not None
-    return issuing(operation, index, view.now_s)
-
-
-@pytest.mark.parametrize(
-    ("now_s", "acknowledgement", "again"),
-    [
-        (1039.0, Acknowledgement.COMMENT, False),
-        (1040.0, Acknowledgement.COMMENT, True),
-        (1040.0, Acknowledgement.EXIT, False),
-    ],
-)
-def test_a_signal_in_doubt_is_repeated_only_where_the_job_would_have_told(
-    now_s: float, acknowledgement: Acknowledgement, again: bool
-) -> None:
-    spec = CheckpointSpec(system_s=100.0, acknowledgement=acknowledgement)
-    operation = in_doubt(spec)
-    view = holding(running("v", NODES, checkpoint=spec), now_s=now_s)
-
-    assert due(advance(operation, view, PATIENCE), view) == ([signal("v")] if again else [])
-
-
-def test_a_signal_in_doubt_that_the_job_tells_of_is_not_repeated() -> None:
-    view = holding(running("v", NODES, checkpoint=COMMENTS, checkpointing_since_s=1011.0), now_s=1100.0)
-
-    assert due(advance(in_doubt(COMMENTS), view, PATIENCE), view) == []
-
-
-def test_a_command_that_is_to_be_repeated_waits_a_little() -> None:
-    view = cluster(4, urgent("u", 4), running("v", NODES))
-    operation = begun(view, reserve(), requeue("v"))
-    operation = record(issuing(operation, 0, 1000.0), 0, Progress.PLANNED, 1000.0, "try again in a bit")
-
-    assert due(operation, replace(view, now_s=1004.0)) == []
-    assert due(operation, replace(view, now_s=1005.0)) == [reserve()]
-    assert wakeup_s(operation, 1000.0, PATIENCE) == 1005.0
 
 
 def test_a_hold_that_was_refused_ends_the_operation_after_a_while() -> None:
@@ -527,21 +277,6 @@ def test_a_hold_that_was_refused_ends_the_operation_after_a_while() -> None:
     assert advance(operation, replace(view, now_s=1059.0), PATIENCE).phase is Phase.MAKING_ROOM
     assert wakeup_s(operation, 1030.0, PATIENCE) == 1060.0
     assert advance(operation, replace(view, now_s=1060.0), PATIENCE).phase is Phase.CLOSED
-
-
-def test_a_hold_that_somebody_deleted_is_made_again() -> None:
-    operation = held_operation(requeue("v"))
-    view = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0)
-
-    assert due(advance(operation, view, PATIENCE), view) == [reserve()]
-
-
-def test_a_job_that_is_bound_to_its_hold_no_more_is_bound_again() -> None:
-    """A controller that crashed may have kept the reservation and forgotten who waits in it."""
-    operation = held_operation(requeue("v"))
-    unbound = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0, reservations=(held("u", NODES),))
-
-    assert due(advance(operation, unbound, PATIENCE), unbound) == [reserve()]
 
 
 def test_a_new_hold_replaces_the_old_one() -> None:
@@ -593,20 +328,3 @@ def test_suspended_and_completing_jobs_still_hold_their_nodes() -> None:
     operation = advance(operation, holding(completing, now_s=1012.0), PATIENCE)
 
     assert operation.tasks[-1].progress is Progress.ACCEPTED
-
-
-def test_a_hold_in_doubt_is_released_all_the_same() -> None:
-    view = cluster(4, urgent("u", 4), running("v", NODES))
-    operation = issuing(begun(view, reserve(), requeue("v")), 0, view.now_s)
-    gone = cluster(4, running("v", NODES), now_s=1001.0, reservations=(held("u", NODES),))
-    operation = advance(operation, replace(gone, reservations=()), PATIENCE)
-
-    assert due(operation, gone) == [
-        Release(
-            job_id="u",
-            for_job_id="u",
-            policy="test",
-            reason=Reason.BORROWER_GONE,
-            reservation="mw_u",
-        )
-    ]

@@ -5,9 +5,12 @@ replays one small story for every write, kills the daemon before or after that w
 on the same file, and looks at what the cluster was asked to do in all.
 """
 
+import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -27,6 +30,16 @@ from makeway.simharness.storage import StorageSettings
 
 LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, FaultKind.REFUSED]
 """Faults of the way to the cluster; no job ends by them."""
+
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: a process that dies leaves its files there as it does on a disk."""
+    with TemporaryDirectory(prefix="makeway-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
+        yield Path(name)
 
 
 class Killed(BaseException):
@@ -141,7 +154,8 @@ def replay(
         check=True,
     )
     adapter = SimAdapter(cluster, faults=faults)
-    first = MortalJournal(folder / "journal.sqlite", cut, after=after)
+    path = Path(mkdtemp(dir=folder)) / "journal.sqlite"
+    first = MortalJournal(path, cut, after=after)
     chosen = find(policy)
     told = Replay(
         cluster,
@@ -157,7 +171,7 @@ def replay(
             alive = told.step()
         except Killed:
             first.close()
-            told.restart(Journal(folder / "journal.sqlite"))
+            told.restart(Journal(path))
     record = told.record()
     end = End(
         starts={done.job.job_id: done.start_s for done in record.jobs if done.job.job_id in watched},
@@ -192,19 +206,16 @@ def _twice(adapter: SimAdapter) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("policy", ["eviction", "n-paa", "n-spaa"])
-def test_every_death_has_the_same_end(policy: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    undisturbed, writes = replay(tmp_path_factory.mktemp("whole"), policy)
+def test_every_death_has_the_same_end(policy: str, folder: Path) -> None:
+    undisturbed, writes = replay(folder, policy)
     assert undisturbed.operations == {"u1", "u2", "u3"}
     assert undisturbed.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}
     assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
     assert writes > 20
 
-    folder = tmp_path_factory.mktemp("cuts")
     for cut in range(1, writes + 1):
         for after in (False, True):
-            place = folder / f"{cut}{after}"
-            place.mkdir()
-            end, _ = replay(place, policy, cut, after=after)
+            end, _ = replay(folder, policy, cut, after=after)
             assert end.operations == undisturbed.operations, (cut, after)
             assert end.completed == undisturbed.completed, (cut, after)
             assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
@@ -216,11 +227,9 @@ def test_every_death_has_the_same_end(policy: str, tmp_path_factory: pytest.Temp
 
 
 @pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
-def test_every_death_with_announced_jobs_has_the_same_end(
-    policy: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: Path) -> None:
     everybody = frozenset(job.job_id for job in announced_story())
-    undisturbed, writes = replay(tmp_path_factory.mktemp("whole"), policy, jobs=announced_story())
+    undisturbed, writes = replay(folder, policy, jobs=announced_story())
     assert {"notice-u1", "notice-u3", "u1", "u2", "u3"} <= undisturbed.operations
     assert undisturbed.completed == everybody
     nothing_left: tuple[object, ...] = (0, 0, 0, [])
@@ -228,12 +237,9 @@ def test_every_death_with_announced_jobs_has_the_same_end(
     assert left == nothing_left
     assert writes > 40
 
-    folder = tmp_path_factory.mktemp("cuts")
     for cut in range(1, writes + 1):
         for after in (False, True):
-            place = folder / f"{cut}{after}"
-            place.mkdir()
-            end, _ = replay(place, policy, cut, after=after, jobs=announced_story())
+            end, _ = replay(folder, policy, cut, after=after, jobs=announced_story())
             assert end.completed == everybody, (cut, after)
             left = (end.holds, end.open_operations, end.notices, end.twice)
             assert left == nothing_left, (cut, after)
@@ -245,25 +251,20 @@ def test_every_death_with_announced_jobs_has_the_same_end(
 
 
 def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
-    tmp_path_factory: pytest.TempPathFactory,
+    folder: Path,
 ) -> None:
     """The first of the queue may wait longer for it; nobody loses more than he does between a save and his requeue."""
     watched = frozenset({"1", "4"})
-    undisturbed, writes = replay(
-        tmp_path_factory.mktemp("whole"), "ckpt-backfill", jobs=early_story(), watched=watched
-    )
+    undisturbed, writes = replay(folder, "ckpt-backfill", jobs=early_story(), watched=watched)
     assert undisturbed.operations == {"1", "2"}
     assert undisturbed.completed == {"0", "1", "2", "3", "4"}
     assert undisturbed.lost_node_s == 0.0
     assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
     assert writes > 20
 
-    folder = tmp_path_factory.mktemp("cuts")
     for cut in range(1, writes + 1):
         for after in (False, True):
-            place = folder / f"{cut}{after}"
-            place.mkdir()
-            end, _ = replay(place, "ckpt-backfill", cut, after=after, jobs=early_story(), watched=watched)
+            end, _ = replay(folder, "ckpt-backfill", cut, after=after, jobs=early_story(), watched=watched)
             assert end.completed == undisturbed.completed, (cut, after)
             assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
             assert end.lost_node_s <= 30.0 * 2, (cut, after)
@@ -282,10 +283,10 @@ def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
     after=st.booleans(),
 )
 def test_faults_and_a_death_leave_nothing_behind(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, policy: str, cut: int, after: bool
+    folder: Path, seed: int, policy: str, cut: int, after: bool
 ) -> None:
     faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
-    end, _ = replay(tmp_path_factory.mktemp("faults"), policy, cut, after=after, faults=faults)
+    end, _ = replay(folder, policy, cut, after=after, faults=faults)
 
     assert (end.holds, end.open_operations) == (0, 0)
     assert {"u1", "u2", "u3"} <= end.starts.keys()
@@ -300,12 +301,10 @@ def test_faults_and_a_death_leave_nothing_behind(
     after=st.booleans(),
 )
 def test_faults_and_a_death_leave_no_announcement_behind(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, policy: str, cut: int, after: bool
+    folder: Path, seed: int, policy: str, cut: int, after: bool
 ) -> None:
     faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
-    end, _ = replay(
-        tmp_path_factory.mktemp("faults"), policy, cut, after=after, faults=faults, jobs=announced_story()
-    )
+    end, _ = replay(folder, policy, cut, after=after, faults=faults, jobs=announced_story())
 
     assert (end.holds, end.open_operations, end.notices) == (0, 0, 0)
     assert {"u1", "u2", "u3"} <= end.starts.keys()
@@ -314,9 +313,9 @@ def test_faults_and_a_death_leave_no_announcement_behind(
 
 @pytest.mark.parametrize("verb", ["reserve", "checkpoint", "requeue", "prioritise", "release"])
 @pytest.mark.parametrize("kind", LOUD)
-def test_one_fault_of_each_kind_at_each_verb_is_survived(tmp_path: Path, verb: str, kind: FaultKind) -> None:
+def test_one_fault_of_each_kind_at_each_verb_is_survived(folder: Path, verb: str, kind: FaultKind) -> None:
     faults = FaultPlan(by_verb={(verb, 1): Fault(kind=kind, delay_s=15.0, retryable=True)})
-    end, _ = replay(tmp_path, "eviction", faults=faults)
+    end, _ = replay(folder, "eviction", faults=faults)
 
     assert (end.holds, end.open_operations, end.twice) == (0, 0, [])
     assert end.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}

@@ -10,6 +10,7 @@ import pytest
 from makeway.adapters.devcluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devconf import DevSpec
 from tests.slurm.daemon import DaemonProcess, Killing
+from tests.slurm.story import Story
 from tests.slurm.world import SlurmWorld
 
 
@@ -44,6 +45,12 @@ def slurm_world(eight_nodes: DevCluster) -> Iterator[SlurmWorld]:
     world.clear()
     yield world
     world.clear()
+
+
+@pytest.fixture
+def story(slurm_world: SlurmWorld) -> Story:
+    """No job of the story is there yet."""
+    return Story(slurm_world)
 
 
 class StartDaemon(Protocol):

@@ -82,12 +82,14 @@ scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue |
 *) step= ;;
 esac
 case "$step" in {only}*) ;; *) step= ;; esac
+[ -z "{only}" ] || [ -z "$(ls "{folder}/steps")" ] || step=
 """
 """What a command does, without numbers that change; empty for those that only read."""
 KILLING = {
     "before": STEP
     + """
 if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
+    {first}
     kill -9 "$(cat {pid})"
     sleep 0.2
     [ "{whom}" = controller ] || exit 1
@@ -96,6 +98,7 @@ fi
     "after": STEP
     + """
 if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
+    {first}
     {enter} "$@"
     status=$?
     kill -9 "$(cat {pid})"
@@ -105,6 +108,13 @@ fi
 """,
 }
 """Kills, the first time that a step comes."""
+AWAIT_SAVE = """touch "{folder}/now"
+    for _ in $(seq 100); do
+        [ "{saved}" -nt "{folder}/now" ] && break
+        sleep 0.1
+    done
+"""
+"""slurmctld saves what has changed about five seconds later; where nothing has changed, it saves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +124,10 @@ class Killing:
     whom: Literal["daemon", "controller"]
     when: Literal["before", "after"]
     step: str = ""
-    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`; empty: at each."""
+    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`, and only at the first of
+    that name; empty: at each."""
+    saved: bool = False
+    """The command is held up until slurmctld has saved what came before it, so that it forgets the command at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +289,16 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
         script = f'exec {enter} "$@"\n'
         if killing is not None:
             pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
+            saved = cluster.folder / "state" / "job_state"
             script = (
                 KILLING[killing.when].format(
-                    name=name, folder=found, enter=enter, pid=pid_file, whom=killing.whom, only=killing.step
+                    name=name,
+                    folder=found,
+                    enter=enter,
+                    pid=pid_file,
+                    whom=killing.whom,
+                    only=killing.step,
+                    first=AWAIT_SAVE.format(folder=found, saved=saved) if killing.saved else ":",
                 )
                 + script
             )

@@ -13,16 +13,10 @@ from tests.slurm.story import (
     starts_on_the_held_nodes,
     works_again,
 )
-from tests.slurm.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 COUNTS = COUNT + "count\n"
-
-
-@pytest.fixture
-def story(slurm_world: SlurmWorld) -> Story:
-    return Story(slurm_world)
 
 
 def announce(daemon: DaemonProcess, node_count: int) -> str:

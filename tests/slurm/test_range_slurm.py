@@ -4,16 +4,10 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
-from tests.slurm.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 RANGE = ("--nodes=2-4", "--ntasks-per-node=2", "--time=30")
-
-
-@pytest.fixture
-def story(slurm_world: SlurmWorld) -> Story:
-    return Story(slurm_world)
 
 
 def comes(story: Story, *options: str) -> str:

@@ -7,7 +7,6 @@ import pytest
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import await_that
 from tests.slurm.story import (
-    COUNT,
     EXITS,
     IGNORES,
     REQUEUES,
@@ -15,39 +14,20 @@ from tests.slurm.story import (
     WHOLE_NODES,
     Story,
     nothing_is_left,
+    shrinks_and_grows_back,
     starts_on_the_held_nodes,
     works_again,
 )
-from tests.slurm.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
 SHARING = ("--ntasks-per-node=1", "--time=30", "--nodelist=n[1-4]")
 
 
-@pytest.fixture
-def story(slurm_world: SlurmWorld) -> Story:
-    return Story(slurm_world)
-
-
 def test_a_malleable_job_shrinks_and_grows_back(story: Story, start_daemon: StartDaemon) -> None:
-    worker = story.submit(COUNT + "count\n", 6, "malleable", "--no-kill", *WHOLE_NODES)
-    other = story.submit("exec sleep 600", 2, "other")
-    story.works(worker)
-    before = story.nodes(worker)
+    worker = story.fill_malleable()
     daemon = start_daemon(policy="n-spaa")
-    urgent = story.urgent_comes()
-    starts_on_the_held_nodes(story, daemon, urgent)
-    assert story.nodes(worker) == before - story.nodes(urgent)
-    assert story.runs(other)
-    assert not story.lenders()
-    story.ends(urgent)
-    if story.world.adapter.capabilities.expand:
-        await_that("it has its nodes again", lambda: story.nodes(worker) == before, story.explain(daemon))
-    else:
-        # Here jobs cannot grow: it goes on smaller, and that is what the operation says.
-        story.sizes[worker] = 4
-    nothing_is_left(story, daemon)
+    shrinks_and_grows_back(story, daemon, worker)
     works_again(story, daemon, worker)
     assert story.restarts(worker) == 0
 

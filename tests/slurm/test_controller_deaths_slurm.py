@@ -1,0 +1,81 @@
+"""`kill -9` of slurmctld at every step of the story, and a restart each time: the same end.
+
+The steps are the commands that the daemon sends to Slurm, each through a script that kills (see `test_deaths_slurm`).
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from makeway.adapters.devcluster import DevCluster
+from makeway.policies.model import NodeState
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.daemon import Killing
+from tests.slurm.story import Story, makes_room_and_gives_it_back
+from tests.slurm.world import POLL_S
+
+pytestmark = pytest.mark.slurm
+
+
+@contextmanager
+def restarted(cluster: DevCluster) -> Iterator[None]:
+    """Meanwhile slurmctld is started again whenever it has died."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            if all(process.name != "slurmctld" for process in cluster.processes()):
+                cluster.start_controller()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+@pytest.mark.parametrize(
+    "killing",
+    [
+        Killing(whom="controller", when="before", saved=True),
+        Killing(whom="controller", when="after", step="scontrol_create"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_ReservationName"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_TimeLimit"),
+        Killing(whom="controller", when="after", step="scancel"),
+        Killing(whom="controller", when="after", step="scontrol_requeue_Incomplete"),
+        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_Priority"),
+        Killing(whom="controller", when="after", step="scontrol_delete"),
+        Killing(whom="controller", when="after", step="scontrol_release", saved=True),
+    ],
+    ids=lambda killing: f"{killing.when}-{killing.step}",
+)
+def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: Killing) -> None:
+    """Right after a command it forgets that command and what came up to five seconds before.
+
+    Where that would be the start of a job it is let save it: Slurm itself loses a job whose start it has forgotten.
+    """
+    story.fill()
+    urgent = story.urgent_comes()
+    # What is younger than its last save, slurmctld forgets when it is killed; that is not to be the urgent job itself.
+    story.world.cluster.stop_controller()
+    story.world.cluster.start_controller()
+    story.world.wait(
+        lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
+    )
+    daemon = start_daemon(killing=killing)
+    with restarted(story.world.cluster):
+        try:
+            makes_room_and_gives_it_back(story, daemon, once=False)
+        finally:
+            daemon.stop()
+    assert daemon.steps()
+    if not killing.step:
+        assert daemon.steps() >= {
+            "scontrol_create_reservation_ReservationName",
+            f"scontrol_update_JobId_{urgent}_ReservationName",
+            f"scontrol_delete_ReservationName_mw_{urgent}_",
+        }
