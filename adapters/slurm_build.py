@@ -16,7 +16,8 @@ from makeway.policies.model import PLACES, SignalTarget
 FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
 PLANNED_PRIORITY = FRONT_PRIORITY - 1
-"""Minus its place: the priority of a job in a planned order. The last of all places is still far above Slurm's own."""
+"""Minus its place: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760 under priority/basic, below
+the last of all places."""
 PURGE_MIN = 1
 """Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
 RESTART_S = 3

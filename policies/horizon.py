@@ -53,7 +53,7 @@ from makeway.policies.model import (
 from makeway.policies.solver import cp_sat
 
 NAME = "horizon"
-STEP = 1024
+STEP = 32
 """Places are given so far apart that others may come between them later."""
 
 
@@ -242,7 +242,7 @@ def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
             return _anew(head)
         places[job.job_id] = low = job.place
         run = []
-    if not _spread(run, low, low + STEP * (len(run) + 1), places):
+    if not _spread(run, low, min(low + STEP * (len(run) + 1), PLACES + 1), places):
         return _anew(head)
     return places
 
@@ -263,7 +263,7 @@ def _placed_count(order: Sequence[Job], barrier: tuple[float, float, int, str] |
 def _spread(run: Sequence[Job], low: int, high: int, places: dict[str, int]) -> bool:
     """Give a run of jobs places between two others, evenly. Returns whether there is room."""
     width = (high - low) // (len(run) + 1)
-    if run and (width < 1 or low + width * len(run) > PLACES):
+    if run and width < 1:
         return False
     for number, job in enumerate(run, start=1):
         places[job.job_id] = low + number * width
@@ -271,9 +271,9 @@ def _spread(run: Sequence[Job], low: int, high: int, places: dict[str, int]) -> 
 
 
 def _anew(head: Sequence[Job]) -> dict[str, int]:
-    """New places for all."""
-    width = min(STEP, PLACES // (len(head) + 1))
-    return {job.job_id: number * width for number, job in enumerate(head, start=1)}
+    """New places for all, or for as many as there are places."""
+    width = max(1, min(STEP, PLACES // (len(head) + 1)))
+    return {job.job_id: number * width for number, job in enumerate(head[:PLACES], start=1)}
 
 
 def _longest_rising(values: Sequence[int | None]) -> frozenset[int]:

@@ -12,7 +12,7 @@ from itertools import filterfalse
 from types import MappingProxyType
 from typing import Literal, ParamSpec, TypeVar
 
-PLACES = 1 << 28
+PLACES = 1 << 15
 """Places of a planned order are numbered from 1 up to this."""
 RESERVATION_PREFIX = "mw_"
 """Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""

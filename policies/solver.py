@@ -30,7 +30,9 @@ def cp_sat() -> ModuleType:
     try:
         return import_module("ortools.sat.python.cp_model")
     except ImportError as error:
-        raise SolverUnavailable(f"planning needs OR-Tools: pip install 'makeway[solver]' ({error})") from error
+        raise SolverUnavailable(
+            f"planning needs OR-Tools: pip install 'makeway[solver]' ({error})"
+        ) from error
 
 
 def proof_of(status: int) -> Proof:

@@ -74,6 +74,7 @@ POLICY_SETTINGS = {
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
     "cup-paa": "{warning_s: 5}",
+    "horizon": "{work: 5}",
 }
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
