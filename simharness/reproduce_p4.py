@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 TITLE = "P4: planning horizons and users' waiting-time satisfaction"
 SEEDS = 20
 WORK, QUICK_WORK = 60.0, 2.0
-MONTH_WORK, QUICK_MONTH_WORK = 5.0, 1.0
+LEAST_WORK, WORK_SHARE = 1.0, 1 / 12
+"""Of the effort, for each plan of a replay, which has hundreds."""
 MONTH_DAYS, QUICK_DAYS = 30, 5
 NOTES = (
     (
@@ -87,7 +88,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     cache = options.results_cache(*TRACES.values())
     asked = questions(options.traces, options.seed_range(SEEDS), effort)
     cases = run_all(compute, asked, workers=options.jobs, label="scenarios", cache=cache)
-    replays = month_questions(options.traces, span, QUICK_MONTH_WORK if options.quick else MONTH_WORK)
+    replays = month_questions(options.traces, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
     months = run_all(compute_month, replays, workers=options.jobs, label="replays", cache=cache)
     checked = claims(cases, months)
     deliver(
