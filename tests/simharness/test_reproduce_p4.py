@@ -211,18 +211,20 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_traces(tmp_path)
-    monkeypatch.setattr("makeway.simharness.reproduce_p4_cases.SCALE", {LATE: 60, TARDINESS: 12})
-    arguments = ["reproduce", "p4", "--quick", "--work", "0.2", "--days", "1", "--traces", str(tmp_path)]
+    monkeypatch.setattr("makeway.simharness.reproduce_p4_cases.SCALE", {LATE: 30, TARDINESS: 8})
+    for module in ("reproduce_p4", "reproduce_p4_cases"):
+        monkeypatch.setattr(f"makeway.simharness.{module}.CURVES", (Curve.MEDIAN,))
+    arguments = ["reproduce", "p4", "--quick", "--work", "0.05", "--days", "1", "--traces", str(tmp_path)]
     arguments += ["--cache", str(tmp_path / "kept")]
     told, report = tmp_path / "out.json", tmp_path / "out.html"
     assert run_cli([*arguments, "--json", str(told), "--report", str(report)], factories={}) == 0
     assert "Horizons one after another: 1 days of KTH" in capsys.readouterr().out
     values = json.loads(told.read_text())
-    assert len(values["scenarios"]) == 12
-    assert len(values["replays"]) == 8
+    assert len(values["scenarios"]) == 6
+    assert len(values["replays"]) == 4
     assert all(
         one["ours"]["late"] <= one["easy"]["late"] for one in values["scenarios"] if one["objective"] == LATE
     )
     assert "Every scenario" in report.read_text()
     assert run_cli(arguments, factories={}) == 0
-    assert "12 of 12 scenarios were kept" in capsys.readouterr().err
+    assert "6 of 6 scenarios were kept" in capsys.readouterr().err
