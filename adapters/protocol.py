@@ -120,11 +120,13 @@ class Adapter(Protocol):
         duration_s: float,
         job_id: str | None,
         user: str | None = None,
+        overlap: bool = False,
     ) -> None:
         """Keep exactly `nodes`, busy ones too, until `duration_s` from now, and bind the pending job to them.
 
         A reservation of that name is changed to these nodes and this end. `job_id` None: the job of `user` has not
-        arrived, and nothing is bound. Raises `Gone` if the job is not pending.
+        arrived, and nothing is bound. `overlap`: other reservations may have the nodes too, and keep them. Raises
+        `Gone` if the job is not pending, `Rejected` if another reservation has a node and `overlap` is not set.
         """
 
     def release(self, name: str) -> None:

@@ -183,14 +183,21 @@ def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | Non
 
 
 def create_reservation(
-    name: str, *, nodes: tuple[str, ...], duration_s: float, users: tuple[str, ...], purge: bool
+    name: str,
+    *,
+    nodes: tuple[str, ...],
+    duration_s: float,
+    users: tuple[str, ...],
+    purge: bool,
+    overlap: bool = False,
 ) -> tuple[str, ...]:
     """Keep nodes, busy ones too, for some users, by number or checked name, from now.
 
     When it ends, its pending jobs are not held but go back to the common queue; with `purge` Slurm removes it as soon
-    as it has no job.
+    as it has no job, with `overlap` its jobs may start on nodes that other reservations keep as well.
     """
     flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" + (f",PURGE_COMP={PURGE_MIN}" if purge else "")
+    flags += ",OVERLAP" if overlap else ""
     what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", "StartTime=now", _end(duration_s), flags)
     return ("scontrol", "create", "reservation", f"ReservationName={_name(name)}", *what)
 

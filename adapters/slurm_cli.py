@@ -183,13 +183,14 @@ class SlurmCliAdapter:
         duration_s: float,
         job_id: str | None,
         user: str | None = None,
+        overlap: bool = False,
     ) -> None:
         """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to them."""
         if job_id is None:
-            self._keep(name, nodes, duration_s, build.user_name(user), purge=False)
+            self._keep(name, nodes, duration_s, build.user_name(user), purge=False, overlap=overlap)
             return
         job = self._pending(job_id)
-        created = self._keep(name, nodes, duration_s, job.user_id, purge=True)
+        created = self._keep(name, nodes, duration_s, job.user_id, purge=True, overlap=overlap)
         bound = self._run(build.bind(job_id, name))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, nodes)
@@ -203,10 +204,21 @@ class SlurmCliAdapter:
             # A controller that crashed in between has forgotten what it had just made.
             raise Rejected(str(error), retryable=True) if unknown_reservation(bound) else error
 
-    def _keep(self, name: str, nodes: tuple[str, ...], duration_s: float, user: str, *, purge: bool) -> bool:
+    def _keep(
+        self,
+        name: str,
+        nodes: tuple[str, ...],
+        duration_s: float,
+        user: str,
+        *,
+        purge: bool,
+        overlap: bool = False,
+    ) -> bool:
         """Make the reservation, or change the one that is there. Returns whether it was made."""
         created = self._run(
-            build.create_reservation(name, nodes=nodes, duration_s=duration_s, users=(user,), purge=purge)
+            build.create_reservation(
+                name, nodes=nodes, duration_s=duration_s, users=(user,), purge=purge, overlap=overlap
+            )
         )
         if created.returncode == 0:
             return True

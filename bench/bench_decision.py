@@ -1,10 +1,11 @@
 """How long a policy thinks at each event at which an urgent job waits: Theta (4,360 nodes), P5's workload W5.
 
 The unit beside it is one plain look at every node and every job of a snapshot of the same workload (the tests' oracle of
-the free nodes): the ratio to it holds on other machines, the milliseconds do not.
+the free nodes): the ratio to it holds on other machines, the milliseconds do not. Both are processor times: others may use the machine.
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from makeway.simharness.scheduler import SchedulerSettings
 from tests.policies.plain import free_nodes
 
 THETA = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "ANL-Theta-2023.swf.gz"
-SNAPSHOT_S = 30 * 86_400.0
+FROM_S, TO_S = 77 * 86_400.0, 197 * 86_400.0
+"""Four months; the weeks before are nearly empty."""
+SNAPSHOT_S = FROM_S + 30 * 86_400.0
 ROUNDS = 200
 ASKED_P99_MS = 10.0
 
@@ -37,22 +40,25 @@ def plain_look_ms(experiment: Experiment, workload: Workload) -> float:
     snapshot = SimAdapter(cluster).snapshot()
     best_s = float("inf")
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        began = time.thread_time()
         free_nodes(snapshot, None)
-        best_s = min(best_s, time.perf_counter() - began)
+        best_s = min(best_s, time.thread_time() - began)
     return best_s * 1e3
 
 
-@pytest.mark.benchmark(min_rounds=1, max_time=0.1)
-@pytest.mark.parametrize("policy", ["n-paa", "n-spaa", "eviction"])
+@pytest.mark.parametrize(
+    "policy", ["n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa", "eviction"]
+)
 def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
     if not THETA.is_file():
         pytest.skip(f"no {THETA.name} in ../shared/traces beside this checkout")
     experiment = Experiment(trace=str(THETA), synthesis="W5", seed=1, policy=policy)
-    workload = load_workload(experiment)
+    whole = load_workload(experiment)
+    piece = [job for job in whole.jobs if FROM_S <= job.submit_s < TO_S]
+    workload = replace(whole, jobs=piece)
     look_ms = plain_look_ms(experiment, workload)
     records: list[ReplayRecord] = []
-    benchmark(lambda: records.append(run(experiment, workload)))
+    benchmark.pedantic(lambda: records.append(run(experiment, workload)), rounds=1)
     machine = measure(records[-1])
     p50_ms, p99_ms = machine.decision_p50_ms, machine.decision_p99_ms
     assert p50_ms is not None

@@ -140,10 +140,14 @@ def _may_issue(
 
 
 def _let_go(hold: Reserve, cluster: Cluster) -> bool:
-    """Whether no other hold of ours has one of the nodes any more: what it gives up for this one must be seen first."""
+    """Whether no other hold of ours has one of the nodes any more, but for those out of which they are lent.
+
+    What another gives up for this one must be seen first.
+    """
     nodes = frozenset(hold.nodes)
+    own = {hold.reservation, *hold.out_of}
     return not any(
-        other.ours and other.name != hold.reservation and not nodes.isdisjoint(other.nodes)
+        other.ours and other.name not in own and not nodes.isdisjoint(other.nodes)
         for other in cluster.reservations
     )
 

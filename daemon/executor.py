@@ -126,6 +126,7 @@ class Executor:
                     duration_s=action.duration_s,
                     job_id=action.job_id if action.user is None else None,
                     user=action.user,
+                    overlap=bool(action.out_of),
                 )
             case Release():
                 adapter.release(action.reservation)

@@ -30,6 +30,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
 )
+from makeway.policies.notices import awaited
 
 HOUR_S = 3600.0
 
@@ -272,14 +273,18 @@ class _Court:
             return None
         limit = self.cluster.limits.evictions_per_hour
         if limit is not None:
-            used = self._evictions_counted() + len(self.spent.evicted)
+            used = self._evictions_counted(job_id) + len(self.spent.evicted)
             if used >= limit:
                 return Refusal.PER_HOUR, f"{used} of {limit} evictions in an hour are used"
         self.spent = replace(self.spent, evicted=self.spent.evicted | {job_id})
         return None
 
-    def _evictions_counted(self) -> int:
-        """Evictions of the last hour, and those that open operations have promised but not yet carried out."""
+    def _evictions_counted(self, but_for: str) -> int:
+        """Evictions of the last hour, and those that open operations have promised but not yet carried out.
+
+        Whoever was let on nodes that are held for an announced job is promised to leave them. `but_for`: one who is
+        not counted among these.
+        """
         since_s = self.cluster.now_s - HOUR_S
         past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
         promised = {
@@ -294,7 +299,23 @@ class _Court:
                 for eviction in past
             )
         }
-        return len(past) + len(promised)
+        lodging = {
+            operation.for_job_id
+            for operation in self.operations.values()
+            if not self._lent_nodes(operation.out_of).isdisjoint(operation.nodes)
+        }
+        return len(past) + len(promised | (lodging - self.spent.evicted - {but_for}))
+
+    def _lent_nodes(self, out_of: tuple[str, ...]) -> frozenset[str]:
+        """The nodes of those among these reservations that are held for jobs which have not started."""
+        holds = [
+            operation.nodes
+            for operation in (self.operations.values() if out_of else ())
+            if operation.reservation in out_of
+            and operation.phase is Phase.MAKING_ROOM
+            and not operation.observe
+        ]
+        return frozenset().union(*holds)
 
     def _judge_reserve(self, action: Reserve) -> Ruling:
         if self.tripped:
@@ -306,6 +327,10 @@ class _Court:
             refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
             if refusal is not None:
                 return refusal, f"job {action.job_id}"
+        if action.out_of:
+            ruling = self._judge_lending(action)
+            if ruling is not None:
+                return ruling
         wanted = set(action.nodes)
         ours = self._held_by_us(action)
         for name, nodes in (*self._foreign_holds(), *ours.items()):
@@ -313,14 +338,23 @@ class _Court:
             if common:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
-        if limit is not None and action.reason is not Reason.HEAD_DUE:
-            # The queue's first job gets back what was its own.
+        if limit is not None and action.reason is not Reason.HEAD_DUE and not action.out_of:
+            # The queue's first job gets back what was its own, and what is lent is held, and counted, already.
             held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
         self.spent = replace(self.spent, held=(*self.spent.held, action))
         return None
+
+    def _judge_lending(self, action: Reserve) -> Ruling:
+        """What is lent is held for announced jobs, and the limit for each hour lets the borrower be evicted."""
+        waited_for = {one.reservation for one in self.operations.values() if awaited(one)}
+        held = self._lent_nodes(tuple(waited_for.intersection(action.out_of)))
+        outside = sorted(set(action.nodes) - held)
+        if outside:
+            return Refusal.NODE_TAKEN, f"{outside[0]} is not held for an announced job"
+        return self._count_eviction(action.job_id)
 
     def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
         """How many nodes a hold counts as. One for an announced job may span more, but keeps as many as it is to have."""
@@ -340,8 +374,10 @@ class _Court:
     def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
         """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call.
 
-        Those that are let go in this call are none any more.
+        Those that are let go in this call are none any more. What is lent is held by the borrower and the lender.
         """
+        own = {action.reservation, *action.out_of}
+        own |= {one.reservation for one in self.operations.values() if action.reservation in one.out_of}
         held = {
             operation.reservation: operation.nodes
             for operation in self.operations.values()
@@ -354,9 +390,7 @@ class _Court:
                 held[reservation.name] = reservation.nodes
         held.update({hold.reservation: hold.nodes for hold in self.spent.held})
         return {
-            name: nodes
-            for name, nodes in held.items()
-            if name != action.reservation and name not in self.spent.released
+            name: nodes for name, nodes in held.items() if name not in own and name not in self.spent.released
         }
 
     def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
@@ -364,7 +398,7 @@ class _Court:
         return sum(
             len(operation.nodes)
             for operation in self.cluster.speculative_jobs().values()
-            if not operation.observe and operation.reservation not in held
+            if not operation.observe and held.keys().isdisjoint((operation.reservation, *operation.out_of))
         )
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from itertools import filterfalse
 
 from makeway.policies.arbiter import protection
+from makeway.policies.lodging import lodgers
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -56,6 +57,8 @@ class Request:
     """Nodes that its operation holds and that are still good."""
     announced: bool = False
     """Whether the job has not arrived: `job` is what its notice says of it, under the notice's id."""
+    lodgers: tuple[Job, ...] = ()
+    """The jobs that were let on the nodes of its operation until it would come."""
 
     @property
     def missing(self) -> int:
@@ -115,7 +118,14 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = frozenset(shortfall(operation, cluster))
             if lost or unbound(operation):
-                requests.append(Request(job=job, operation=operation, kept=_kept(job, operation, lost)))
+                requests.append(
+                    Request(
+                        job=job,
+                        operation=operation,
+                        kept=_kept(job, operation, lost),
+                        lodgers=lodgers(cluster).get(operation.reservation, ()),
+                    )
+                )
     return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
 
 
@@ -145,6 +155,18 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
         occupied = _occupied([job for job in cluster.jobs if job is not borrower], leaves)
         good = frozenset(cluster.up_nodes().keys() - occupied)
     return tuple(filterfalse(good.__contains__, operation.nodes))
+
+
+def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
+    """As `shortfall`, for an announced job that has not arrived: whoever was let on its nodes until then is gone then."""
+    missing = shortfall(operation, cluster)
+    lodging = lodgers(cluster).get(operation.reservation, ()) if missing else ()
+    if not lodging:
+        return missing
+    ids = {job.job_id for job in lodging}
+    others = frozenset(names(job.nodes for job in cluster.jobs if job.job_id not in ids))
+    theirs = frozenset(names(job.nodes for job in lodging)).intersection(cluster.up_nodes()) - others
+    return tuple(filterfalse(theirs.__contains__, missing))
 
 
 @kept
@@ -260,9 +282,9 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
 
 @kept
 def _firm(cluster: Cluster) -> Mapping[str, frozenset[str]]:
-    """By reservation: the nodes that are held for an announced job and that nobody else is on."""
+    """By reservation: the nodes that are held for an announced job and that nobody else is on, or only until it comes."""
     return {
-        operation.reservation: frozenset(operation.nodes).difference(shortfall(operation, cluster))
+        operation.reservation: frozenset(operation.nodes).difference(lost_for_good(operation, cluster))
         for operation in cluster.operations
         if awaited(operation) and operation.phase is Phase.MAKING_ROOM
     }

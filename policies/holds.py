@@ -11,7 +11,7 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import filterfalse, islice
 
 from makeway.policies.arbiter import reservation_name
@@ -66,11 +66,15 @@ class Ask:
     """Nodes that are promised, reserved or about to be."""
     spared: frozenset[str]
     """Jobs that another decision concerns already."""
+    vacated: tuple[str, ...] = ()
+    """Nodes that those leave who were let on them until the job would come, as many as are still missing at the most."""
+    vacating: tuple[Action, ...] = ()
+    """By which actions these leave."""
 
     @property
     def shortage(self) -> int:
         """How many nodes somebody has to leave."""
-        return self.request.missing - len(self.free) - len(self.coming)
+        return self.request.missing - len(self.free) - len(self.coming) - len(self.vacated)
 
     @property
     def late(self) -> bool:
@@ -165,10 +169,12 @@ def decide_each(
     *,
     start_within_s: float,
     hold_slack_s: float,
+    vacate: Callable[[Ask], Ask] = lambda ask: ask,
 ) -> Decision:
     """Serve every urgent request in its order: from nodes that are or come free where they suffice, else by `answer`.
 
     What one request is promised, the next cannot have; what a victim of one leaves beyond that, the next can.
+    `vacate` says who of those that were let on its nodes leaves before anybody else is asked.
     """
     requests = urgent(cluster)
     if not requests:
@@ -178,8 +184,10 @@ def decide_each(
     for request in requests:
         deadline_s = request.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + request.job.walltime_s + hold_slack_s
-        ask = ask_for(promised, request, policy, deadline_s, duration_s)
+        ask = vacate(ask_for(promised, request, policy, deadline_s, duration_s))
         given = fits(ask) if ask.shortage <= 0 else answer(ask)
+        if any(isinstance(action, Reserve) for action in given.actions):
+            given = replace(given, actions=given.actions + ask.vacating)
         promised.add(given.actions)
         answers.append(given)
     return Decision(
@@ -239,10 +247,12 @@ def ask_for(
 def fits(ask: Ask) -> Answer:
     """Enough nodes are free, or come free anyway: hold exactly as many as are needed."""
     text = f"{len(ask.free)} of the free nodes are enough: nobody has to leave."
-    if ask.coming:
+    if ask.vacated:
+        text = f"Whoever was let on {len(ask.vacated)} of the nodes held for it leaves them: nobody else has to leave."
+    elif ask.coming:
         text = f"{len(ask.free)} nodes are free and {len(ask.coming)} more come free for others: nobody else has to leave."
     return Answer(
-        actions=(hold(ask, (), fits=not ask.coming),),
+        actions=(hold(ask, (), fits=not ask.coming and not ask.vacated),),
         rationale=rationale(ask, text, ready_s=ask.coming_s),
     )
 
@@ -275,7 +285,7 @@ def hold(ask: Ask, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
     """Hold what the job has or can have for nothing, kept, free and coming free, then as many of `freed` as it needs."""
     job = ask.request.job
     most = len(ask.request.kept) + ask.request.welcome
-    ready = (*ask.request.kept, *ask.free, *ask.coming)[:most]
+    ready = (*ask.request.kept, *ask.free, *ask.coming, *ask.vacated)[:most]
     nodes = (*ready, *freed[: max(0, job.node_count - len(ready))])
     operation = ask.request.operation
     return Reserve(

@@ -7,7 +7,7 @@ Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
 
 Differs from the paper:
-    See `hybrid_notice` and `hybrid_arrival`.
+    See `hybrid_notice`, `hybrid_backfill` and `hybrid_arrival`.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from makeway.policies.contract import Policy
 from makeway.policies.holds import Answer, Ask, decide_each, no_room
 from makeway.policies.hybrid_arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
+from makeway.policies.hybrid_backfill import lend_held, vacate
 from makeway.policies.hybrid_notice import Collect, collect_each, collect_released, prepare
 from makeway.policies.model import Cluster, Decision
 
@@ -32,8 +33,11 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
             lambda ask: _while_on_time(ask, config, arrival),
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
+            vacate=lambda ask: vacate(ask, config),
         )
-        return served if collect is None else collect_each(cluster, served, collect, config)
+        if collect is None:
+            return served
+        return lend_held(cluster, collect_each(cluster, served, collect, config), config)
 
     return Policy(
         name=name,

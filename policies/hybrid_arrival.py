@@ -43,6 +43,9 @@ class HybridConfig:
     """How long a malleable job has to save itself before it is requeued."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
+    backfill_held: Literal["none", "lossless", "any"] = "lossless"
+    """Who may start on idle nodes that are held for announced jobs, to leave at once when these come: nobody; jobs that
+    lose no work by it, as they are over by the predicted arrival or save themselves when warned; or any preemptible job."""
     victims: Literal["overhead", "exact"] = "overhead"
     """Who leaves at the arrival: in ascending order of overhead, or the set of least loss that makes the deadline (P2)."""
 
@@ -115,14 +118,17 @@ def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
 
 
 def _preemptee(bundle: Bundle, now_s: float, grace_s: float) -> Preemptee:
-    """The preemption overhead (section III-A): a setup anew, and for rigid jobs the work since the checkpoint."""
     methods = tuple(way_out(job, grace_s) for job in bundle.jobs)
-    overhead_node_s = 0
-    for job, method in zip(bundle.jobs, methods, strict=True):
-        overhead_node_s += math.ceil(job.setup_s * job.node_count)
-        if method is Method.KILL:
-            overhead_node_s += loss_node_s(job, now_s)
-    return Preemptee(bundle=bundle, overhead_node_s=overhead_node_s, methods=methods)
+    overheads = (
+        overhead_node_s(job, method, now_s) for job, method in zip(bundle.jobs, methods, strict=True)
+    )
+    return Preemptee(bundle=bundle, overhead_node_s=sum(overheads), methods=methods)
+
+
+def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
+    """The preemption overhead (section III-A): a setup anew, and for who is killed the work since the checkpoint."""
+    lost_node_s = loss_node_s(job, now_s) if method is Method.KILL else 0
+    return lost_node_s + math.ceil(job.setup_s * job.node_count)
 
 
 def way_out(job: Job, grace_s: float) -> Method:

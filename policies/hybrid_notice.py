@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from makeway.policies.candidates import Bundle, Request, bundles, loss_node_s, shortfall
+from makeway.policies.candidates import Bundle, Request, bundles, loss_node_s, lost_for_good
 from makeway.policies.holds import (
     Ask,
     Promised,
@@ -256,7 +256,7 @@ def _has_all(operation: Operation, notice: Notice, promised: Promised) -> bool:
     return (
         len(operation.nodes) == notice.node_count
         and promised.nodes.isdisjoint(operation.nodes)
-        and not shortfall(operation, promised.cluster)
+        and not lost_for_good(operation, promised.cluster)
     )
 
 
@@ -265,7 +265,7 @@ def _ask(
 ) -> Ask:
     """What there is for a notice: the nodes that it holds and nobody is on, and those that are or come free."""
     cluster = promised.cluster
-    lost = set() if operation is None else set(shortfall(operation, cluster))
+    lost = set() if operation is None else set(lost_for_good(operation, cluster))
     held = () if operation is None else operation.nodes
     good = tuple(name for name in held if name not in lost and name not in promised.nodes)
     duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s

@@ -275,6 +275,8 @@ class Reserve(_Deed):
     duration_s: float
     user: str | None = None
     """Whose job it will be: `job_id` is an announcement, and there is nothing to bind. None: `job_id` is a job."""
+    out_of: tuple[str, ...] = ()
+    """The reservations of ours for announced jobs of which `nodes` are a part, lent to `job_id` until one of these comes."""
     verb: Literal["reserve"] = "reserve"
 
 
@@ -377,12 +379,24 @@ class Operation:
     """One sentence, once closed."""
 
     @property
-    def reason(self) -> Reason | None:
-        """Why its first hold was made. None: it has none."""
+    def first_hold(self) -> Reserve | None:
+        """The action that made its first hold. None: it has none."""
         for task in self.tasks:
             if isinstance(task.action, Reserve):
-                return task.action.reason
+                return task.action
         return None
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why its first hold was made. None: it has none."""
+        hold = self.first_hold
+        return None if hold is None else hold.reason
+
+    @property
+    def out_of(self) -> tuple[str, ...]:
+        """The reservations for announced jobs out of which its job was lent idle nodes. Empty: it was lent none."""
+        hold = self.first_hold
+        return () if hold is None else hold.out_of
 
     @property
     def speculative(self) -> bool:

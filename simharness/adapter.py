@@ -121,9 +121,10 @@ class SimAdapter:
         duration_s: float,
         job_id: str | None,
         user: str | None = None,
+        overlap: bool = False,
     ) -> None:
         """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if there is one, to them."""
-        apply = partial(control.reserve, self._machine, name, nodes, duration_s, job_id)
+        apply = partial(control.reserve, self._machine, name, nodes, duration_s, job_id, overlap=overlap)
         self._call("reserve", (name, nodes, duration_s, job_id, user), job_id, apply)
 
     def release(self, name: str) -> None:

@@ -36,6 +36,9 @@ _SHOWN_IMPOSSIBLE = 5
 )
 @click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
 @click.option(
+    "--start-smaller", is_flag=True, help="Let malleable jobs start with fewer nodes than they ask for."
+)
+@click.option(
     "--workload",
     "synthesis",
     type=click.Choice(["W1", "W2", "W3", "W4", "W5"]),
@@ -75,6 +78,7 @@ def replay(
     settings: tuple[str, ...],
     backfill: str,
     order: str,
+    start_smaller: bool,
     synthesis: str | None,
     urgent_share: float | None,
     start_within: float | None,
@@ -101,6 +105,10 @@ def replay(
 
     if not poll > 0:
         raise ExperimentError(f"--poll {poll:g}: accepted: more than 0 seconds")
+    if start_smaller and backfill == "conservative":
+        raise ExperimentError(
+            "--start-smaller with --backfill conservative: accepted: none, easy, easy-cqsim"
+        )
     base = Experiment(
         trace=trace,
         synthesis=synthesis,
@@ -111,6 +119,7 @@ def replay(
         skip_bad=skip_bad,
         backfill=Backfill(backfill),
         order=Order(order),
+        start_smaller=start_smaller,
         poll_interval_s=poll,
         poke=not no_poke,
         check=not no_check,

@@ -93,9 +93,18 @@ def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: s
 
 
 def reserve(
-    machine: Machine, name: str, nodes: tuple[str, ...], duration_s: float, job_id: str | None
+    machine: Machine,
+    name: str,
+    nodes: tuple[str, ...],
+    duration_s: float,
+    job_id: str | None,
+    *,
+    overlap: bool = False,
 ) -> None:
-    """Keep these nodes, busy or not, from now on, and bind the pending job to them. None: there is none yet."""
+    """Keep these nodes, busy or not, from now on, and bind the pending job to them. None: there is none yet.
+
+    With `overlap` other reservations may have them too, and keep them.
+    """
     live = None if job_id is None else _pending(machine, job_id)
     kept = _node_set(machine, nodes)
     if not kept:
@@ -103,7 +112,7 @@ def reserve(
     if not (isfinite(duration_s) and duration_s > 0):
         raise Rejected(f"reservation {name}: a duration of {duration_s} s is invalid")
     for hold in machine.holds.values():
-        if hold.name != name and hold.nodes & kept:
+        if hold.name != name and hold.nodes & kept and not overlap:
             raise Rejected(f"reservation {name}: Requested reservation overlaps with {hold.name}")
     machine.hold(name, kept, machine.now_s + duration_s)
     if live is not None:

@@ -69,9 +69,12 @@ class EmbeddedAdapter:
         duration_s: float,
         job_id: str | None,
         user: str | None = None,
+        overlap: bool = False,
     ) -> None:
         """See `Adapter`."""
-        self._now().reserve(name, nodes=nodes, duration_s=duration_s, job_id=job_id, user=user)
+        self._now().reserve(
+            name, nodes=nodes, duration_s=duration_s, job_id=job_id, user=user, overlap=overlap
+        )
 
     def release(self, name: str) -> None:
         """See `Adapter`."""

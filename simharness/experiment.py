@@ -43,6 +43,8 @@ class Experiment:
     skip_bad: bool = False
     backfill: Backfill = Backfill.EASY
     order: Order = Order.FCFS
+    start_smaller: bool = False
+    """Whether malleable jobs may start with fewer nodes than they ask for."""
     storage: StorageSettings | None = None
     """The file system of checkpoints. None: the sample's own, else P2's Theta (250 GB/s, 20 GB/s a node)."""
     requeue_delay_s: float = 120.0
@@ -130,7 +132,9 @@ def run(
     cluster = SimCluster(
         workload.node_count,
         workload.jobs,
-        scheduler=SchedulerSettings(order=experiment.order, backfill=experiment.backfill),
+        scheduler=SchedulerSettings(
+            order=experiment.order, backfill=experiment.backfill, start_smaller=experiment.start_smaller
+        ),
         storage=storage_of(experiment),
         requeue_delay_s=experiment.requeue_delay_s,
         check=experiment.check,

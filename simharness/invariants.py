@@ -144,6 +144,6 @@ class Checker:
             for hold in holds:
                 if hold.end_s > at_s:
                     kept |= hold.nodes
-            if (nodes & ~kept).bit_count() >= head.size:
+            if (nodes & ~kept).bit_count() >= machine.scheduler.smallest(head):
                 return at_s
         return inf

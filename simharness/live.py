@@ -50,6 +50,7 @@ class LiveJob:
         "setup_node_s",
         "size",
         "start_s",
+        "usual_walltime_s",
         "walltime_s",
     )
 
@@ -60,6 +61,8 @@ class LiveJob:
         self.malleable = job.kind is JobKind.MALLEABLE
         self.size = job.node_count
         self.walltime_s = job.walltime_s
+        self.usual_walltime_s: float | None = None
+        """The time limit that it has when it is requeued. None: the present one."""
         self.nodes = 0
         self.batch_host = 0
         self.rank = 0
@@ -125,13 +128,14 @@ class LiveJob:
         since_s = max(self.anchor_elapsed_s, self.job.setup_s)
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
-    def full_run_s(self) -> float:
-        """How long a run at the full size takes that begins now, from the work that is safe, if nothing happens."""
-        if not self.saved_work_s:
+    def run_s(self, node_count: int) -> float:
+        """How long a run on so many nodes takes that begins now, from the work that is safe, if nothing happens."""
+        if not self.saved_work_s and node_count == self.job.node_count:
             return self.job.runtime_s
         left_s = max(0.0, self.total_work_s() - self.saved_work_s)
-        cost_s = 0.0 if self.malleable else self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
-        return self.job.setup_s + left_s + cost_s
+        if self.malleable:
+            return self.job.setup_s + left_s * self.job.node_count / node_count
+        return self.job.setup_s + left_s + self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
 
     def completion_s(self) -> float:
         """When the work will be done if nothing happens. Infinite during a checkpoint on demand."""
@@ -233,6 +237,8 @@ class LiveJob:
         self.nodes = self.batch_host = 0
         self.end_token = -1
         self.size = self.job.node_count
+        if self.usual_walltime_s is not None:
+            self.walltime_s, self.usual_walltime_s = self.usual_walltime_s, None
 
     def _takes_none(self) -> bool:
         return self.malleable or self.job.checkpoint_interval_s is None

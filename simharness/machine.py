@@ -11,7 +11,14 @@ from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import TOLERANCE_S, LiveJob
 from makeway.simharness.nodeset import NodeNames, lowest
 from makeway.simharness.records import Ending, JobRecord, Mark, MarkKind, Segment
-from makeway.simharness.scheduler import Release, Scheduler, SchedulerSettings, insert_release, remove_release
+from makeway.simharness.scheduler import (
+    Release,
+    Scheduler,
+    SchedulerSettings,
+    insert_release,
+    limit_s,
+    remove_release,
+)
 from makeway.simharness.storage import Storage, StorageSettings
 
 FIRST_RANK = -(1 << 40)
@@ -98,25 +105,41 @@ class Machine:
         if not self.holds:
             return self._releases
         releases: list[Release] = []
-        for hold in self.holds.values():
-            idle = (hold.nodes & self.free).bit_count()
+        holds = self._kept_until()
+        for end_s, kept in holds:
+            idle = (kept & self.free).bit_count()
             if idle:
-                releases.append((hold.end_s, -1, idle))
+                releases.append((end_s, -1, idle))
         for live in self.running.values():
             unreserved = (live.nodes & ~self.reserved).bit_count()
             if unreserved:
                 releases.append((live.limit_s, live.index, unreserved))
             if unreserved < live.size:
-                for hold in self.holds.values():
-                    count = (live.nodes & hold.nodes).bit_count()
+                for end_s, kept in holds:
+                    count = (live.nodes & kept).bit_count()
                     if count:
-                        releases.append((max(live.limit_s, hold.end_s), live.index, count))
+                        releases.append((max(live.limit_s, end_s), live.index, count))
         releases.sort()
         return releases
 
-    def start(self, live: LiveJob) -> None:
-        """Start a job of the common queue on the lowest-numbered available nodes."""
-        self.start_on(live, lowest(self.free & ~self.reserved, live.size))
+    def _kept_until(self) -> list[tuple[float, int]]:
+        """The reserved nodes in disjoint parts, each with the end of the last reservation that has it."""
+        holds = sorted(self.holds.values(), key=lambda hold: -hold.end_s)
+        parts = []
+        seen = 0
+        for hold in holds:
+            if part := hold.nodes & ~seen:
+                parts.append((hold.end_s, part))
+            seen |= hold.nodes
+        return parts
+
+    def start(self, live: LiveJob, node_count: int) -> None:
+        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for their number."""
+        if node_count != live.size:
+            live.usual_walltime_s = live.walltime_s
+            live.walltime_s = limit_s(live.walltime_s, live.size, node_count)
+            live.size = node_count
+        self.start_on(live, lowest(self.free & ~self.reserved, node_count))
 
     # Jobs
 
@@ -310,11 +333,9 @@ class Machine:
         """Make the reservation, or change the one of that name."""
         self.interfere()
         old = self.holds.get(name)
-        if old is not None:
-            self.reserved &= ~old.nodes
         start_s = self.now_s if old is None else old.start_s
         hold = self.holds[name] = Hold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
-        self.reserved |= nodes
+        self._count_reserved()
         self.agenda.add(
             end_s, Turn.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold
         )
@@ -323,7 +344,7 @@ class Machine:
         """The reservation is over; its pending jobs go back to the common queue, its running ones run on."""
         self.interfere()
         del self.holds[hold.name]
-        self.reserved &= ~hold.nodes
+        self._count_reserved()
         for live in [live for live in self.bound.values() if live.reservation == hold.name]:
             live.reservation = None
             del self.bound[live.index]
@@ -331,6 +352,11 @@ class Machine:
                 self.scheduler.add(live)
             self.touch(live)
         self.note(ChangeKind.RESERVATION_ENDED, None)
+
+    def _count_reserved(self) -> None:
+        self.reserved = 0
+        for hold in self.holds.values():
+            self.reserved |= hold.nodes
 
     def bind(self, live: LiveJob, name: str) -> None:
         """Let the pending job start in that reservation only."""

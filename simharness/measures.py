@@ -124,7 +124,7 @@ class Measures:
     """Commands of makeway's that the cluster accepted."""
     decisions: int
     decision_p50_ms: float | None
-    """Median wall-clock time of one decision. None: no decision was taken."""
+    """Median processor time of one decision. None: no decision was taken."""
     decision_p99_ms: float | None
     wall_s: float
     """Wall-clock time of the replay."""

@@ -87,6 +87,6 @@ class ReplayRecord:
     commands: dict[str, int] = field(default_factory=dict)
     """How many commands of each verb were accepted."""
     decision_s: list[float] = field(default_factory=list)
-    """Wall-clock duration of each decision of the policy while an urgent job waited."""
+    """Processor time of each decision of the policy while an urgent job waited."""
     wall_s: float = 0.0
     """Wall-clock duration of the whole replay."""

@@ -152,7 +152,7 @@ class Replay:
         for _ in range(CYCLES_AT_ONE_INSTANT):
             report = self._daemon.run_cycle()
             if report.urgent_waiting:
-                self._decision_s.append(report.decision_s)
+                self._decision_s.append(report.decision_cpu_s)
             self._waiting = report.urgent_waiting
             if self._on_cycle is not None:
                 self._on_cycle(report)

@@ -44,6 +44,8 @@ class Question:
     backfill: str
     interval_share: float
     """Checkpoint interval of rigid jobs, as a share of Daly's optimum."""
+    start_smaller: bool
+    """Whether malleable jobs may start with fewer nodes than they ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +79,17 @@ class Case:
 
 
 def questions(
-    trace: Path, seeds: Sequence[int], backfill: Backfill, *, days: int | None = None
+    trace: Path,
+    seeds: Sequence[int],
+    backfill: Backfill,
+    *,
+    days: int | None = None,
+    start_smaller: bool = True,
 ) -> list[Question]:
-    """Every replay of the experiment: tables II and III, figures 6 and 7."""
+    """Every replay of the experiment: tables II and III, figures 6 and 7.
+
+    `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
+    """
     asked = []
     for seed in seeds:
 
@@ -94,6 +104,7 @@ def questions(
                 policy=policy,
                 backfill=under.value,
                 interval_share=interval_share,
+                start_smaller=start_smaller and policy != BASE,
             )
 
         asked += [ask(USUAL_MIX, BASE, under) for under in BASE_SCHEDULERS]
@@ -132,6 +143,7 @@ def replayed(question: Question, workload: Workload) -> Case:
         seed=question.seed,
         policy=question.policy,
         backfill=Backfill(question.backfill),
+        start_smaller=question.start_smaller,
     )
     found = measure(run(experiment, workload))
     rigid, malleable = found.group(JobKind.RIGID), found.group(JobKind.MALLEABLE)

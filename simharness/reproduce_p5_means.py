@@ -26,54 +26,29 @@ class Metric:
         return "–" if value is None else f"{value * self.scale:,.{self.digits}f}{self.unit}"
 
 
-TURNAROUND = Metric(key="turnaround", label="turnaround, all jobs", of=lambda c: c.turnaround_h, unit=" h")
-RIGID_TURNAROUND = Metric(
-    key="rigid-turnaround", label="turnaround, rigid", of=lambda c: c.rigid_turnaround_h, unit=" h"
+def _hours(key: str, label: str, of: Callable[[Case], float | None]) -> Metric:
+    return Metric(key=key, label=label, of=of, unit=" h")
+
+
+def _share(key: str, label: str, of: Callable[[Case], float | None], digits: int = 1) -> Metric:
+    return Metric(key=key, label=label, of=of, scale=100.0, unit="%", digits=digits)
+
+
+TURNAROUND = _hours("turnaround", "turnaround, all jobs", lambda c: c.turnaround_h)
+RIGID_TURNAROUND = _hours("rigid-turnaround", "turnaround, rigid", lambda c: c.rigid_turnaround_h)
+MALLEABLE_TURNAROUND = _hours(
+    "malleable-turnaround", "turnaround, malleable", lambda c: c.malleable_turnaround_h
 )
-MALLEABLE_TURNAROUND = Metric(
-    key="malleable-turnaround",
-    label="turnaround, malleable",
-    of=lambda c: c.malleable_turnaround_h,
-    unit=" h",
+ON_DEMAND_TURNAROUND = _hours(
+    "on-demand-turnaround", "turnaround, on-demand", lambda c: c.on_demand_turnaround_h
 )
-ON_DEMAND_TURNAROUND = Metric(
-    key="on-demand-turnaround",
-    label="turnaround, on-demand",
-    of=lambda c: c.on_demand_turnaround_h,
-    unit=" h",
+INSTANT = _share("instant-start", "instant start", lambda c: c.instant_start_rate)
+RIGID_PREEMPTION = _share("rigid-preemption", "preempted, rigid", lambda c: c.rigid_preemption_ratio)
+MALLEABLE_PREEMPTION = _share(
+    "malleable-preemption", "preempted, malleable", lambda c: c.malleable_preemption_ratio
 )
-INSTANT = Metric(
-    key="instant-start", label="instant start", of=lambda c: c.instant_start_rate, scale=100.0, unit="%"
-)
-RIGID_PREEMPTION = Metric(
-    key="rigid-preemption",
-    label="preempted, rigid",
-    of=lambda c: c.rigid_preemption_ratio,
-    scale=100.0,
-    unit="%",
-)
-MALLEABLE_PREEMPTION = Metric(
-    key="malleable-preemption",
-    label="preempted, malleable",
-    of=lambda c: c.malleable_preemption_ratio,
-    scale=100.0,
-    unit="%",
-)
-SHRUNK = Metric(
-    key="malleable-shrunk",
-    label="shrunk, malleable",
-    of=lambda c: c.malleable_shrink_ratio,
-    scale=100.0,
-    unit="%",
-)
-UTILISATION = Metric(
-    key="utilisation",
-    label="useful utilisation",
-    of=lambda c: c.useful_utilisation,
-    scale=100.0,
-    unit="%",
-    digits=2,
-)
+SHRUNK = _share("malleable-shrunk", "shrunk, malleable", lambda c: c.malleable_shrink_ratio)
+UTILISATION = _share("utilisation", "useful utilisation", lambda c: c.useful_utilisation, digits=2)
 LOST = Metric(key="lost", label="lost node-hours", of=lambda c: c.lost_node_hours, digits=0)
 DECISION = Metric(
     key="decision-p99", label="decision, p99", of=lambda c: c.decision_p99_ms, unit=" ms", digits=2

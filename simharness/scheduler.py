@@ -1,6 +1,8 @@
 """The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative backfill.
 
 It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a job takes.
+With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as it may have then, like
+a job that asked Slurm for a range of nodes; its time limit grows as its size falls.
 
 Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the textbook's.
 EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
@@ -10,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from math import ceil, inf
 from typing import Protocol
 
 from makeway.policies.profile import Profile
@@ -39,6 +41,12 @@ class SchedulerSettings:
 
     order: Order = Order.FCFS
     backfill: Backfill = Backfill.EASY
+    start_smaller: bool = False
+    """Whether a malleable job may start with fewer nodes than it asks for (P5, sections III-A and V-A, observation 6)."""
+
+    def __post_init__(self) -> None:
+        if self.start_smaller and self.backfill is Backfill.CONSERVATIVE:
+            raise ValueError("start_smaller: there is no conservative backfill for jobs without a fixed size")
 
 
 Release = tuple[float, int, int]
@@ -56,12 +64,12 @@ class Machine(Protocol):
     def releases(self) -> Sequence[Release]:
         """When the other nodes come free, soonest first; those that are down are left out."""
 
-    def start(self, live: LiveJob) -> None:
-        """Start the job now, on available nodes; there are enough."""
+    def start(self, live: LiveJob, node_count: int) -> None:
+        """Start the job now, on so many available nodes; there are enough."""
 
 
-_Entry = tuple[int, float, int, int, float, LiveJob]
-"""A queued job: (rank, submit_s, index, size, walltime_s, job), so that entries sort in FCFS order."""
+_Entry = tuple[int, float, int, int, float, LiveJob, int]
+"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS order."""
 
 
 class Scheduler:
@@ -84,12 +92,24 @@ class Scheduler:
     def add(self, live: LiveJob) -> None:
         """Put an eligible job into the queue."""
         job = live.job
-        entry = (live.rank, job.submit_s, live.index, live.size, live.walltime_s, live)
+        entry = (
+            live.rank,
+            job.submit_s,
+            live.index,
+            live.size,
+            live.walltime_s,
+            live,
+            self.smallest(live),
+        )
         if not self.queue or self.queue[-1] < entry:
             self.queue.append(entry)
         else:
             insort(self.queue, entry)
             self._disturbed = True
+
+    def smallest(self, live: LiveJob) -> int:
+        """The fewest nodes that a waiting job can start with."""
+        return (live.job.node_count_min or live.size) if self.settings.start_smaller else live.size
 
     def remove(self, live: LiveJob) -> None:
         """Take a job out of the queue, if it is in there."""
@@ -133,10 +153,11 @@ class Scheduler:
         available = machine.available()
         started = 0
         for entry in self.queue:
-            if entry[3] > available:
+            if entry[6] > available:
                 break
-            available -= entry[3]
-            machine.start(entry[5])
+            size = min(entry[3], available)
+            available -= size
+            machine.start(entry[5], size)
             started += 1
         if started:
             del self.queue[:started]
@@ -150,7 +171,7 @@ class Scheduler:
             self._disturbed = True
             if not queue or not available:
                 return
-            self._shadow_s, self._extra = shadow(machine.releases(), queue[0][3], available)
+            self._shadow_s, self._extra = shadow(machine.releases(), queue[0][6], available)
             self._disturbed = False
             first = 1
         else:
@@ -162,13 +183,16 @@ class Scheduler:
         while position < end and available:
             entry = queue[position]
             size = entry[3]
-            if size <= available:
-                end_s = now_s + (entry[5].full_run_s() if real else entry[4])
+            if entry[6] <= available:
+                size = min(size, available)
+                end_s = now_s + (entry[5].run_s(size) if real else limit_s(entry[4], entry[3], size))
+                if end_s > shadow_s and entry[6] <= extra:
+                    size = min(size, extra)
             if size <= available and (size <= extra or end_s <= shadow_s):
                 if end_s > shadow_s:
                     extra -= size
                 available -= size
-                machine.start(entry[5])
+                machine.start(entry[5], size)
                 del queue[position]
                 end -= 1
             else:
@@ -198,11 +222,16 @@ class Scheduler:
                 break
             if profile.place(entry[3], entry[4]) <= now_s:
                 available -= entry[3]
-                machine.start(entry[5])
+                machine.start(entry[5], entry[3])
             else:
                 waiting.append(entry)
         self.queue = waiting
         self._tested = len(waiting)
+
+
+def limit_s(walltime_s: float, asked: int, node_count: int) -> float:
+    """The time limit of a job on so many nodes, of which it asked for `asked`: the work is the same."""
+    return walltime_s if node_count == asked else float(ceil(walltime_s * asked / node_count))
 
 
 def shadow(releases: Sequence[Release], size: int, available: int) -> tuple[float, int]:

@@ -58,6 +58,7 @@ class FakeAdapter:
         duration_s: float,
         job_id: str | None,
         user: str | None = None,
+        overlap: bool = False,
     ) -> None:
         self._call("reserve", name)
         made = Reservation(

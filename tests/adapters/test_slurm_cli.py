@@ -304,6 +304,12 @@ def test_a_reservation_that_is_there_is_changed() -> None:
     assert slurm.acts[1:] == [update, build.bind("17", "mw_1")]
 
 
+def test_a_reservation_that_overlaps_says_so() -> None:
+    slurm = FakeSlurm(ROW)
+    adapter_of(slurm).reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17", overlap=True)
+    assert slurm.acts[0][-1] == "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP=1,OVERLAP"
+
+
 def test_a_reservation_for_an_announced_job_binds_nothing() -> None:
     slurm = FakeSlurm(ROW)
     adapter_of(slurm).reserve("mw_notice-1", nodes=("n3",), duration_s=60, job_id=None, user="ada")

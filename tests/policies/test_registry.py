@@ -8,6 +8,7 @@ from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
 WITHOUT_UNIT = {
+    "backfill_held",
     *("late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"),
     *("curve", "reading", "late_weight", "tardiness_weight", "makespan_weight", "work", "moves_per_cycle"),
 }

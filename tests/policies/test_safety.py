@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.arbiter import Refusal, arbitrate, protection
+from makeway.policies.arbiter import Refusal, arbitrate, protection, start_protection
 from makeway.policies.candidates import shortfall
 from makeway.policies.hybrid_arrival import HybridConfig
 from makeway.policies.model import (
@@ -40,6 +40,7 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
+from makeway.policies.notices import awaited
 from makeway.policies.registry import POLICIES
 
 NOW_S = 10_000.0
@@ -121,6 +122,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
                 prioritised=draw(st.booleans()),
             )
         )
+    jobs += draw(batch_queue(names))
     cluster = Cluster(
         now_s=NOW_S,
         nodes=nodes,
@@ -135,6 +137,28 @@ def clusters(draw: st.DrawFn) -> Cluster:
     if draw(st.booleans()):
         cluster = draw(with_operation(cluster))
     return draw(with_notices(cluster))
+
+
+@st.composite
+def batch_queue(draw: st.DrawFn, names: list[str]) -> list[Job]:
+    """Jobs of the common queue that wait."""
+    return [
+        Job(
+            job_id=f"w{index}",
+            kind=draw(st.sampled_from([JobKind.RIGID, JobKind.MALLEABLE])),
+            state=JobState.PENDING,
+            node_count=draw(st.integers(1, 3)),
+            walltime_s=draw(st.sampled_from([50.0, 900.0])),
+            submit_s=NOW_S - 60.0,
+            user=draw(st.sampled_from(["alice", "alice", "alice", "root"])),
+            eligible_nodes=draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1))),
+            eligible_s=draw(st.sampled_from([None, None, NOW_S + 60.0])),
+            checkpoint=draw(st.none() | st.just(CheckpointSpec(system_s=60.0))),
+            requeue_count=draw(st.sampled_from([0, 0, 0, 1])),
+            preemptible=draw(st.integers(0, 6)) > 0,
+        )
+        for index in range(draw(st.integers(0, 3)))
+    ]
 
 
 @st.composite
@@ -221,6 +245,9 @@ def with_collected(draw: st.DrawFn, cluster: Cluster, notice: Notice) -> Cluster
     held = tuple(draw(st.permutations(able))[: draw(st.integers(1, len(cluster.nodes)))])
     if not held:
         return cluster
+    if draw(st.booleans()):
+        held = held[: notice.node_count]
+        cluster = without_strangers(cluster, frozenset(held))
     hold = Reserve(
         job_id=notice.notice_id,
         for_job_id=notice.notice_id,
@@ -246,10 +273,44 @@ def with_collected(draw: st.DrawFn, cluster: Cluster, notice: Notice) -> Cluster
     if draw(st.integers(0, 3)) == 0:
         operation, cluster = arrived(operation, cluster)
     own = Reservation(name=hold.reservation, nodes=held, start_s=NOW_S - 40.0, end_s=NOW_S + 8960.0)
+    lodging = [lodger(job, hold) for job in cluster.jobs if job.nodes and set(job.nodes) <= set(held)]
     return replace(
         cluster,
-        operations=(*cluster.operations, operation),
+        operations=(*cluster.operations, operation, *(one for one in lodging if draw(st.booleans()))),
         reservations=(*cluster.reservations, own),
+    )
+
+
+def without_strangers(cluster: Cluster, held: frozenset[str]) -> Cluster:
+    """The cluster without the jobs that are on held nodes and on others too."""
+    jobs = tuple(job for job in cluster.jobs if held.issuperset(job.nodes) or held.isdisjoint(job.nodes))
+    return replace(cluster, jobs=jobs)
+
+
+def lodger(job: Job, lender: Reserve) -> Operation:
+    """The operation of a job that was let on nodes which are held for an announced job."""
+    lent = Reserve(
+        job_id=job.job_id,
+        for_job_id=job.job_id,
+        policy="earlier",
+        reason=Reason.SPECULATIVE,
+        reservation=f"mw_{job.job_id}",
+        nodes=job.nodes,
+        duration_s=9000.0,
+        out_of=(lender.reservation,),
+    )
+    return Operation(
+        operation_id=f"{job.job_id}@1",
+        for_job_id=job.job_id,
+        policy="earlier",
+        reservation=lent.reservation,
+        nodes=lent.nodes,
+        opened_s=NOW_S - 30.0,
+        deadline_s=NOW_S,
+        give_up_s=NOW_S,
+        phase=Phase.LENT,
+        tasks=(Task(action=lent, progress=Progress.DONE),),
+        started_s=NOW_S - 30.0,
     )
 
 
@@ -343,6 +404,10 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     so_far = under_way(cluster)
     for for_job_id, group in groups(decision):
         before, so_far = so_far, so_far + evictions(group)
+        if group[0].reason is Reason.SPECULATIVE:
+            event("a loan of held nodes")
+            promised |= check_loan(group, cluster, promised, set(given_up))
+            continue
         urgent = None if for_job_id in notices else check_request(for_job_id, cluster)
         if urgent is not None and not isinstance(group[0], Reserve):
             event("no room")
@@ -374,6 +439,29 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     verdicts = arbitrate(decision.actions, cluster)
     refused = [(verdict.refusal, verdict.detail) for verdict in verdicts if not verdict.allowed]
     assert refused == []
+
+
+def check_loan(group: list[Action], cluster: Cluster, promised: set[str], changed: set[str]) -> set[str]:
+    """A job of the queue starts on idle nodes that are held for announced jobs alone. Returns the nodes."""
+    [hold] = group
+    assert isinstance(hold, Reserve)
+    job = cluster.jobs_by_id()[hold.job_id]
+    assert start_protection(job, cluster) is None
+    assert job.eligible_s is None
+    assert len(hold.nodes) == job.node_count
+    assert not changed.intersection(hold.out_of)
+    lenders = [one for one in cluster.operations if one.reservation in hold.out_of]
+    assert all(awaited(one) for one in lenders)
+    assert set(hold.nodes) <= {name for one in lenders for name in one.nodes}
+    others = [kept.nodes for kept in cluster.reservations if kept.name not in hold.out_of]
+    others += [other.nodes for other in cluster.jobs]
+    assert not set(hold.nodes) & ({name for nodes in others for name in nodes} | promised)
+    assert job.eligible_nodes is None or set(hold.nodes) <= job.eligible_nodes
+    loses = job.kind is not JobKind.MALLEABLE or job.checkpoint is None
+    stays_s = job.walltime_s if loses else cluster.limits.min_runtime_s
+    arrives_s = [one.deadline_s for one in lenders]
+    assert not stays_s or NOW_S + stays_s <= min(arrives_s)
+    return set(hold.nodes)
 
 
 def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
@@ -549,7 +637,11 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
     pending = {action.job_id for action in under_way(limited)}
     assert per_hour is None or not taken or past + len(taken | pending) <= per_hour
     assert failures < 5 or all(isinstance(action, Prioritise | Release) for action in allowed)
-    held = {action.reservation: action.nodes for action in allowed if isinstance(action, Reserve)}
+    held = {
+        action.reservation: action.nodes
+        for action in allowed
+        if isinstance(action, Reserve) and not action.out_of
+    }
     ours = {kept.name: kept.nodes for kept in limited.reservations if kept.ours}
     given_up = {action.reservation for action in allowed if isinstance(action, Release)}
     at_most = {f"mw_{notice.notice_id}": notice.node_count for notice in limited.notices if not notice.job_id}

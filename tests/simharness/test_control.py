@@ -116,6 +116,22 @@ def test_overlapping_reservations_are_rejected() -> None:
     assert seen(adapter, "v").reservation is None
 
 
+def test_nodes_of_two_reservations_are_kept_until_both_are_over() -> None:
+    cluster, adapter = world(3, job("a", 0.0, 200.0, 1), job("u", 0.0, 500.0, 3), job("v", 1.0, 300.0, 1))
+    cluster.advance(1.0)
+    adapter.reserve("mw_u", nodes=("n2", "n3"), duration_s=99.0, job_id=None, user="u")
+    adapter.reserve("mw_v", nodes=("n3",), duration_s=349.0, job_id="v", overlap=True)
+    assert cluster.machine.releases() == [(100.0, -1, 1), (200.0, 0, 1), (350.0, -1, 1)]
+    cluster.advance(2.0)
+    assert seen(adapter, "v").nodes == ("n3",)
+    assert cluster.machine.releases() == [(100.0, -1, 1), (200.0, 0, 1), (350.0, 2, 1)]
+    adapter.release("mw_v")
+    assert cluster.machine.available() == 0
+    assert [kept.nodes for kept in adapter.snapshot().reservations] == [("n2", "n3")]
+    adapter.release("mw_u")
+    assert cluster.machine.available() == 1
+
+
 @pytest.mark.parametrize(
     ("nodes", "duration_s", "message"),
     [((), 10.0, "no nodes"), (("n9",), 10.0, "Invalid node name"), (("n1",), 0.0, "0.0 s is invalid")],

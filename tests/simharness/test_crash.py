@@ -95,7 +95,10 @@ def announced(job_id: str, submit_s: float, node_count: int, announced_s: float,
 
 
 def announced_story() -> list[SimJob]:
-    """Three urgent jobs that were announced: one comes early, one late, and one so late that nothing is held for it."""
+    """Three urgent jobs that were announced: one comes early, one late, and one so late that nothing is held for it.
+
+    Job 6 passes the time on nodes that are held for them.
+    """
     return [
         rigid("1", 0.0, 3, 9000.0, save_s=60.0),
         rigid("2", 0.0, 2, 9000.0, checkpoint_interval_s=600.0, checkpoint_cost_s=30.0, setup_s=20.0),
@@ -104,6 +107,7 @@ def announced_story() -> list[SimJob]:
         ),
         SimJob("4", 0.0, 2500.0, 2600.0, 1, user="batch"),
         rigid("5", 100.0, 1, 3000.0),
+        SimJob("6", 200.0, 2000.0, 20000.0, 1, user="m", kind=JobKind.MALLEABLE, save_s=60.0),
         announced("u1", 3600.0, 4, 1800.0, 3300.0),
         announced("u2", 3000.0, 2, 2000.0, 3500.0),
         announced("u3", 9000.0, 3, 6000.0, 7000.0),
@@ -230,7 +234,7 @@ def test_every_death_has_the_same_end(policy: str, folder: Path) -> None:
 def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: Path) -> None:
     everybody = frozenset(job.job_id for job in announced_story())
     undisturbed, writes = replay(folder, policy, jobs=announced_story())
-    assert {"notice-u1", "notice-u3", "u1", "u2", "u3"} <= undisturbed.operations
+    assert {"notice-u1", "notice-u3", "u1", "u2", "u3", "6"} <= undisturbed.operations
     assert undisturbed.completed == everybody
     nothing_left: tuple[object, ...] = (0, 0, 0, [])
     left = (undisturbed.holds, undisturbed.open_operations, undisturbed.notices, undisturbed.twice)

@@ -1,6 +1,7 @@
 """The checker finds what is wrong; and nothing is, whatever the daemon and the nodes do to a cluster."""
 
 from dataclasses import replace
+from math import ceil
 from random import Random
 
 import pytest
@@ -73,7 +74,7 @@ def test_a_job_on_nodes_that_are_reserved_for_others(monkeypatch: pytest.MonkeyP
     cluster.advance(0.0)
     adapter.reserve("mw_u", nodes=("n2",), duration_s=99.0, job_id="u")
     monkeypatch.setattr(cluster.machine, "available", lambda: 1)
-    monkeypatch.setattr(cluster.machine, "start", lambda live: cluster.machine.start_on(live, 0b10))
+    monkeypatch.setattr(cluster.machine, "start", lambda live, _: cluster.machine.start_on(live, 0b10))
     with pytest.raises(InvariantViolated, match="started on n2, reserved for others"):
         cluster.run()
 
@@ -163,7 +164,13 @@ def blow(random: Random, adapter: SimAdapter, cluster: Cluster) -> None:
                 adapter.expand(victim.job_id, nodes=nodes, reservation=random.choice((None, hold)))
             case "reserve":
                 nodes = random.choice((some, victim.nodes))
-                adapter.reserve(hold, nodes=nodes, duration_s=random.uniform(1, 200), job_id=victim.job_id)
+                adapter.reserve(
+                    hold,
+                    nodes=nodes,
+                    duration_s=random.uniform(1, 200),
+                    job_id=victim.job_id,
+                    overlap=random.random() < 0.3,
+                )
             case "release":
                 adapter.release(hold)
             case "prioritise":
@@ -192,12 +199,19 @@ def nobody_is_left_waiting(machine: Machine) -> None:
     if not queue:
         return
     first = queue[0]
-    assert len(common) < first.size, first.job
+    assert len(common) < least_size(machine, first), first.job
     foreseen_s = room_s(machine, first, {})
     for live in queue[1:]:
-        if live.size <= len(common):
-            until_s = machine.now_s + live.walltime_s
-            assert room_s(machine, first, dict.fromkeys(common[: live.size], until_s)) > foreseen_s, live.job
+        for size in range(least_size(machine, live), min(live.size, len(common)) + 1):
+            stretched_s = live.walltime_s if size == live.size else ceil(live.walltime_s * live.size / size)
+            taken = dict.fromkeys(common[:size], machine.now_s + stretched_s)
+            assert room_s(machine, first, taken) > foreseen_s, (live.job, size)
+
+
+def least_size(machine: Machine, live: LiveJob) -> int:
+    """The fewest nodes with which a waiting job may start."""
+    smaller = machine.scheduler.settings.start_smaller and live.job.kind is JobKind.MALLEABLE
+    return (live.job.node_count_min or live.size) if smaller else live.size
 
 
 def room_s(machine: Machine, first: LiveJob, taken: dict[int, float]) -> float:
@@ -214,7 +228,7 @@ def room_s(machine: Machine, first: LiveJob, taken: dict[int, float]) -> float:
             if hold.nodes >> number & 1:
                 at_s = max(at_s, hold.end_s)
         free_s.append(at_s)
-    return sorted(free_s)[first.size - 1]
+    return sorted(free_s)[least_size(machine, first) - 1]
 
 
 def accounts_balance(record: ReplayRecord, early: set[object]) -> None:
@@ -261,7 +275,11 @@ def storm(
     cluster = SimCluster(
         node_count,
         storm_jobs(random, node_count),
-        scheduler=SchedulerSettings(order=order, backfill=backfill),
+        scheduler=SchedulerSettings(
+            order=order,
+            backfill=backfill,
+            start_smaller=seed % 2 == 1 and backfill is not Backfill.CONSERVATIVE,
+        ),
         storage=storage,
         requeue_delay_s=random.choice((0.0, 20.0)),
         failures=failures,

@@ -84,6 +84,10 @@ def test_every_replay_is_asked_once() -> None:
     assert len(asked) == len(set(asked)) == 2 * (2 + 5 * 6 + 2 * 6)
     assert {question.backfill for question in asked if question.policy == "none"} == {"easy", "easy-cqsim"}
     assert {question.backfill for question in asked if question.policy != "none"} == {"easy-cqsim"}
+    smaller = {(question.policy == "none", question.start_smaller) for question in asked}
+    assert smaller == {(True, False), (False, True)}
+    full = questions(Path("trace"), [0], Backfill.EASY, start_smaller=False)
+    assert not any(question.start_smaller for question in full)
 
 
 def test_means_leave_out_what_is_not_there() -> None:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.model import JobKind
 from makeway.policies.profile import Profile
+from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import LiveJob
@@ -132,7 +134,8 @@ class Stub:
     def releases(self) -> list[tuple[float, int, int]]:
         return [(10.0, -1, 3)]
 
-    def start(self, live: LiveJob) -> None:
+    def start(self, live: LiveJob, node_count: int) -> None:
+        assert node_count == live.size
         self.started.append(live.job.job_id)
 
 
@@ -159,6 +162,101 @@ def test_a_change_in_the_middle_of_the_queue_has_everything_looked_at_again(remo
         scheduler.add(queued(2, 50.0, 1, rank=-1))
     scheduler.run_pass(machine)
     assert machine.started == (["1"] if removed else ["2"])
+
+
+def malleable(
+    job_id: str, submit_s: float, work_s: float, smallest: int, size: int, setup_s: float = 0.0
+) -> SimJob:
+    """A job that takes its setup and `work_s` on `size` nodes, in a limit of twice that."""
+    run_s = setup_s + work_s
+    return SimJob(
+        job_id,
+        submit_s,
+        run_s,
+        2 * run_s,
+        size,
+        kind=JobKind.MALLEABLE,
+        node_count_min=smallest,
+        setup_s=setup_s,
+        save_s=0.0,
+    )
+
+
+def spans(
+    jobs: list[SimJob], backfill: Backfill = Backfill.EASY, *, start_smaller: bool = True
+) -> dict[str, tuple[float, float, int]]:
+    """For each job on eight nodes: start, end and number of nodes."""
+    cluster = SimCluster(
+        8,
+        jobs,
+        scheduler=SchedulerSettings(backfill=backfill, start_smaller=start_smaller),
+        storage=StorageSettings(),
+        check=True,
+    )
+    cluster.run()
+    record = cluster.record(policy="none")
+    return {
+        record.jobs[one.job].job.job_id: (one.start_s, one.end_s, one.nodes.bit_count())
+        for one in record.segments
+    }
+
+
+@pytest.mark.parametrize("backfill", [Backfill.NONE, Backfill.EASY, Backfill.EASY_CQSIM])
+def test_the_first_of_the_queue_starts_with_what_is_free(backfill: Backfill) -> None:
+    jobs = [SimJob("a", 0.0, 100.0, 100.0, 5), malleable("m", 1.0, 60.0, 2, 6, setup_s=10.0)]
+    assert spans(jobs, backfill)["m"] == (1.0, 1.0 + 10.0 + 120.0, 3)
+    assert spans(jobs, backfill, start_smaller=False)["m"] == (100.0, 170.0, 6)
+    too_few = [SimJob("a", 0.0, 100.0, 100.0, 7), jobs[1]]
+    assert spans(too_few, backfill)["m"] == (100.0, 170.0, 6)
+
+
+@pytest.mark.parametrize(
+    ("work_s", "limit_ends_s", "nodes"),
+    [(30.0, 62.0, 4), (40.0, 82.0, 4), (50.0, 102.0, 2)],
+    ids=["in time", "just in time", "too long for more than the first one leaves"],
+)
+def test_a_backfilled_job_takes_as_much_as_delays_nobody(
+    work_s: float, limit_ends_s: float, nodes: int
+) -> None:
+    """The wide one is due at 82 s, and leaves two nodes."""
+    jobs = [
+        SimJob("a", 0.0, 82.0, 82.0, 4),
+        SimJob("wide", 1.0, 10.0, 10.0, 6),
+        malleable("m", 2.0, work_s, 1, 4),
+    ]
+    assert 2.0 + 2 * work_s == limit_ends_s
+    told = spans(jobs)
+    assert told["m"] == (2.0, 2.0 + work_s * 4 / nodes, nodes)
+    assert told["wide"][0] == 82.0
+
+
+def test_the_limit_grows_as_the_size_falls_and_a_requeue_restores_both() -> None:
+    jobs = [SimJob("a", 0.0, 100.0, 100.0, 5), malleable("m", 1.0, 60.0, 2, 8)]
+    cluster = SimCluster(
+        8,
+        jobs,
+        scheduler=SchedulerSettings(start_smaller=True),
+        storage=StorageSettings(),
+        requeue_delay_s=200.0,
+        check=True,
+    )
+    adapter = SimAdapter(cluster)
+    cluster.advance(31.0)
+    running = adapter.snapshot().jobs_by_id()["m"]
+    assert (running.node_count, running.node_count_max, running.walltime_s) == (3, 8, 320.0)
+    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
+    cluster.advance(31.0)
+    adapter.requeue("m")
+    waiting = adapter.snapshot().jobs_by_id()["m"]
+    assert (waiting.node_count, waiting.walltime_s) == (8, 120.0)
+    cluster.run()
+    [job] = [one for one in cluster.record(policy="none").jobs if one.job.job_id == "m"]
+    assert job.end_s == pytest.approx(231.0 + 60.0 - 30.0 * 3 / 8)
+
+
+def test_conservative_backfill_wants_jobs_of_one_size() -> None:
+    with pytest.raises(ValueError, match="start_smaller: there is no conservative backfill"):
+        SchedulerSettings(backfill=Backfill.CONSERVATIVE, start_smaller=True)
 
 
 def figures(path: Path, order: Order, backfill: Backfill, *, check: bool = False) -> tuple[float, float]:

@@ -54,6 +54,12 @@ adapter:
     preemptible: true
     kind: malleable
     node_count_min: 2
+  - name: elastic
+    accounts: [elastic]
+    preemptible: true
+    kind: malleable
+    node_count_min: 2
+    checkpoint: {{system_s: 1, grace_s: 30}}
 policy:
   name: {policy}
   settings: {settings}
@@ -110,12 +116,13 @@ fi
 }
 """Kills, the first time that a step comes."""
 AWAIT_SAVE = """touch "{folder}/now"
+    {prefix}scontrol update JobId="$({prefix}squeue -h -o %A | head -n 1)" AdminComment=save
     for _ in $(seq 100); do
         [ "{saved}" -nt "{folder}/now" ] && break
         sleep 0.1
     done
 """
-"""slurmctld saves what has changed about five seconds later; where nothing has changed, it saves nothing."""
+"""slurmctld saves all jobs some seconds after somebody has changed one; a start by its backfill alone is not saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,10 +290,9 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
         return None
     found = folder / "bin"
     (found / "steps").mkdir(parents=True, exist_ok=True)
+    prefix = f"unshare --mount --root={root} --wd=/ --mount-proc=/proc " if root else "/usr/bin/"
     for name in COMMANDS:
-        enter = (
-            f"unshare --mount --root={root} --wd=/ --mount-proc=/proc {name}" if root else f"/usr/bin/{name}"
-        )
+        enter = f"{prefix}{name}"
         script = f'exec {enter} "$@"\n'
         if killing is not None:
             pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
@@ -299,7 +305,9 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
                     pid=pid_file,
                     whom=killing.whom,
                     only=killing.step,
-                    first=AWAIT_SAVE.format(folder=found, saved=saved) if killing.saved else ":",
+                    first=AWAIT_SAVE.format(folder=found, saved=saved, prefix=prefix)
+                    if killing.saved
+                    else ":",
                 )
                 + script
             )

@@ -6,6 +6,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.story import (
     COUNT,
+    SAVES,
     URGENT,
     WHOLE_NODES,
     Story,
@@ -101,3 +102,36 @@ def test_what_was_collected_goes_back_when_the_job_is_cancelled_on_arrival(
     await_that("the batch job has its turn", lambda: story.runs(batch), explain)
     nothing_is_left(story, daemon)
     assert story.runs(other)
+
+
+def test_a_waiting_job_passes_the_time_on_held_nodes_and_leaves_at_the_arrival(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    short, other = (story.submit(COUNTS, 4, "other") for _ in range(2))
+    story.works(short, other)
+    batch = story.submit("exec sleep 600", 2, "other")
+    lodger = story.submit(SAVES, 2, "elastic")
+    freed = story.nodes(short)
+    daemon = start_daemon(policy="cua-spaa")
+    explain = story.explain(daemon)
+
+    notice_id = announce(daemon, 4)
+    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    story.ends(short)
+    await_that("the lodger works", lambda: story.runs(lodger) and len(story.steps(lodger)) > 5, explain)
+    story.workers.append(lodger)
+    await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
+    assert held_for(story, notice_id) == freed
+    assert story.nodes(lodger) < freed
+    assert story.state(batch) == "PENDING", "nobody may evict it, and it would be first"
+
+    urgent = comes(story, 4, notice_id)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    assert story.nodes(urgent) == freed
+    assert (story.state(lodger), story.restarts(lodger)) == ("PENDING", 1)
+    assert story.runs(other)
+    assert story.state(batch) == "PENDING"
+
+    story.ends(urgent)
+    works_again(story, daemon, lodger)
+    nothing_is_left(story, daemon)
