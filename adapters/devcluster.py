@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from makeway.adapters import processes
 from makeway.adapters.command import CommandRunner, CompletedCommand
-from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf
+from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
@@ -221,7 +221,12 @@ def attach(folder: Path) -> DevCluster:
         record = json.loads((folder / _RECORD).read_text())
         version = (record["version"][0], record["version"][1])
         spec = DevSpec(**record["spec"])
-        spec = dataclasses.replace(spec, partitions=tuple(spec.partitions), gres=tuple(spec.gres))
+        spec = dataclasses.replace(
+            spec,
+            partitions=tuple(spec.partitions),
+            gres=tuple(spec.gres),
+            switches=tuple(spec.switches),
+        )
         return DevCluster(spec, folder.resolve(), version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DevClusterError(f"{folder} is no state folder of a development cluster ({error})") from None
@@ -303,6 +308,7 @@ def _write(spec: DevSpec, folder: Path, version: tuple[int, int]) -> None:
         ),
         "cgroup.conf": cgroup_conf(version),
         "gres.conf": gres_conf(spec),
+        "topology.conf": topology_conf(spec),
     }
     for name, text in texts.items():
         if text is not None:

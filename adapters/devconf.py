@@ -33,6 +33,8 @@ class DevSpec:
     """By node: more for its NodeName line, such as `Feature=big Weight=5`."""
     gres: tuple[str, ...] = ()
     """The lines of gres.conf."""
+    switches: tuple[str, ...] = ()
+    """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: nobody knows of switches."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -80,6 +82,7 @@ def slurm_conf(
         "KillWait": "5",
         "MinJobAge": "300",
         "SlurmdParameters": "config_overrides",
+        **({"TopologyPlugin": "topology/tree"} if spec.switches else {}),
         **spec.settings,
     }
     lines = [f"{key}={value}" for key, value in settings.items()]
@@ -98,6 +101,11 @@ def _scheduling(spec: DevSpec) -> tuple[str, ...]:
 def cgroup_conf(version: tuple[int, int]) -> str | None:
     """The text of cgroup.conf. None: this version of Slurm wants none."""
     return "CgroupPlugin=disabled\n" if version >= (24, 5) else None
+
+
+def topology_conf(spec: DevSpec) -> str | None:
+    """The text of topology.conf. None: nobody knows of switches."""
+    return "\n".join([*spec.switches, ""]) if spec.switches else None
 
 
 def gres_conf(spec: DevSpec) -> str | None:

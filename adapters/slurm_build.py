@@ -127,6 +127,11 @@ def show_config() -> tuple[str, ...]:
     return ("scontrol", "show", "config")
 
 
+def show_topology() -> tuple[str, ...]:
+    """Print the switches or the blocks that the controller knows."""
+    return ("scontrol", "show", "topology")
+
+
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
     """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
     return ("scancel", _signal(signal), "--batch", _job(job_id))

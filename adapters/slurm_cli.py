@@ -19,8 +19,9 @@ from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable,
 from makeway.adapters.slurm_classes import Translator, job_class, node, over, reservation, state
 from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
 from makeway.adapters.slurm_parse import RawJob
-from makeway.adapters.slurm_settings import SlurmSettings
-from makeway.policies.model import Cluster, JobKind, JobState, SignalTarget
+from makeway.adapters.slurm_settings import Placing, SlurmSettings
+from makeway.adapters.slurm_topology import placements
+from makeway.policies.model import Cluster, JobKind, JobState, Placement, SignalTarget
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _MOST_UNTOLD = 200
@@ -36,7 +37,7 @@ class SlurmCliAdapter:
         runner: what runs the commands. None: one that follows the settings.
         now: the clock of the snapshots.
 
-    The first use reads the controller's version and configuration, and raises `Unavailable` if it does not answer.
+    The first use reads the controller's version and configuration (and its topology, if asked to), and raises `Unavailable` if it does not answer.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SlurmCliAdapter:
         self._runner: Runner = runner if runner is not None else _runner(settings)
         self._now = now
         self._known: tuple[Capabilities, tuple[int, int]] | None = None
+        self._placements: tuple[Placement, ...] | None = None
         self._asked: dict[str, tuple[int, int]] = {}
         """Jobs that we shrank: their restarts and their size at that time."""
 
@@ -96,6 +98,7 @@ class SlurmCliAdapter:
             jobs=tuple(translator.job(raw, asked_node_count=self._asked_size(raw)) for raw in told),
             reservations=tuple(reservation(one) for one in reservations),
             can_expand=capabilities.expand,
+            placements=self._placing(),
         )
         _check_whole(cluster, command)
         return cluster
@@ -293,6 +296,13 @@ class SlurmCliAdapter:
             name = f"{settings.get('ClusterName', 'cluster')}, Slurm {version}"
             self._known = Capabilities(name=name, expand=expand), release
         return self._known
+
+    def _placing(self) -> tuple[Placement, ...]:
+        """The switches or blocks, read once; none where any nodes serve."""
+        if self._placements is None:
+            wanted = self._settings.placements is Placing.TOPOLOGY
+            self._placements = placements(self._run(build.show_topology())) if wanted else ()
+        return self._placements
 
     def _squeue(
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False

@@ -1,6 +1,7 @@
 """What a site tells us about its Slurm: where it is, and which job is what."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from makeway.policies.model import CheckpointSpec, JobKind
 
@@ -30,6 +31,13 @@ class JobClass:
     """Urgent jobs: within what time a start is on time. None: the policy's default."""
 
 
+class Placing(StrEnum):
+    """Which nodes may serve a job as a whole, for policies that ask."""
+
+    ANY = "any"  # any nodes
+    TOPOLOGY = "topology"  # those of one switch, at whatever level, or of one block
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """Where Slurm is, and the classes of its jobs."""
@@ -42,3 +50,4 @@ class SlurmSettings:
     """The folder of Slurm's commands. None: the usual ones of the system."""
     timeout_s: float = 20.0
     """How long a command may take."""
+    placements: Placing = Placing.ANY

@@ -58,7 +58,7 @@ def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
     workload = replace(whole, jobs=piece)
     look_ms = plain_look_ms(experiment, workload)
     records: list[ReplayRecord] = []
-    benchmark.pedantic(lambda: records.append(run(experiment, workload)), rounds=1)
+    benchmark.pedantic(lambda: records.append(run(experiment, workload)), rounds=1)  # type: ignore[no-untyped-call]
     machine = measure(records[-1])
     p50_ms, p99_ms = machine.decision_p50_ms, machine.decision_p99_ms
     assert p50_ms is not None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PlainSerializer, StringConstraints, field_validator, model_validator
 
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.slurm_settings import JobClass, Placing, SlurmSettings
 from makeway.daemon.config_parts import DAY_S, FilePath, Section
 from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 
@@ -161,6 +161,10 @@ class SlurmAdapterSettings(Section):
         default=None, description="the folder of Slurm's commands, or null for the system's usual ones"
     )
     timeout_s: float = Field(default=20.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
+    placements: Placing = Field(
+        default=Placing.ANY,
+        description="any (nodes), or topology (urgent jobs get nodes of one switch or block, where the policy is wcjs)",
+    )
 
     @field_validator("classes")
     @classmethod
@@ -189,4 +193,5 @@ class SlurmAdapterSettings(Section):
             conf=None if self.conf is None else str(self.conf),
             bin_dir=None if self.bin_dir is None else str(self.bin_dir),
             timeout_s=self.timeout_s,
+            placements=self.placements,
         )

@@ -88,6 +88,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A set of nodes that may serve a job as a whole: a partition of a torus, a leaf switch, a block.
+
+    Two placements that share a node conflict: jobs on both of them at once need the node twice.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job, pending or holding nodes. An array task is a job of its own."""
 
@@ -511,7 +522,7 @@ def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
 class Cluster:
     """One whole view of the cluster and of what we have under way on it.
 
-    An adapter fills the first five fields; the daemon adds the rest from the journal and the configuration.
+    An adapter fills the first six fields; the daemon adds the rest from the journal and the configuration.
     `jobs` is sorted by nothing in particular: whoever depends on an order sorts, with the job id last.
     """
 
@@ -521,6 +532,8 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
     can_expand: bool = False
     """Whether a shrunk job can be grown back here."""
+    placements: tuple[Placement, ...] = ()
+    """The sets of nodes that may serve a job as a whole. Empty: any nodes may."""
     notices: tuple[Notice, ...] = ()
     operations: tuple[Operation, ...] = ()
     """The operations that are not closed, oldest first."""

@@ -15,6 +15,7 @@ from makeway.simharness.agenda import Change, ChangeKind, NodeFailure, Turn
 from makeway.simharness.invariants import Checker
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.machine import Machine
+from makeway.simharness.placed import PlacedSettings
 from makeway.simharness.records import Ending, ReplayRecord, Segment
 from makeway.simharness.scheduler import SchedulerSettings
 from makeway.simharness.storage import StorageSettings
@@ -34,6 +35,7 @@ class SimCluster:
         requeue_delay_s: how long a requeued job is held back.
         failures: nodes that fail.
         check: verify the invariants after every instant.
+        placed: its partitions, if jobs are given partitions. None: any nodes serve any job.
         workload: name of the workload, for the record.
 
     Raises:
@@ -52,12 +54,18 @@ class SimCluster:
         failures: Sequence[NodeFailure] = (),
         check: bool = False,
         workload: str = "",
+        placed: PlacedSettings | None = None,
     ) -> None:
         _validate(node_count, jobs, failures, requeue_delay_s)
         self.workload = workload
         self.storage_settings = storage
         self.machine = Machine(
-            node_count, jobs, scheduler=scheduler, storage=storage, requeue_delay_s=requeue_delay_s
+            node_count,
+            jobs,
+            scheduler=scheduler,
+            storage=storage,
+            requeue_delay_s=requeue_delay_s,
+            placed=placed,
         )
         self.announced: dict[str, SimJob] = {}
         """Every job that was announced and has not arrived."""
@@ -254,6 +262,8 @@ def _validate_job(job: SimJob, node_count: int) -> None:
         raise refuse("walltime_s", job.walltime_s, f"finite and at least runtime_s, {job.runtime_s}")
     if not 0 <= job.setup_s < job.runtime_s:
         raise refuse("setup_s", job.setup_s, f"0 or more and below runtime_s, {job.runtime_s}")
+    if not 0 <= job.restart_s < inf:
+        raise refuse("restart_s", job.restart_s, "0 or more")
     if job.checkpoint_interval_s is not None and not job.checkpoint_interval_s > 0:
         raise refuse("checkpoint_interval_s", job.checkpoint_interval_s, "None or above 0")
     if not job.checkpoint_cost_s >= 0:

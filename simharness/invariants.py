@@ -4,7 +4,8 @@ from math import inf
 
 from makeway.simharness.live import TOLERANCE_S, LiveJob
 from makeway.simharness.machine import Machine
-from makeway.simharness.scheduler import Backfill, Order
+from makeway.simharness.placed import PlacedScheduler
+from makeway.simharness.scheduler import Backfill, Order, Scheduler
 
 
 class InvariantViolated(Exception):
@@ -15,8 +16,8 @@ class Checker:
     """Looks at a machine before and after each pass of its scheduler.
 
     Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it may, or on
-    nodes that are reserved for others; and, with EASY backfilling, if the reservation of the queue's first job is put
-    off though nothing but the scheduler has acted.
+    nodes that are reserved for others; on a machine of partitions, if it starts on no partition of its size; and elsewhere,
+    with EASY backfilling, if the reservation of the queue's first job is put off though nothing but the scheduler has acted.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -43,8 +44,13 @@ class Checker:
         self._node_seconds(holders)
         for live in started:
             self._may_start(live)
-        if self._machine.scheduler.settings.backfill is Backfill.EASY:
-            self._promise(holders, started)
+        scheduler = self._machine.scheduler
+        if isinstance(scheduler, PlacedScheduler):
+            for live in started:
+                if not scheduler.serves(live):
+                    raise self._fail(f"job {live.job.job_id!r} is on no partition of the right size")
+        elif scheduler.settings.backfill is Backfill.EASY:
+            self._promise(scheduler, holders, started)
 
     def _fail(self, fact: str) -> InvariantViolated:
         return InvariantViolated(f"at {self._machine.now_s} s: {fact}")
@@ -97,10 +103,10 @@ class Checker:
         elif live.nodes & ~machine.holds[live.reservation].nodes:
             raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
 
-    def _promise(self, holders: list[LiveJob], started: list[LiveJob]) -> None:
+    def _promise(self, scheduler: Scheduler, holders: list[LiveJob], started: list[LiveJob]) -> None:
         """EASY's one promise: the first job that waits starts no later than foreseen when it became the first."""
         machine = self._machine
-        queue = machine.scheduler.queue
+        queue = scheduler.queue
         before = self._head
         if (
             before is not None
@@ -108,7 +114,7 @@ class Checker:
             and not self._passed(before, started)
         ):
             waits = bool(queue) and queue[0][5] is before
-            foreseen_s = self._foreseen_s(before, holders) if waits else machine.now_s
+            foreseen_s = self._foreseen_s(scheduler, before, holders) if waits else machine.now_s
             if (waits or before.nodes) and foreseen_s > self._promise_s + TOLERANCE_S:
                 raise self._fail(
                     f"job {before.job.job_id!r}, first of the queue, was to start by {self._promise_s} s; "
@@ -116,7 +122,7 @@ class Checker:
                 )
         self._interference = machine.interference
         self._head = queue[0][5] if queue else None
-        self._promise_s = self._foreseen_s(queue[0][5], holders) if queue else inf
+        self._promise_s = self._foreseen_s(scheduler, queue[0][5], holders) if queue else inf
 
     def _passed(self, head: LiveJob, started: list[LiveJob]) -> bool:
         """Whether a job that is served before `head` by right has started now."""
@@ -129,7 +135,7 @@ class Checker:
             return (-(waited**3) * job.node_count, job.submit_s, live.index)
         return (0.0, job.submit_s, live.index)
 
-    def _foreseen_s(self, head: LiveJob, holders: list[LiveJob]) -> float:
+    def _foreseen_s(self, scheduler: Scheduler, head: LiveJob, holders: list[LiveJob]) -> float:
         """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
         machine = self._machine
         holds = machine.holds.values()
@@ -144,6 +150,6 @@ class Checker:
             for hold in holds:
                 if hold.end_s > at_s:
                     kept |= hold.nodes
-            if (nodes & ~kept).bit_count() >= machine.scheduler.smallest(head):
+            if (nodes & ~kept).bit_count() >= scheduler.smallest(head):
                 return at_s
         return inf

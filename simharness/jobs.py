@@ -26,6 +26,8 @@ class SimJob:
     """Malleable jobs: the smallest size; `node_count` is the largest. None: it cannot shrink."""
     setup_s: float = 0.0
     """Spent at every start before any work is done."""
+    restart_s: float = 0.0
+    """Spent at every start that goes on from saved work, before the setup."""
     checkpoint_interval_s: float | None = None
     """Work between two regular checkpoints. None: there are none."""
     checkpoint_cost_s: float = 0.0

@@ -48,6 +48,7 @@ class LiveJob:
         "settled_elapsed_s",
         "settled_s",
         "setup_node_s",
+        "setup_s",
         "size",
         "start_s",
         "usual_walltime_s",
@@ -59,6 +60,8 @@ class LiveJob:
         self.job = job
         self.record = record
         self.malleable = job.kind is JobKind.MALLEABLE
+        self.setup_s = job.setup_s
+        """What this run spends before it does any work: its setup, and a restart where there is saved work."""
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
@@ -102,6 +105,7 @@ class LiveJob:
         self.batch_host = nodes & -nodes
         self.rank = 0
         if self.requeue_count:
+            self.setup_s = self._next_setup_s()
             self.anchor_work_s = self.saved_work_s
             self.anchor_elapsed_s = 0.0
             self.paused_s = 0.0
@@ -124,8 +128,8 @@ class LiveJob:
         """Work done by `now_s`, that of earlier runs included as far as it was safe."""
         elapsed_s = self.elapsed_s(now_s)
         if not self.malleable:
-            return self.anchor_work_s + self._work_in(elapsed_s - self.job.setup_s)
-        since_s = max(self.anchor_elapsed_s, self.job.setup_s)
+            return self.anchor_work_s + self._work_in(elapsed_s - self.setup_s)
+        since_s = max(self.anchor_elapsed_s, self.setup_s)
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
     def run_s(self, node_count: int) -> float:
@@ -134,8 +138,8 @@ class LiveJob:
             return self.job.runtime_s
         left_s = max(0.0, self.total_work_s() - self.saved_work_s)
         if self.malleable:
-            return self.job.setup_s + left_s * self.job.node_count / node_count
-        return self.job.setup_s + left_s + self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
+            return self._next_setup_s() + left_s * self.job.node_count / node_count
+        return self._next_setup_s() + left_s + self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
 
     def completion_s(self) -> float:
         """When the work will be done if nothing happens. Infinite during a checkpoint on demand."""
@@ -145,10 +149,10 @@ class LiveJob:
             return self.start_s + (self.paused_s + self.job.runtime_s)
         left_s = max(0.0, self.total_work_s() - self.anchor_work_s)
         if self.malleable:
-            since_s = max(self.anchor_elapsed_s, self.job.setup_s)
+            since_s = max(self.anchor_elapsed_s, self.setup_s)
             return self.start_s + (self.paused_s + since_s + left_s * self.job.node_count / self.size)
         cost_s = self._checkpoints_of(left_s) * self.job.checkpoint_cost_s
-        return self.start_s + (self.paused_s + self.job.setup_s + left_s + cost_s)
+        return self.start_s + (self.paused_s + self.setup_s + left_s + cost_s)
 
     def safe_work_s(self, now_s: float) -> float:
         """Work that an eviction at `now_s` would not lose."""
@@ -185,7 +189,7 @@ class LiveJob:
         Called while `size` is still what it was in between.
         """
         elapsed_s = self.elapsed_s(now_s)
-        before_s, setup_s = self.settled_elapsed_s, self.job.setup_s
+        before_s, setup_s = self.settled_elapsed_s, self.setup_s
         paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
         self.record.overhead_node_s += paused_s * self.size
         self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size
@@ -216,6 +220,7 @@ class LiveJob:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
+        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size
         if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
@@ -239,6 +244,9 @@ class LiveJob:
         self.size = self.job.node_count
         if self.usual_walltime_s is not None:
             self.walltime_s, self.usual_walltime_s = self.usual_walltime_s, None
+
+    def _next_setup_s(self) -> float:
+        return self.job.setup_s + (self.job.restart_s if self.saved_work_s > 0.0 else 0.0)
 
     def _takes_none(self) -> bool:
         return self.malleable or self.job.checkpoint_interval_s is None
@@ -264,10 +272,10 @@ class LiveJob:
         """How many regular checkpoints of this run are complete at `now_s`."""
         if self._takes_none():
             return 0
-        useful_s = self.elapsed_s(now_s) - self.job.setup_s + TOLERANCE_S
+        useful_s = self.elapsed_s(now_s) - self.setup_s + TOLERANCE_S
         cycle_s = (self.job.checkpoint_interval_s or 0.0) + self.job.checkpoint_cost_s
         return max(0, int(useful_s // cycle_s))
 
     def _regular_elapsed_s(self, count: int) -> float:
         cycle_s = (self.job.checkpoint_interval_s or 0.0) + self.job.checkpoint_cost_s
-        return self.job.setup_s + count * cycle_s
+        return self.setup_s + count * cycle_s

@@ -10,6 +10,7 @@ from makeway.simharness.agenda import Agenda, Change, ChangeKind, Turn
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import TOLERANCE_S, LiveJob
 from makeway.simharness.nodeset import NodeNames, lowest
+from makeway.simharness.placed import PlacedScheduler, PlacedSettings
 from makeway.simharness.records import Ending, JobRecord, Mark, MarkKind, Segment
 from makeway.simharness.scheduler import (
     Release,
@@ -51,14 +52,18 @@ class Machine:
         scheduler: SchedulerSettings,
         storage: StorageSettings,
         requeue_delay_s: float,
+        placed: PlacedSettings | None = None,
     ) -> None:
         self.now_s = 0.0
         self.node_count = node_count
         self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
-        self.scheduler = Scheduler(scheduler)
+        self.scheduler: Scheduler | PlacedScheduler = (
+            Scheduler(scheduler) if placed is None else PlacedScheduler(scheduler, placed)
+        )
         self.storage = Storage(storage)
         self.names = NodeNames(node_count)
+        self.placements = () if placed is None else placed.partitions.placements(self.names)
         self.agenda = Agenda()
         self.records = [JobRecord(job) for job in jobs]
         self.segments: list[Segment] = []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from makeway.simharness.reproduce_cache import ResultCache
 
 PAPERS = {
+    "p1": "makeway.simharness.reproduce_p1",
     "p1-offline": "makeway.simharness.reproduce_p1_offline",
     "p2": "makeway.simharness.reproduce_p2",
     "p3": "makeway.simharness.reproduce_p3",

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf
+from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
 
 
 def settings_of(spec: DevSpec, *, address: str | None = "127.0.0.1") -> dict[str, str]:
@@ -60,3 +60,8 @@ def test_the_other_files() -> None:
     assert cgroup_conf((26, 5)) == "CgroupPlugin=disabled\n"
     assert gres_conf(DevSpec()) is None
     assert gres_conf(DevSpec(gres=("Name=fpga Count=2",))) == "Name=fpga Count=2\n"
+    assert topology_conf(DevSpec()) is None
+    switched = DevSpec(switches=("SwitchName=s1 Nodes=n[1-8]",))
+    assert topology_conf(switched) == "SwitchName=s1 Nodes=n[1-8]\n"
+    assert settings_of(switched)["TopologyPlugin"] == "topology/tree"
+    assert "TopologyPlugin" not in settings_of(DevSpec())

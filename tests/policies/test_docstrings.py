@@ -19,6 +19,9 @@ WITH_ALGORITHMS = {
     "ckpt_backfill": ("decide", "outlook", "predicted_s"),
     "eviction": ("solve",),
     "eviction_reference": ("greedy", "backtracking"),
+    "placements": ("fitting",),
+    "wcjs": ("decide",),
+    "wcjs_cost": ("estimated_slowdown", "high_priority_s", "cost"),
     "hybrid": ("preempt_at_arrival", "shrink_or_preempt_at_arrival"),
 }
 LOCATION = re.compile(r"section|Algorithm|eq\.|P\d")

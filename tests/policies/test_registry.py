@@ -7,11 +7,13 @@ import pytest
 from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
-WITHOUT_UNIT = {
-    "backfill_held",
-    *("late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"),
-    *("curve", "reading", "late_weight", "tardiness_weight", "makespan_weight", "work", "moves_per_cycle"),
-}
+CATEGORIES = ("narrow_short", "narrow_long", "wide_short", "wide_long")
+WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
+WITHOUT_UNIT |= {"backfill_held", "spare_larger", "just_in_time", "narrow_max_nodes"}
+WITHOUT_UNIT |= {"slowdown_weight", "checkpoint_weight", "remaining_weight"}
+WITHOUT_UNIT |= {f"{kind}_{size}" for kind in ("urgent", "batch") for size in CATEGORIES}
+WITHOUT_UNIT |= {"curve", "reading", "work", "moves_per_cycle"}
+WITHOUT_UNIT |= {f"{objective}_weight" for objective in ("late", "tardiness", "makespan")}
 
 
 def test_the_policies_of_this_version() -> None:
@@ -26,6 +28,7 @@ def test_the_policies_of_this_version() -> None:
         ("cup-spaa", True),
         ("ckpt-backfill", True),
         ("horizon", True),
+        ("wcjs", True),
     ]
 
 

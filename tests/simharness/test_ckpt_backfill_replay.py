@@ -16,7 +16,7 @@ from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import LiveJob
 from makeway.simharness.records import ReplayRecord
 from makeway.simharness.replay import Replay, ReplaySettings
-from makeway.simharness.scheduler import SchedulerSettings, shadow
+from makeway.simharness.scheduler import Scheduler, SchedulerSettings, shadow
 from makeway.simharness.storage import StorageSettings
 
 NODES = 8
@@ -71,9 +71,11 @@ class Watch:
             if live is None or live.nodes:
                 at_s = report.at_s if live is None else live.start_s
                 self.late_s[job_id] = at_s - self.foreseen_s.pop(job_id)
-        if not machine.scheduler.queue or any(not live.nodes for live in machine.bound.values()):
+        scheduler = machine.scheduler
+        assert isinstance(scheduler, Scheduler)
+        if not scheduler.queue or any(not live.nodes for live in machine.bound.values()):
             return
-        head = machine.scheduler.queue[0][5]
+        head = scheduler.queue[0][5]
         if head.rank < 0:
             self.foreseen_s.clear()
         else:

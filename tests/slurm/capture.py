@@ -29,6 +29,11 @@ SPEC = DevSpec(
     gres=("NodeName=n[1-4] Name=fpga Count=2", "NodeName=n[5-8] Name=fpga Type=large Count=1"),
     settings={"GresTypes": "fpga"},
 )
+TOPOLOGIES = {
+    "tree": ("SwitchName=s1 Nodes=n[1-4]", "SwitchName=s2 Nodes=n[5-8]", "SwitchName=top Switches=s[1-2]"),
+    "block": ("BlockName=b1 Nodes=n[1-4]", "BlockName=b2 Nodes=n[5-8]", "BlockSizes=4"),
+}
+KNOWS_BLOCKS = (23, 11)
 SLEEP = "exec sleep 1000"
 HOSTILE_NAME = "a\nb|c\t\x1b[31m JobState=RUNNING ExcNodeList=n1 NodeList=\udcff\udcfe"
 HOSTILE_COMMENT = "first\nmakeway:ckpt=1795247730\n2|PENDING|\udcc3( makeway:ckpt=x %s ~T~ é"
@@ -120,6 +125,11 @@ def main() -> None:
         text = text.replace(str(cluster.inner_folder), "/srv/slurm")
         (folder / f"{name}.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
     print(folder, jobs.stderr, shown.stderr)
+    for plugin, lines in TOPOLOGIES.items():
+        if plugin != "block" or cluster.version >= KNOWS_BLOCKS:
+            spec = DevSpec(root=root, switches=lines, settings={"TopologyPlugin": f"topology/{plugin}"})
+            with dev_cluster(spec) as switched:
+                (folder / f"topology-{plugin}.txt").write_text(switched.run(*build.show_topology()))
 
 
 if __name__ == "__main__":

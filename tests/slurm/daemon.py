@@ -28,6 +28,7 @@ adapter:
   type: slurm
   conf: {conf}
   bin_dir: {bin_dir}
+  placements: {placements}
   classes:
   - name: urgent
     accounts: [urgent]
@@ -81,6 +82,7 @@ POLICY_SETTINGS = {
     "cua-spaa": "{warning_s: 5}",
     "cup-paa": "{warning_s: 5}",
     "horizon": "{work: 5}",
+    "wcjs": "{}",
 }
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
@@ -175,6 +177,7 @@ class DaemonProcess:
                 mode=mode,
                 conf=cluster.inner_folder / "slurm.conf",
                 bin_dir=_wrappers(cluster, folder, killing) or "null",
+                placements="topology" if cluster.spec.switches else "any",
                 policy=policy,
                 settings=POLICY_SETTINGS[policy],
                 poll_interval_s=poll_interval_s,

@@ -1,0 +1,41 @@
+"""Which sets of nodes may serve a job as a whole: partitions of a torus, leaf switches, blocks, or any nodes.
+
+On some machines a job gets a whole partition and on others any nodes under one switch. Both are a list of placements
+(`Cluster.placements`); two of them conflict when they share a node. Without placements every node is as good as another.
+
+Reference:
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6.3, Algorithm 2, line 1:
+    the partitions of the right size.
+
+Differs from the paper:
+    A placement may be larger than the job, which then needs that many of its nodes and no others; a job that is larger than
+    every placement is served by any nodes.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from makeway.policies.model import Cluster, Placement, kept
+
+ANYWHERE = "any nodes"
+"""The name of the placement that is all nodes of the cluster."""
+
+
+def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
+    """The smallest placements that hold so many nodes (Algorithm 2, line 1), in the cluster's order.
+
+    All nodes together are one, where the cluster has no placements or none is large enough.
+    """
+    by_size = _by_size(cluster.placements)
+    sizes = [size for size in by_size if size >= node_count]
+    if not sizes:
+        return (Placement(name=ANYWHERE, nodes=tuple(cluster.up_nodes())),)
+    return by_size[min(sizes)]
+
+
+@kept
+def _by_size(placements: tuple[Placement, ...]) -> Mapping[int, tuple[Placement, ...]]:
+    found: dict[int, list[Placement]] = {}
+    for placement in placements:
+        found.setdefault(len(placement.nodes), []).append(placement)
+    return MappingProxyType({size: tuple(group) for size, group in found.items()})

@@ -1,0 +1,61 @@
+"""Policy "wcjs" on a real Slurm with two switches: an urgent job gets the nodes of one of them, whoever is on it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters.devcluster import DevCluster, dev_cluster
+from makeway.adapters.devconf import DevSpec
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
+from tests.slurm.world import SlurmWorld
+
+pytestmark = pytest.mark.slurm
+
+SWITCHES = {"s1": {"n1", "n2", "n3", "n4"}, "s2": {"n5", "n6", "n7", "n8"}}
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """A cluster of two leaf switches with four nodes each, below a third."""
+    spec = DevSpec(
+        root=slurm_root,
+        settings={"MessageTimeout": "2"},
+        switches=(
+            "SwitchName=s1 Nodes=n[1-4]",
+            "SwitchName=s2 Nodes=n[5-8]",
+            "SwitchName=top Switches=s[1-2]",
+        ),
+    )
+    with dev_cluster(spec) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def story(slurm_world: SlurmWorld) -> Story:
+    return Story(slurm_world)
+
+
+def test_one_switch_is_cleared_and_the_other_left_alone(story: Story, start_daemon: StartDaemon) -> None:
+    story.fill()
+    batch = story.submit("exec sleep 600", 4, "other")
+    before = {worker: story.nodes(worker) for worker in story.workers}
+    assert all(any(nodes <= leaf for leaf in SWITCHES.values()) for nodes in before.values())
+    daemon = start_daemon(policy="wcjs")
+
+    urgent = story.urgent_comes(4)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    leaf = story.nodes(urgent)
+    assert leaf in SWITCHES.values()
+    lenders = [worker for worker, nodes in before.items() if nodes <= leaf]
+    assert sorted(story.lenders()) == sorted(lenders)
+    assert len(lenders) == 2
+    assert all(story.runs(worker) for worker in story.workers if worker not in lenders)
+    assert story.state(batch) == "PENDING"
+    why = daemon.run("explain", "last").stdout
+    assert "s1: cost" in why
+    assert "s2: cost" in why
+
+    story.ends(urgent)
+    works_again(story, daemon, *lenders)
+    nothing_is_left(story, daemon)
