@@ -25,7 +25,6 @@ from makeway.policies.solver import Proof, cp_sat, proof_of
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
 
-BLOCK_NODES = 512
 RTJ_LIMIT = Fraction(6, 5)
 """The average slowdown that urgent jobs may have (section 5.1; table 3's experiment)."""
 STEP = Fraction(1, 10)
@@ -102,11 +101,6 @@ class OfflineSchedule:
 
 class NoSchedule(Exception):
     """The solver's time was over before it had a schedule."""
-
-
-def overhead_s(node_count: int) -> int:
-    """Seconds to write, or to read, the checkpoint of a job of Mira, rounded up (eq. 34)."""
-    return math.ceil(16 * node_count / min(node_count / 128 * 4, 216))
 
 
 def solve_offline(

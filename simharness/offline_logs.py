@@ -8,9 +8,14 @@ Differs from the paper:
     It does not tell runtimes and submissions: here runtimes are 10 to 240 minutes, and all jobs come within an hour.
 """
 
+from math import ceil
 from random import Random
 
-from makeway.simharness.offline import BLOCK_NODES, OfflineJob, OfflineProblem, overhead_s
+from makeway.policies.model import JobKind
+from makeway.simharness.jobs import SimJob
+from makeway.simharness.mira import checkpoint_s
+from makeway.simharness.offline import OfflineJob, OfflineProblem
+from makeway.simharness.partitions import Partition, Partitions
 
 RUNTIME_MIN = (10, 240)
 SUBMIT_WITHIN_MIN = 60
@@ -25,7 +30,7 @@ TABLE_3_LOGS = 20
 def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> OfflineProblem:
     """A log of so many jobs: sizes are powers of two up to the whole machine, all times uniform and whole minutes."""
     random = Random(seed)
-    sizes = [1 << power for power in range(machine_blocks.bit_length()) if 1 << power <= machine_blocks]
+    sizes = sizes_of(machine_blocks)
     jobs = []
     for index in range(batch + urgent):
         blocks = random.choice(sizes)
@@ -37,7 +42,39 @@ def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> Offli
                 runtime_s=60 * random.randint(*RUNTIME_MIN),
                 blocks=blocks,
                 urgent=is_urgent,
-                overhead_s=0 if is_urgent else overhead_s(blocks * BLOCK_NODES),
+                overhead_s=0 if is_urgent else ceil(checkpoint_s(blocks)),
             )
         )
     return OfflineProblem(jobs=tuple(jobs), machine_blocks=machine_blocks)
+
+
+def as_workload(problem: OfflineProblem) -> list[SimJob]:
+    """The same jobs for a replay, in which nobody knows them in advance; their limits are what they take."""
+    return [
+        SimJob(
+            job.job_id,
+            float(job.submit_s),
+            float(job.runtime_s),
+            float(job.runtime_s),
+            job.blocks,
+            user="rtj" if job.urgent else "bj",
+            kind=JobKind.ON_DEMAND if job.urgent else JobKind.RIGID,
+        )
+        for job in problem.jobs
+    ]
+
+
+def as_partitions(problem: OfflineProblem) -> Partitions:
+    """The machine's aligned runs of blocks."""
+    blocks = problem.machine_blocks
+    every = tuple(
+        Partition(name=f"{size} blocks from {first}", nodes=((1 << size) - 1) << first)
+        for size in sizes_of(blocks)
+        for first in range(0, blocks, size)
+    )
+    return Partitions(blocks, every)
+
+
+def sizes_of(machine_blocks: int) -> list[int]:
+    """Powers of two up to the whole machine."""
+    return [1 << power for power in range(machine_blocks.bit_length()) if 1 << power <= machine_blocks]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.model import JobKind
 from makeway.policies.solver import Proof, SolverUnavailable
 from makeway.simharness.offline import (
     OfflineJob,
@@ -16,10 +17,9 @@ from makeway.simharness.offline import (
     OfflineSchedule,
     Placed,
     average_slowdown,
-    overhead_s,
     solve_offline,
 )
-from makeway.simharness.offline_logs import TABLE_2, random_log
+from makeway.simharness.offline_logs import TABLE_2, as_partitions, as_workload, random_log
 
 
 def job(
@@ -169,8 +169,15 @@ def test_two_urgent_jobs_at_once_need_a_looser_limit() -> None:
     assert found.limit_proof is Proof.OPTIMAL
 
 
-def test_overhead_is_that_of_equation_34() -> None:
-    assert [overhead_s(nodes) for nodes in (512, 4096, 8192, 49152)] == [512, 512, 607, 3641]
+def test_the_logs_of_a_replay_are_those_of_the_optimum() -> None:
+    problem = random_log(5, 2, 16, seed=4)
+    jobs, partitions = as_workload(problem), as_partitions(problem)
+    assert [(job.submit_s, job.runtime_s, job.node_count) for job in jobs] == [
+        (job.submit_s, job.runtime_s, job.blocks) for job in problem.jobs
+    ]
+    assert sum(job.kind is JobKind.ON_DEMAND for job in jobs) == 2
+    assert (partitions.sizes, len(partitions.every)) == ((1, 2, 4, 8, 16), 31)
+    assert {job.overhead_s for job in problem.jobs if not job.urgent} <= {512, 607}
 
 
 def test_a_job_that_does_not_fit_is_refused() -> None:

@@ -26,6 +26,8 @@ def case(size: tuple[int, int, int], seed: int = 0) -> Case:
         gap=0.0,
         interrupted=1,
         wall_s=1.0,
+        wcjs_batch_slowdown=2.4 if size == TABLE_3 else None,
+        wcjs_urgent_slowdown=1.32 if size == TABLE_3 else None,
     )
 
 
@@ -40,7 +42,7 @@ def test_every_row_and_every_log_is_asked() -> None:
 
 
 def test_all_claims_hold_where_all_is_proven() -> None:
-    assert [claim.standing for claim in claims(cases())] == [Standing.HOLDS] * 3
+    assert [claim.standing for claim in claims(cases())] == [Standing.HOLDS] * 4
 
 
 def test_a_log_without_proof_refutes_the_claim() -> None:
@@ -63,7 +65,14 @@ def test_table_3_leaves_logs_without_a_schedule_out_of_the_mean() -> None:
     )
     rows = table_3([*cases(), lost]).rows
     assert rows[2][:4] == ("log 3", "none", "none", "none")
-    assert rows[3][:3] == ("mean", "1.50", "1.10")
+    assert rows[3] == ("mean", "1.50", "1.10", "", "", "", "2.40", "1.32")
+
+
+def test_how_far_wcjs_is_behind_is_told() -> None:
+    claim = claims(cases())[-1]
+    assert claim.measured == "BJ 2.40 to 1.50 (+60%), RTJ 1.32 to 1.10 (+20%) over 2 logs"
+    better = [replace(one, wcjs_urgent_slowdown=1.0) for one in cases()]
+    assert claims(better)[-1].standing is Standing.FAILS
 
 
 def test_the_command_tells_the_tables_and_keeps_its_results(
@@ -81,6 +90,6 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     assert "proven optimal" in capsys.readouterr().out
     told = json.loads((tmp_path / "out.json").read_text())
     assert [one["proven"] for one in told["cases"]] == [True, True]
-    assert "Table 3: the optimum" in report.read_text()
+    assert "Table 3: the optimum, and WCJS" in report.read_text()
     assert run_cli(arguments, factories={}) == 0
     assert "2 of 2 logs were kept" in capsys.readouterr().err
