@@ -8,8 +8,8 @@ from importlib import import_module
 from types import ModuleType
 
 
-class SolverUnavailable(Exception):
-    """OR-Tools is not installed. The message names the extra that brings it."""
+class SolverUnavailable(ValueError):
+    """A policy or an experiment is asked for that needs OR-Tools, which is not installed. The message names the extra."""
 
 
 class Proof(StrEnum):

@@ -18,7 +18,6 @@ USER_ERRORS = frozenset(
         "makeway.simharness.workload.WorkloadError",
         "makeway.simharness.experiment.ExperimentError",
         "makeway.simharness.report.ReportUnavailable",
-        "makeway.policies.solver.SolverUnavailable",
     }
 )
 

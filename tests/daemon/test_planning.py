@@ -139,6 +139,19 @@ def test_without_the_solver_a_policy_that_plans_is_refused(monkeypatch: pytest.M
         Daemon(FakeAdapter(view()), Journal(None), find("horizon"), HorizonConfig(), LoopSettings())
 
 
+def test_a_reload_that_needs_the_solver_changes_nothing_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    desk.go.set()
+    loop = Daemon(
+        FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_beside=False
+    )
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    with pytest.raises(ValueError, match="OR-Tools"):
+        loop.reconfigure(find("horizon"), HorizonConfig(), LoopSettings(mode=Mode.ACT))
+    report = loop.run_cycle()
+    assert (report.mode, desk.asked) == (Mode.OBSERVE, 1)
+
+
 def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
     """A long job waits before a short one that would be late behind it."""
     long = pending("long", 2, submit_s=900.0, walltime_s=72_000.0)

@@ -1,6 +1,7 @@
 """`makeway reproduce p1-offline`: what is asked, what is made of the answers, and the command itself."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,3 +94,11 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     assert "Table 3: the optimum, and WCJS" in report.read_text()
     assert run_cli(arguments, factories={}) == 0
     assert "2 of 2 logs were kept" in capsys.readouterr().err
+
+
+def test_the_command_line_tells_that_the_solver_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    assert run_cli(["reproduce", "p1-offline"], factories={}) == 2
+    assert "makeway: error: planning needs OR-Tools: pip install 'makeway[solver]'" in capsys.readouterr().err
