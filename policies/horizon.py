@@ -115,11 +115,16 @@ def queue(cluster: Cluster) -> list[Job]:
 def movable(cluster: Cluster) -> list[Job]:
     """The jobs that may be given another place: those before the first one that must not be touched, in their order.
 
-    A job that is larger than the machine is now is left where it is, and delays nobody.
+    A job for which too few nodes are up is left where it is: it delays nobody, and no horizon waits for it.
     """
-    up_count = len(cluster.up_nodes())
     open_to_us = takewhile(lambda job: hard_protection(job, cluster) is None, queue(cluster))
-    return [job for job in open_to_us if job.node_count <= up_count]
+    return [job for job in open_to_us if job.node_count <= _serving_count(job, cluster)]
+
+
+def _serving_count(job: Job, cluster: Cluster) -> int:
+    """How many nodes that are up could serve a job."""
+    up = cluster.up_nodes()
+    return len(up) if job.eligible_nodes is None else len(job.eligible_nodes & up.keys())
 
 
 def is_due(cluster: Cluster, config: HorizonConfig) -> bool:

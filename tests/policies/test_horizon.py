@@ -135,6 +135,13 @@ def test_a_horizon_begins_when_nobody_of_the_last_plan_waits() -> None:
     assert is_due(machine(*QUEUE, plan=plan_of("x", "y")), config)
 
 
+def test_a_horizon_does_not_wait_for_a_job_that_no_node_serves() -> None:
+    stuck = replace(waiting("stuck", 2, waited_s=99.0), eligible_nodes=frozenset({"n1", "gone"}))
+    assert is_due(machine(stuck, *QUEUE, plan=plan_of("x", "stuck")), HorizonConfig())
+    served = replace(stuck, eligible_nodes=frozenset({"n1", "n2"}))
+    assert not is_due(machine(served, *QUEUE, plan=plan_of("x", "stuck")), HorizonConfig())
+
+
 def test_the_problem_is_what_the_snapshot_shows() -> None:
     cluster = replace(
         machine(
