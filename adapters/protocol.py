@@ -135,8 +135,12 @@ class Adapter(Protocol):
         Raises `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
         """
 
-    def prioritise(self, job_id: str) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted. Raises `Gone` if not pending."""
+    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order.
+
+        The planned order follows the front and comes before the common queue; `place` is from 1 to `PLACES`, the lowest
+        first, and lifts no delay. None: to the front. Raises `Gone` if the job is not pending.
+        """
 
     def restore_priority(self, job_id: str) -> None:
         """Give the running job the priority again that the cluster sets by itself. Raises `Gone` if it is not running."""

@@ -11,10 +11,13 @@ from typing import assert_never
 
 from makeway.adapters.hostlist import fold
 from makeway.adapters.protocol import Rejected
-from makeway.policies.model import SignalTarget
+from makeway.policies.model import PLACES, SignalTarget
 
 FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
+PLANNED_PRIORITY = FRONT_PRIORITY - 1
+"""Minus its place: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760 under priority/basic, below
+the last of all places."""
 PURGE_MIN = 1
 """Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
 RESTART_S = 3
@@ -239,6 +242,17 @@ def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[st
     if node_count is not None:
         changes.append(f"NumNodes={node_count}")
     return (*_update_job(job_id), *changes)
+
+
+def to_place(job_id: str, place: int) -> tuple[str, ...]:
+    """Give a pending job the priority of its place in a planned order."""
+    return (*_update_job(job_id), f"Priority={PLANNED_PRIORITY - place}")
+
+
+def place_of(priority: int) -> int | None:
+    """The place in a planned order that a priority tells. None: it tells none."""
+    place = PLANNED_PRIORITY - priority
+    return place if 1 <= place <= PLACES else None
 
 
 def restore_priority(job_id: str) -> tuple[str, ...]:

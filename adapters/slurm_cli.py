@@ -249,14 +249,17 @@ class SlurmCliAdapter:
         if done.returncode != 0:
             raise refusal(done)
 
-    def prioritise(self, job_id: str) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted.
+    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order.
 
         22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
         """
         job = self._pending(job_id)
         if job.reason.startswith(_HELD):
             raise Rejected(f"job {job_id} is held ({job.reason})")
+        if place is not None:
+            self._do(build.to_place(job_id, place))
+            return
         lost = job.restarts > 0 and job.requested_node_count > job.node_count
         self._do(
             build.to_front(

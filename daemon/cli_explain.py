@@ -15,7 +15,7 @@ from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
 from makeway.policies.arbiter import arbitrate
-from makeway.policies.model import Action, Candidate, Cluster, Method, Rationale
+from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale
 
 LISTED = 20
 CANDIDATES_SHOWN = 60
@@ -188,12 +188,18 @@ def render(stored: StoredDecision, fates: tuple[Fate, ...], out: Console) -> Non
     out.print(table)
 
 
+def _called(why: Rationale, stored: StoredDecision) -> str:
+    """What a job is; a policy that acts for the whole queue acts for others than urgent ones."""
+    job = None if stored.cluster is None else stored.cluster.jobs_by_id().get(why.for_job_id)
+    return "Urgent job" if job is None or job.kind is JobKind.ON_DEMAND else "Job"
+
+
 def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:
     at_s = stored.at_s
     out.print()
     out.print(
         plain(
-            f"Urgent job {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, "
+            f"{_called(why, stored)} {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, "
             f"on time for another {span(max(0.0, why.deadline_s - at_s))}"
         )
     )

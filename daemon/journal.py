@@ -22,7 +22,7 @@ from makeway.daemon.history import LATEST, History, Run
 from makeway.daemon.journal_file import connect, take_lock
 from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
-from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase
+from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,7 @@ class Journal:
             self._open_operations = self._load_operations()
             self._sent = self._load_sent()
             self._notices = self._load_notices()
+            self._plan = self._load_plan()
             self._times = self._load_times()
             self._history = self._load_history()
         except BaseException:
@@ -259,6 +260,16 @@ class Journal:
         with self._mutex:
             return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
 
+    def plan(self) -> Plan | None:
+        """The last plan that was finished. None: there was none."""
+        return self._plan
+
+    def save_plan(self, plan: Plan) -> None:
+        """Keep a plan in place of the last one."""
+        with self._mutex:
+            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (_dump(_plan(), plan),)))
+            self._plan = plan
+
     def prune(self, before_s: float, most: int = 50) -> int:
         """Forget what is older than `before_s`, some of it: at most so many entries of each sort.
 
@@ -326,6 +337,10 @@ class Journal:
         rows = self._read("SELECT notice_id, body FROM notices")
         return {notice_id: _notice().validate_json(body) for notice_id, body in rows}
 
+    def _load_plan(self) -> Plan | None:
+        rows = self._read("SELECT value FROM meta WHERE key = 'plan'")
+        return _plan().validate_json(rows[0][0]) if rows else None
+
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:
             self._open_operations.pop(operation.operation_id, None)
@@ -390,6 +405,11 @@ def _decision() -> TypeAdapter[Decision]:
 @cache
 def _cluster() -> TypeAdapter[Cluster]:
     return TypeAdapter(Cluster)
+
+
+@cache
+def _plan() -> TypeAdapter[Plan]:
+    return TypeAdapter(Plan)
 
 
 @cache

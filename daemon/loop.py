@@ -17,6 +17,7 @@ from makeway.daemon.lending import leases
 from makeway.daemon.notices import changes, handed_over
 from makeway.daemon.observation import Patience
 from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
+from makeway.daemon.planning import Planning
 from makeway.daemon.sentence import sentence_of
 from makeway.policies.arbiter import Verdict, arbitrate
 from makeway.policies.contract import Policy
@@ -98,6 +99,11 @@ class Daemon:
         policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
         settings: mode, limits and waits.
         now: the time in the seconds of the snapshots.
+        plan_beside: whether plans are made beside the cycles, which then never wait for one; else within the cycle that
+            asks for it, as in a replay.
+
+    Raises:
+        SolverUnavailable: the policy plans, and OR-Tools is not installed.
     """
 
     def __init__(
@@ -109,11 +115,13 @@ class Daemon:
         settings: LoopSettings,
         *,
         now: Callable[[], float] = time.time,
+        plan_beside: bool = True,
     ) -> None:
         self._adapter = adapter
         self._journal = journal
         self._executor = Executor(adapter, journal, now)
         self._now = now
+        self._planning = Planning(journal, beside=plan_beside)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
         # Who ran in the last snapshot, so that runs are seen to end; only what is learned of users depends on it.
@@ -125,6 +133,7 @@ class Daemon:
 
     def reconfigure(self, policy: Policy[Any], policy_config: object, settings: LoopSettings) -> None:
         """Take other settings from the next cycle on."""
+        self._planning.reconfigure(policy, policy_config)
         self._policy = policy
         self._policy_config = policy_config
         self._settings = settings
@@ -145,7 +154,7 @@ class Daemon:
         before = self._journal.open_operations()
         operations = tuple(self._advance(operation, seen) for operation in before)
         operations = self._arrive(operations, seen)
-        cluster = self._join(seen, operations)
+        cluster = self._planning.with_plan(self._join(seen, operations))
 
         # 3. The policy decides on that view alone.
         began, cpu_s = time.perf_counter(), time.thread_time()
@@ -163,7 +172,8 @@ class Daemon:
 
         # 5. Whatever is due is written down and sent.
         if opened:
-            cluster = self._join(seen, self._journal.open_operations())
+            opened_too = self._join(seen, self._journal.open_operations())
+            cluster = replace(opened_too, plan=cluster.plan)
         # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
         for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
             reports += self._carry_on(operation, cluster)

@@ -150,11 +150,16 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progre
 
 
 def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str] | None:
-    """A lender's place in the queue is given back when it runs again, an urgent job's when it stands in front."""
+    """A lender's place in the queue is given back when it runs again, an urgent job's when it stands in front.
+
+    One of a planned order is there when it is seen.
+    """
     if job is None:
         return Progress.GONE, "ended by itself"
     if job.state is not JobState.PENDING:
         return Progress.DONE, "runs"
+    if action.place is not None:
+        return (Progress.DONE, "") if job.place == action.place else None
     if not job.prioritised:
         return None
     return (Progress.DONE if action.reason is Reason.NO_ROOM else Progress.ACCEPTED), ""

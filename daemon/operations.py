@@ -298,9 +298,12 @@ def _turned_back(operation: Operation, cluster: Cluster) -> Operation:
 
 
 def _refused_just_now(operation: Operation, cluster: Cluster, patience: Patience) -> bool:
-    """Whether a priority could not be given back a short while ago: as long as this is open, it is not tried again."""
+    """Whether a priority could not be given, or given back, just now: as long as this is open, it is not tried again."""
     return any(
-        isinstance(task.action, RestorePriority)
+        (
+            isinstance(task.action, RestorePriority)
+            or (isinstance(task.action, Prioritise) and task.action.place is not None)
+        )
         and task.progress is Progress.REFUSED
         and task.ended_s is not None
         and cluster.now_s < task.ended_s + patience.refused_s

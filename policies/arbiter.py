@@ -1,7 +1,8 @@
 """The one gate that every action passes, whatever the policy: what the site forbids, and what is never right.
 
 Pure: a verdict depends on the actions and the snapshot alone. What takes something from somebody is checked; what
-gives back (`Release`, `Expand`, `Prioritise`, `RestorePriority`) is let through even when the circuit breaker has tripped.
+gives back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) is let through even when the circuit breaker
+has tripped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -224,9 +225,21 @@ class _Court:
                 if self.cluster.can_expand:
                     return None
                 return Refusal.CANNOT_EXPAND, "running jobs cannot grow on this cluster"
-            case Prioritise() | RestorePriority():
+            case Prioritise():
+                return None if action.place is None else self._judge_place(action)
+            case RestorePriority():
                 return None
         assert_never(action)
+
+    def _judge_place(self, action: Prioritise) -> Ruling:
+        """A place in a planned order is no return: it is for a waiting job that the site has opted in."""
+        if self.tripped:
+            return _breaker(self.cluster)
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state is not JobState.PENDING:
+            return Refusal.NOT_WAITING, f"job {action.job_id}"
+        refusal = hard_protection(job, self.cluster)
+        return None if refusal is None else (refusal, f"job {action.job_id}")
 
     def _judge_eviction(self, action: Checkpoint | Requeue | Cancel | Shrink) -> Ruling:
         if self.tripped:

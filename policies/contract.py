@@ -4,9 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from makeway.policies.model import Cluster, Decision
+from makeway.policies.model import Cluster, Decision, Plan
 
 ConfigT = TypeVar("ConfigT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner(Generic[ConfigT]):
+    """How a policy that plans makes its plans, beside the cycles: one may take minutes.
+
+    Both are functions of their arguments alone. The last plan that is finished is part of every snapshot.
+    """
+
+    due: Callable[[Cluster, ConfigT], bool]
+    """Whether a plan is to be made from this snapshot, in which the last one stands."""
+    make: Callable[[Cluster, ConfigT], Plan]
+    require: Callable[[], object]
+    """Raises where plans cannot be made here, before the first one is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +46,5 @@ class Policy(Generic[ConfigT]):
     """Whether it goes by what finished runs took (`Cluster.usual_shares`), which is noted for it as they end."""
     arrivals_only: bool = True
     """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""
+    planner: Planner[ConfigT] | None = None
+    """None: it needs no plan."""

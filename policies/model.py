@@ -13,6 +13,8 @@ from itertools import filterfalse
 from types import MappingProxyType
 from typing import Literal, ParamSpec, TypeVar
 
+PLACES = 1 << 15
+"""Places of a planned order are numbered from 1 up to this."""
 RESERVATION_PREFIX = "mw_"
 """Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
 
@@ -141,7 +143,9 @@ class Job:
     start_within_s: float | None = None
     """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
     prioritised: bool = False
-    """Whether we have moved the job to the front of the queue."""
+    """Whether we have moved the job to the front of the queue, or given it a place in a planned order."""
+    place: int | None = None
+    """Its place in the order that we planned: behind the front, ahead of the common queue, the lowest first. None: none."""
     notice_id: str | None = None
     """The announcement that the job says it belongs to. None: it names none."""
     priority: float = 0.0
@@ -205,6 +209,7 @@ class Reason(StrEnum):
         "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
     )
     HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
+    PLANNED = "planned"  # a waiting job is given its place in the planned order
     STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
 
 
@@ -297,8 +302,10 @@ class Release(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prioritise(_Deed):
-    """Move a pending job to the front of the queue and let it start at once."""
+    """Move a pending job to the front of the queue and let it start at once, or to its place in a planned order."""
 
+    place: int | None = None
+    """Between 1 and `PLACES`: its place in the planned order, which follows the front. None: to the front."""
     verb: Literal["prioritise"] = "prioritise"
 
 
@@ -434,6 +441,24 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The order in which the jobs of one planning horizon are to start."""
+
+    made_s: float
+    """The instant of the snapshot that it was made from."""
+    order: tuple[str, ...]
+    """The jobs, the first to start first."""
+    starts_s: tuple[float, ...]
+    """When each is to start, in the same order; sooner if others end sooner."""
+    value: float
+    """What the plan is worth under the policy's objective: the less, the better."""
+    easy_value: float
+    """What the plan of the scheduler below would be worth."""
+    bound: float
+    """No plan is worth less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What the site forbids, whatever the policy. None: no such limit."""
 
@@ -529,6 +554,8 @@ class Cluster:
     limits: Limits = Limits()
     usual_shares: Mapping[str, float] = field(default_factory=dict)
     """Which share of their time limits the finished runs of a user usually took, by user. Absent: too few are known."""
+    plan: Plan | None = None
+    """The last plan that is finished. None: there is none, or the policy does not plan."""
 
     def speculative_jobs(self) -> dict[str, Operation]:
         """The running jobs that we have started before their turn, by id, each with its operation."""

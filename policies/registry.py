@@ -7,6 +7,7 @@ from makeway.policies.arrival import EVICTION
 from makeway.policies.baseline import NONE
 from makeway.policies.ckpt_backfill import CKPT_BACKFILL
 from makeway.policies.contract import Policy
+from makeway.policies.horizon import HORIZON
 from makeway.policies.hybrid import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
 from makeway.policies.wcjs import WCJS
 
@@ -20,6 +21,7 @@ POLICIES: dict[str, Policy[Any]] = {
     "cup-paa": CUP_PAA,
     "cup-spaa": CUP_SPAA,
     "ckpt-backfill": CKPT_BACKFILL,
+    "horizon": HORIZON,
     "wcjs": WCJS,
 }
 """Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""

@@ -131,9 +131,10 @@ class SimAdapter:
         """End the reservation; its pending job goes back to the common queue."""
         self._call("release", (name,), None, partial(control.release, self._machine, name))
 
-    def prioritise(self, job_id: str) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted."""
-        self._call("prioritise", (job_id,), job_id, partial(control.prioritise, self._machine, job_id))
+    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order."""
+        apply = partial(control.prioritise, self._machine, job_id, place)
+        self._call("prioritise", (job_id,) if place is None else (job_id, place), job_id, apply)
 
     def restore_priority(self, job_id: str) -> None:
         """Give the running job the priority again that the cluster sets by itself."""

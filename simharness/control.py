@@ -6,7 +6,7 @@ Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks
 from math import isfinite
 
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
-from makeway.policies.model import JobKind
+from makeway.policies.model import PLACES, JobKind
 from makeway.simharness.live import LiveJob
 from makeway.simharness.machine import Machine
 from makeway.simharness.records import Ending, MarkKind
@@ -134,9 +134,15 @@ def requeue_again(machine: Machine, job_id: str, requeue_count: int) -> None:
     requeue(machine, job_id)
 
 
-def prioritise(machine: Machine, job_id: str) -> None:
-    """Move the pending job to the front of the queue, any requeue delay lifted."""
-    machine.move_to_front(_pending(machine, job_id))
+def prioritise(machine: Machine, job_id: str, place: int | None = None) -> None:
+    """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order."""
+    live = _pending(machine, job_id)
+    if place is None:
+        machine.move_to_front(live)
+    elif 1 <= place <= PLACES:
+        machine.give_place(live, place)
+    else:
+        raise Rejected(f"job {job_id}: Invalid priority: place {place} is not between 1 and {PLACES}")
 
 
 def restore_priority(machine: Machine, job_id: str) -> None:

@@ -80,9 +80,9 @@ class EmbeddedAdapter:
         """See `Adapter`."""
         self._now().release(name)
 
-    def prioritise(self, job_id: str) -> None:
+    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
         """See `Adapter`."""
-        self._now().prioritise(job_id)
+        self._now().prioritise(job_id, place=place)
 
     def restore_priority(self, job_id: str) -> None:
         """See `Adapter`."""

@@ -23,7 +23,9 @@ from makeway.simharness.scheduler import (
 from makeway.simharness.storage import Storage, StorageSettings
 
 FIRST_RANK = -(1 << 40)
-"""Jobs that are moved to the front get ranks from here up; all others have rank 0."""
+"""Jobs that are moved to the front get ranks from here up."""
+PLANNED_RANK = -(1 << 39)
+"""Jobs with a place in a planned order have ranks from here up; all others have rank 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +240,15 @@ class Machine:
         live.rank = self._front
         live.eligible_s = None
         if live.reservation is None:
+            self.scheduler.add(live)
+        self.note(ChangeKind.PRIORITISED, live)
+
+    def give_place(self, live: LiveJob, place: int) -> None:
+        """Serve the pending job after those at the front, before the common queue, and in the order of its place."""
+        self.interfere()
+        self.scheduler.remove(live)
+        live.rank = PLANNED_RANK + place
+        if live.reservation is None and live.eligible_s is None:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)
 

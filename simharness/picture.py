@@ -15,7 +15,7 @@ from makeway.policies.model import (
 )
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import LiveJob
-from makeway.simharness.machine import Hold, Machine
+from makeway.simharness.machine import PLANNED_RANK, Hold, Machine
 from makeway.simharness.storage import StorageSettings
 
 LEAST_GRACE_S = 300.0
@@ -108,6 +108,7 @@ class Picture:
             reservation=live.reservation,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
+            place=live.rank - PLANNED_RANK if PLANNED_RANK < live.rank < 0 else None,
             notice_id=notice_id(job) if job.announced_s is not None else None,
             priority=-live.rank,
             saved_s=live.saved_before_s(),

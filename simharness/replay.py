@@ -142,6 +142,7 @@ class Replay:
             self._policy_config,
             settings,
             now=lambda: self.cluster.now_s,
+            plan_beside=False,
         )
 
     def _cycles(self) -> None:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 PAPERS = {
     "p1": "makeway.simharness.reproduce_p1",
+    "p1-offline": "makeway.simharness.reproduce_p1_offline",
     "p2": "makeway.simharness.reproduce_p2",
     "p3": "makeway.simharness.reproduce_p3",
+    "p4": "makeway.simharness.reproduce_p4",
     "p5": "makeway.simharness.reproduce_p5",
 }
 """The module of each paper."""

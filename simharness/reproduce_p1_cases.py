@@ -21,7 +21,7 @@ from makeway.policies.wcjs import WCJS
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.experiment import policy_config
 from makeway.simharness.jobs import SimJob
-from makeway.simharness.mira import NARROW_MIDPLANES, SCHEMES, on_mira, with_checkpoints
+from makeway.simharness.mira import NARROW_MIDPLANES, SCHEMES, Scheme, on_mira, with_checkpoints
 from makeway.simharness.partitions import Partitions, read_partitions
 from makeway.simharness.placed import PlacedSettings
 from makeway.simharness.records import JobRecord, ReplayRecord
@@ -190,7 +190,13 @@ def _jobs(trace: Path, partitions: Path, week: str) -> tuple[tuple[SimJob, ...],
 
 def replayed(question: Question, jobs: Sequence[SimJob], partitions: Partitions) -> ReplayRecord:
     """Replay jobs as the question says."""
-    scheme = SCHEMES[question.scheme]
+    return replayed_under(SCHEMES[question.scheme], jobs, partitions, dict(question.settings))
+
+
+def replayed_under(
+    scheme: Scheme, jobs: Sequence[SimJob], partitions: Partitions, settings: Mapping[str, object]
+) -> ReplayRecord:
+    """Replay jobs under a scheme, with settings of the policy besides the scheme's own."""
     cluster = SimCluster(
         partitions.node_count,
         [with_checkpoints(job, scheme) for job in jobs],
@@ -209,7 +215,7 @@ def replayed(question: Question, jobs: Sequence[SimJob], partitions: Partitions)
             "narrow_max_nodes": NARROW_MIDPLANES,
             "evict_within_s": EVICT_WITHIN_S,
             **scheme.settings,
-            **dict(question.settings),
+            **settings,
         },
     )
     return Replay(cluster, WCJS, config, ReplaySettings(poll_interval_s=POLL_S)).run()

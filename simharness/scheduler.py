@@ -15,8 +15,8 @@ from enum import StrEnum
 from math import ceil, inf
 from typing import Protocol
 
+from makeway.policies.profile import Profile
 from makeway.simharness.live import LiveJob
-from makeway.simharness.profile import Profile
 
 
 class Order(StrEnum):

@@ -355,6 +355,21 @@ class AdapterConformance:
         running(world, second)
         assert job_of(world.adapter.snapshot(), first).state is JobState.PENDING
 
+    def test_places_of_a_planned_order_follow_the_front_and_pass_the_common_queue(self, world: World) -> None:
+        count = len(world.nodes)
+        blocker = running(world, world.submit(count))
+        common, late, soon, front = (world.submit(count) for _ in range(4))
+        waiting(world, front)
+        world.adapter.prioritise(late, place=2048)
+        world.adapter.prioritise(soon, place=1024)
+        world.adapter.prioritise(front)
+        seen = {job.job_id: job.place for job in world.adapter.snapshot().jobs}
+        assert [seen[job_id] for job_id in (common, late, soon, front)] == [None, 2048, 1024, None]
+        world.adapter.cancel(blocker.job_id)
+        for job_id in (front, soon, late, common):
+            running(world, job_id)
+            world.adapter.cancel(job_id)
+
     def test_prioritise_lifts_the_requeue_delay(self, world: World) -> None:
         job = running(world, world.submit(2))
         world.adapter.requeue(job.job_id)

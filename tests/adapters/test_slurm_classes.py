@@ -22,6 +22,7 @@ from makeway.adapters.slurm_classes import (
 from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition
 from makeway.adapters.slurm_settings import JobClass
 from makeway.policies.model import (
+    PLACES,
     Acknowledgement,
     CheckpointSpec,
     Job,
@@ -377,6 +378,15 @@ def test_a_pending_job_has_no_start_and_a_running_one_no_delay() -> None:
 def test_a_prioritised_job_is_known_by_its_priority() -> None:
     assert not translated(PENDING).prioritised
     assert translated(replace(PENDING, priority=build.FRONT_PRIORITY)).prioritised
+
+
+@pytest.mark.parametrize(
+    ("below_front", "place"), [(0, None), (1, None), (2, 1), (1 + PLACES, PLACES), (2 + PLACES, None)]
+)
+def test_a_place_is_read_from_the_priority(below_front: int, place: int | None) -> None:
+    job = translated(replace(PENDING, priority=build.FRONT_PRIORITY - below_front))
+    assert job.place == place
+    assert job.prioritised is (place is not None or below_front == 0)
 
 
 # Which nodes may serve

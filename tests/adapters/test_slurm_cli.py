@@ -410,6 +410,12 @@ def test_prioritise_lifts_the_delay_of_a_requeued_job_alone() -> None:
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=None)]
 
 
+def test_a_place_is_a_priority_below_the_front_and_changes_nothing_else() -> None:
+    slurm = FakeSlurm(ROW | {"RestartCnt": "2"})
+    adapter_of(slurm).prioritise("17", place=3)
+    assert slurm.acts == [("scontrol", "update", "JobId=17", f"Priority={build.FRONT_PRIORITY - 4}")]
+
+
 def test_prioritise_gives_a_job_its_size_back() -> None:
     slurm = FakeSlurm(
         ROW | {"RestartCnt": "1", "tres-alloc": "cpu=6,mem=6000M,node=6,billing=6"}, release="22.05.8"

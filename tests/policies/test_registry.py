@@ -12,6 +12,8 @@ WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shri
 WITHOUT_UNIT |= {"backfill_held", "spare_larger", "just_in_time", "narrow_max_nodes"}
 WITHOUT_UNIT |= {"slowdown_weight", "checkpoint_weight", "remaining_weight"}
 WITHOUT_UNIT |= {f"{kind}_{size}" for kind in ("urgent", "batch") for size in CATEGORIES}
+WITHOUT_UNIT |= {"curve", "reading", "work", "moves_per_cycle"}
+WITHOUT_UNIT |= {f"{objective}_weight" for objective in ("late", "tardiness", "makespan")}
 
 
 def test_the_policies_of_this_version() -> None:
@@ -25,6 +27,7 @@ def test_the_policies_of_this_version() -> None:
         ("cup-paa", True),
         ("cup-spaa", True),
         ("ckpt-backfill", True),
+        ("horizon", True),
         ("wcjs", True),
     ]
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.arbiter import arbitrate, protection, start_protection
+from makeway.policies.arbiter import Refusal, arbitrate, hard_protection, protection, start_protection
+from makeway.policies.ckpt_backfill_times import turn
 from makeway.policies.model import (
+    PLACES,
     Action,
     CheckpointSpec,
     Cluster,
@@ -26,6 +28,8 @@ from makeway.policies.model import (
     NodeState,
     Operation,
     Phase,
+    Plan,
+    Prioritise,
     Progress,
     Reason,
     Requeue,
@@ -90,11 +94,22 @@ def clusters(draw: st.DrawFn) -> Cluster:
         jobs=tuple(draw(st.permutations([*running, *waiting]))),
         reservations=draw(reservations(names)),
         operations=tuple(operations),
+        plan=draw(st.none() | plans(waiting)),
         limits=Limits(
             min_runtime_s=draw(st.sampled_from([0.0, 300.0])),
             evictions_per_job=draw(st.sampled_from([None, 3])),
             protected_users=frozenset({"root"}),
         ),
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn, waiting: list[Job]) -> Plan:
+    """A plan of some of the waiting jobs, and of one that is gone, in any order."""
+    ids = draw(st.lists(st.sampled_from([*(job.job_id for job in waiting), "gone"]), unique=True, min_size=1))
+    starts_s = tuple(NOW_S + 100.0 * number for number in range(len(ids)))
+    return Plan(
+        made_s=NOW_S - 60.0, order=tuple(ids), starts_s=starts_s, value=1.0, easy_value=2.0, bound=0.0
     )
 
 
@@ -153,6 +168,11 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     for for_job_id, members in groupby(decision.actions, key=lambda action: action.for_job_id):
         group = list(members)
         hold = group[0]
+        if isinstance(hold, Prioritise):
+            event("a place in the queue")
+            assert group == [hold]
+            check_move(hold, cluster)
+            continue
         assert isinstance(hold, Reserve), "the hold comes first"
         assert len(evictions(group)) == len(group) - 1
         assert hold.job_id == for_job_id
@@ -168,6 +188,20 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
             check_way(hold, group, cluster, idle)
     assert all(times == 1 for times in promised.values()), "no node is promised twice"
     assert [verdict for verdict in arbitrate(decision.actions, cluster) if not verdict.allowed] == []
+
+
+def check_move(move: Prioritise, cluster: Cluster) -> None:
+    """A place of its own for a waiting job that the site has opted in, ahead of which nobody waits who is not to be touched."""
+    jobs = cluster.jobs_by_id()
+    job = jobs[move.job_id]
+    assert (move.reason, move.for_job_id) == (Reason.PLANNED, move.job_id)
+    assert move.place is not None
+    assert 1 <= move.place <= PLACES
+    assert start_protection(job, cluster) in {None, Refusal.PER_JOB}
+    for other in cluster.jobs:
+        if other.state is JobState.PENDING and other.reservation is None and turn(other) < turn(job):
+            delayed = other.eligible_s is not None and other.eligible_s > NOW_S
+            assert delayed or hard_protection(other, cluster) is None, "nobody passes who must not be touched"
 
 
 def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> None:
@@ -231,7 +265,7 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
     allowed = [verdict.action for verdict in verdicts if verdict.allowed]
     taken = {action.job_id for action in evictions(allowed)}
     assert per_hour is None or not taken or past + len(taken) <= per_hour
-    assert failures < 5 or not allowed
+    assert failures < 5 or not allowed, "nothing more is taken, and nobody is moved"
     started = [
         action for action in allowed if isinstance(action, Reserve) and action.reason is Reason.SPECULATIVE
     ]

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
+from makeway.policies.profile import Profile
 from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.live import LiveJob
-from makeway.simharness.profile import Profile
 from makeway.simharness.records import JobRecord
 from makeway.simharness.scheduler import Backfill, Order, Scheduler, SchedulerSettings, shadow
 from makeway.simharness.storage import StorageSettings

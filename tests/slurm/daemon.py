@@ -81,6 +81,7 @@ POLICY_SETTINGS = {
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
     "cup-paa": "{warning_s: 5}",
+    "horizon": "{work: 5}",
     "wcjs": "{}",
 }
 STEP = """

@@ -1,0 +1,17 @@
+"""How long the offline optimum takes on the largest row of P1's table 2; the paper's took 11 h 52 min on 32 cores."""
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from makeway.policies.solver import Proof
+from makeway.simharness.offline import solve_offline
+from makeway.simharness.offline_logs import TABLE_2, random_log
+
+MOST_S = 10.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_row_of_table_2(benchmark: BenchmarkFixture, seed: int) -> None:
+    found = benchmark(solve_offline, random_log(*TABLE_2[-1], seed=seed))
+    assert found.proof is Proof.OPTIMAL
+    assert found.wall_s <= MOST_S
