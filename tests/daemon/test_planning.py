@@ -2,14 +2,16 @@
 
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from makeway.adapters.protocol import Rejected
 from makeway.daemon.config import Mode
 from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.observation import Patience
 from makeway.daemon.planning import Planning, PlanningFailed
 from makeway.policies.contract import Planner, Policy
 from makeway.policies.horizon import STEP, HorizonConfig
@@ -177,3 +179,36 @@ def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
     assert action.place == STEP
     loop.run_cycle()
     assert adapter.calls == [("prioritise", "short")], "what is not yet seen is not asked for again"
+    placed = replace(short, place=STEP, prioritised=True, priority=1.0)
+    adapter.view = cluster(2, blocker, long, placed)
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    adapter.view = cluster(2, blocker, long, short)
+    loop.run_cycle()
+    assert adapter.calls == [("prioritise", "short")] * 2, "a place that was lost is given again"
+
+
+def test_a_place_that_is_refused_is_not_asked_for_again_at_once() -> None:
+    jobs = (
+        pending("a", 2, submit_s=900.0, walltime_s=72_000.0),
+        pending("b", 2, submit_s=950.0, walltime_s=600.0),
+    )
+    adapter = FakeAdapter(cluster(2, running("r", node_names(2), walltime_s=2000.0), *jobs))
+    adapter.errors["prioritise"] = Rejected("job b is held")
+    loop = Daemon(
+        adapter,
+        Journal(None),
+        find("horizon"),
+        HorizonConfig(),
+        LoopSettings(mode=Mode.ACT),
+        now=lambda: adapter.view.now_s,
+        plan_beside=False,
+    )
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("prioritise", "b")]
+    later_s = adapter.view.now_s + Patience().refused_s + 1.0
+    for _ in range(2):
+        adapter.view = replace(adapter.view, now_s=later_s)
+        loop.run_cycle()
+    assert adapter.calls == [("prioritise", "b")] * 2

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.arbiter import Refusal, arbitrate
 from makeway.policies.ckpt_backfill_times import turn
 from makeway.policies.horizon import (
     HORIZON,
@@ -223,6 +225,33 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
     ranked = [job.job_id for job in sorted(after, key=turn)]
     assert ranked[:count] == [job.job_id for job in order]
     assert places_of(order, others) == found
+
+
+@pytest.mark.parametrize(
+    ("changed", "refusal"),
+    [
+        ({}, None),
+        ({"preemptible": False}, Refusal.NOT_PREEMPTIBLE),
+        ({"kind": JobKind.ON_DEMAND}, Refusal.URGENT),
+        ({"state": JobState.RUNNING}, Refusal.NOT_WAITING),
+        ({"job_id": "other"}, Refusal.NOT_WAITING),
+    ],
+)
+def test_the_arbiter_lets_waiting_jobs_alone_be_moved_that_are_opted_in(
+    changed: dict[str, Any], refusal: Refusal | None
+) -> None:
+    move = Prioritise(job_id="a", for_job_id="a", policy="horizon", reason=Reason.PLANNED, place=STEP)
+    cluster = machine(replace(waiting("a"), **changed))
+    assert [verdict.refusal for verdict in arbitrate((move,), cluster)] == [refusal]
+    front = replace(move, place=None)
+    assert arbitrate((front,), cluster)[0].allowed, "what is given back is not judged"
+    tripped = replace(
+        cluster,
+        limits=Limits(breaker_failures=2, breaker_window_s=60.0),
+        failures_s=(NOW_S - 2.0, NOW_S - 1.0),
+    )
+    assert arbitrate((move,), tripped)[0].refusal is Refusal.BREAKER
+    assert arbitrate((front,), tripped)[0].allowed
 
 
 def test_the_settings_are_checked() -> None:
