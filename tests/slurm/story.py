@@ -17,36 +17,42 @@ COUNT = """
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
 step=$(cat "state-$id" 2>/dev/null || echo 0)
-saved=
 save() {
     echo "$step" >"state-$id"
-    saved=yes
+}
+rest() {
+    while [ ! -e "over-$id" ]; do
+        sleep 0.1 &
+        wait "$!"
+    done
+    exit 0
 }
 count() {
-    while [ -z "$saved" ]; do
-        [ ! -e "over-$id" ] || exit 0
-        step=$((step + 1))
-        echo "$step" >>"steps-$id"
+    while [ ! -e "over-$id" ]; do
+        echo "$((step += 1))" >>"steps-$id"
         sleep 0.1 &
         wait "$!"
     done
 }
 """
-"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step shows."""
+"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step shows.
+
+A step is one command, which no signal divides, and no handler of a signal returns: what was saved is what was done.
+"""
 SAVES = (
     COUNT
     + """
 announce() {
     save
     scontrol update JobId="$SLURM_JOB_ID" Comment="makeway:ckpt=$(date +%s)"
+    rest
 }
 trap announce USR1
 count
-while [ ! -e "over-$id" ]; do sleep 0.1 & wait "$!"; done
 """
 )
-"""At the signal it saves, tells so, and works no more, so that no step is done twice."""
-EXITS = COUNT + "trap save USR1\ncount\nexit 0\n"
+"""At the signal it saves, tells so, and works no more."""
+EXITS = COUNT + "trap 'save; exit 0' USR1\ncount\n"
 """At the signal it saves and ends."""
 REQUEUES = (
     COUNT
@@ -54,10 +60,10 @@ REQUEUES = (
 leave() {
     save
     scontrol requeue "$SLURM_JOB_ID"
+    rest
 }
 trap leave USR1
 count
-sleep 600
 """
 )
 """At the signal it saves and puts itself back into the queue."""
