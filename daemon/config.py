@@ -169,6 +169,7 @@ def _policy_config(
     from pydantic import TypeAdapter, ValidationError
 
     from makeway.daemon.config_file import Problem
+    from makeway.daemon.config_parts import complaints
 
     at: Key = ("policy", "settings")
     known = [field.name for field in fields(policy.config_type)] if is_dataclass(policy.config_type) else []
@@ -188,8 +189,8 @@ def _policy_config(
         return [], TypeAdapter(policy.config_type).validate_json(json.dumps(settings), strict=True)
     except ValidationError as error:
         return [
-            Problem(key=_placed((*at, *entry["loc"]), file.values), text=_said(entry["msg"], entry["input"]))
-            for entry in error.errors()
+            Problem(key=_placed((*at, *one.location), file.values), text=_said(one.message, one.value))
+            for one in complaints(error)
         ], None
 
 

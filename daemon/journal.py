@@ -9,7 +9,7 @@ after the file and never before it.
 import os
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from makeway.daemon import retention
+from makeway.daemon.history import LATEST, History, Run
 from makeway.daemon.journal_file import connect, take_lock
 from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
@@ -76,6 +77,7 @@ class Journal:
             self._notices = self._load_notices()
             self._plan = self._load_plan()
             self._times = self._load_times()
+            self._history = self._load_history()
         except BaseException:
             self._let_go()
             raise
@@ -219,6 +221,24 @@ class Journal:
             for request in lesson.void:
                 del self._times.under_way[request]
 
+    def usual_shares(self) -> Mapping[str, float]:
+        """Which share of their time limits the finished runs of a user usually took, by user."""
+        return self._history.usual
+
+    def add_runs(self, runs: Sequence[Run]) -> None:
+        """Keep runs that have ended, of each user the latest."""
+        insert = "INSERT OR REPLACE INTO runs (job_id, user, ended_s, share) VALUES (?, ?, ?, ?)"
+        forget = (
+            "DELETE FROM runs WHERE user = ? AND rowid NOT IN"
+            " (SELECT rowid FROM runs WHERE user = ? ORDER BY ended_s DESC, job_id DESC LIMIT ?)"
+        )
+        with self._mutex:
+            self._write(
+                *[(insert, (run.job_id, run.user, run.ended_s, run.share)) for run in runs],
+                *[(forget, (user, user, LATEST)) for user in sorted({run.user for run in runs})],
+            )
+            self._history.add(runs)
+
     def add_notice(self, notice: Notice) -> None:
         """Keep an announcement; one of the same id is replaced."""
         insert = (
@@ -263,6 +283,7 @@ class Journal:
             self._sent.forget(command_ids)
             if count:
                 self._times = self._load_times()
+                self._history = self._load_history()
         return count
 
     def close(self) -> None:
@@ -302,6 +323,15 @@ class Journal:
             else:
                 times.add(likeness, Measurement(duration_s=duration_s, acknowledged=bool(acknowledged)))
         return times
+
+    def _load_history(self) -> History:
+        if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'runs'"):
+            return History()  # an older makeway's, and we only read
+        rows = self._read("SELECT job_id, user, ended_s, share FROM runs ORDER BY ended_s, job_id")
+        return History(
+            Run(job_id=job_id, user=user, ended_s=ended_s, share=share)
+            for job_id, user, ended_s, share in rows
+        )
 
     def _load_notices(self) -> dict[str, Notice]:
         rows = self._read("SELECT notice_id, body FROM notices")

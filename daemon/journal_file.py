@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -32,6 +32,12 @@ CREATE TABLE checkpoints (
     duration_s REAL, acknowledged INTEGER, PRIMARY KEY (operation_id, job_id, issued_s)) STRICT;
 """
 """What version 2 adds. The file shrinks when old entries are removed: `auto_vacuum`, which VACUUM brings into effect."""
+_SINCE_3 = """
+CREATE TABLE runs (
+    job_id TEXT NOT NULL, user TEXT NOT NULL, ended_s REAL NOT NULL, share REAL NOT NULL,
+    PRIMARY KEY (job_id, ended_s)) STRICT;
+CREATE INDEX runs_by_user ON runs (user, ended_s);
+"""
 _WAL_BYTES: Final = 4 * 2**20
 """What of the write-ahead log stays on the disk after it was merged into the file."""
 
@@ -105,7 +111,7 @@ def _check_schema(database: sqlite3.Connection, path: Path | None, read_only: bo
     tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables and not read_only:
         with database:
-            _execute(database, _SCHEMA + _SINCE_2)
+            _execute(database, _SCHEMA + _SINCE_2 + _SINCE_3)
             database.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
         return
     if "meta" not in tables:
@@ -121,7 +127,7 @@ def _check_schema(database: sqlite3.Connection, path: Path | None, read_only: bo
         )
     if int(version) < SCHEMA_VERSION and not read_only:
         with database:
-            _execute(database, _SINCE_2)
+            _execute(database, (_SINCE_2 if int(version) < 2 else "") + _SINCE_3)
             database.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (str(SCHEMA_VERSION),))
         database.execute("PRAGMA auto_vacuum = INCREMENTAL")
         database.execute("VACUUM")

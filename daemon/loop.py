@@ -9,6 +9,7 @@ from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
 from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
+from makeway.daemon.history import ended_runs, running
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import Measurement, lesson, with_learned
 from makeway.daemon.leftovers import left_behind
@@ -24,6 +25,7 @@ from makeway.policies.model import (
     Action,
     Cluster,
     Decision,
+    Job,
     JobKind,
     JobState,
     Limits,
@@ -122,6 +124,8 @@ class Daemon:
         self._planning = Planning(journal, beside=plan_beside)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
+        # Who ran in the last snapshot, so that runs are seen to end; only what is learned of users depends on it.
+        self._ran: dict[str, Job] = {}
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
         self._waiting_before: frozenset[str] = frozenset()
@@ -144,6 +148,7 @@ class Daemon:
             return self._blind(error, time.perf_counter() - began)
         snapshot_s = time.perf_counter() - began
         self._snapshot_s = seen.now_s
+        self._note_runs(seen)
 
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
@@ -222,6 +227,7 @@ class Daemon:
 
     def _blind(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""
+        self._ran = {}  # when they end is not seen
         age_s = None if self._snapshot_s is None else self._now() - self._snapshot_s
         what = "unavailable" if isinstance(error, Unavailable) else "unreadable"
         return CycleReport(
@@ -292,7 +298,17 @@ class Daemon:
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
             failures_s=self._journal.failures_s(seen.now_s - window_s),
             limits=limits,
+            usual_shares=self._journal.usual_shares() if self._policy.learns else {},
         )
+
+    def _note_runs(self, seen: Cluster) -> None:
+        """Write down which runs have ended since the last snapshot, for policies that go by it."""
+        if not self._policy.learns:
+            return
+        ended = ended_runs(self._ran, seen)
+        if ended:
+            self._journal.add_runs(ended)
+        self._ran = running(seen)
 
     def _open(
         self, decision: Decision, cluster: Cluster

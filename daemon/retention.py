@@ -42,7 +42,10 @@ def prune(database: sqlite3.Connection, before_s: float, most: int) -> tuple[int
         " WHERE duration_s IS NOT NULL AND issued_s < ? LIMIT ?)",
         (before_s, most),
     ).rowcount
-    return decisions + len(commands) + operations + checkpoints, commands
+    runs = database.execute(
+        "DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE ended_s < ? LIMIT ?)", (before_s, most)
+    ).rowcount
+    return decisions + len(commands) + operations + checkpoints + runs, commands
 
 
 def give_back(database: sqlite3.Connection) -> None:

@@ -163,10 +163,9 @@ def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     lodging = lodgers(cluster).get(operation.reservation, ()) if missing else ()
     if not lodging:
         return missing
-    ids = {job.job_id for job in lodging}
-    others = frozenset(names(job.nodes for job in cluster.jobs if job.job_id not in ids))
-    theirs = frozenset(names(job.nodes for job in lodging)).intersection(cluster.up_nodes()) - others
-    return tuple(filterfalse(theirs.__contains__, missing))
+    theirs = frozenset(names(job.nodes for job in lodging)) - cluster.shared_nodes()
+    up = cluster.up_nodes()
+    return tuple(name for name in missing if name not in theirs or name not in up)
 
 
 @kept
@@ -221,6 +220,9 @@ def coming_free(cluster: Cluster, leaves: Mapping[str, Leave]) -> dict[str, floa
     """The nodes that are free once these jobs have left, each with the instant by which the last one is gone."""
     if not leaves:
         return {}
+    if not cluster.shared_nodes():
+        gone = [(job, leaves[job.job_id]) for job in cluster.jobs if job.job_id in leaves]
+        return {name: leave.by_s for job, leave in gone for name in job.nodes if name not in leave.keeps}
     held = Counter(names(job.nodes for job in cluster.jobs))
     left: Counter[str] = Counter()
     ready_s: dict[str, float] = {}
@@ -302,8 +304,11 @@ def bundles(
         spared: jobs that may not be asked, because another decision concerns them already.
     """
     barred = frozenset(unusable).union(request.kept) if request.kept else frozenset(unusable)
-    lodgers = _lodgers(cluster.up_nodes(), cluster.jobs, barred, request.job.eligible_nodes)
-    groups = _sharing(lodgers)
+    up = cluster.up_nodes()
+    if len(up) < len(cluster.nodes):
+        barred = barred.union(node.name for node in cluster.nodes if node.name not in up)
+    found = _useful(cluster.jobs, barred, request.job.eligible_nodes)
+    groups = _sharing(found) if cluster.shared_nodes() else [[lodger] for lodger in found]
     return tuple(
         sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
     )
@@ -314,19 +319,17 @@ Lodger = tuple[Job, tuple[str, ...]]
 
 
 @kept
-def _lodgers(
-    up: Mapping[str, int],
-    jobs: tuple[Job, ...],
-    barred: frozenset[str],
-    eligible: frozenset[str] | None,
+def _useful(
+    jobs: tuple[Job, ...], barred: frozenset[str], eligible: frozenset[str] | None
 ) -> tuple[Lodger, ...]:
-    """Every job that holds nodes which are up, not barred and eligible."""
-    useful = up.keys() - barred
-    if eligible is not None:
-        useful &= eligible
+    """Every job that holds nodes which are not barred and are eligible."""
     found = []
     for job in jobs:
-        held = job.nodes if useful.issuperset(job.nodes) else tuple(filter(useful.__contains__, job.nodes))
+        held = job.nodes
+        if not barred.isdisjoint(held):
+            held = tuple(filterfalse(barred.__contains__, held))
+        if eligible is not None and not eligible.issuperset(held):
+            held = tuple(filter(eligible.__contains__, held))
         if held:
             found.append((job, held))
     return tuple(found)

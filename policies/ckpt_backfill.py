@@ -139,7 +139,7 @@ def _start_early(
             continue
         if job.node_count > len(room.shared) + len(room.aside) or not may_start_early(job, cluster, config):
             continue
-        expected_s = predicted_s(job, config, cluster.limits.min_runtime_s)
+        expected_s = predicted_s(job, config, cluster.limits.min_runtime_s, cluster.usual_shares)
         duration_s = job.walltime_s + config.hold_slack_s
         nodes = room.take(job, in_time=expected_s <= window_s, barred=_reserved(cluster, duration_s))
         if not nodes:
@@ -381,5 +381,6 @@ CKPT_BACKFILL = Policy(
     summary="Start waiting jobs before their turn; checkpoint them when the queue's first job is due (P3).",
     config_type=CkptBackfillConfig,
     decide=decide,
+    learns=True,
     arrivals_only=False,
 )

@@ -5,7 +5,7 @@ Reference:
     algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
 
 Differs from the paper:
-    Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
+    With `p` learned each user has a share of his own (the paper's is one for all). Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
     prediction is never shorter than the site's minimum run time, nor longer than the time limit. The scheduler below
     makes its own backfill, and may let a job pass the first of the queue because a job that was started before its
     turn seems to stay longer: such a job too leaves when the first job was to start.
@@ -14,6 +14,8 @@ Differs from the paper:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
 
 from makeway.policies.arbiter import Refusal, protection, start_protection
 from makeway.policies.candidates import departures, system_s
@@ -27,13 +29,18 @@ from makeway.policies.model import (
     Reason,
 )
 
+UNKNOWN_SHARE = 0.2
+"""What is expected of users of whom too little is known: one of the paper's best values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CkptBackfillConfig:
     """Settings of policy "ckpt-backfill"."""
 
-    p: float = 0.2
-    """The predicted run time of a job that starts before its turn is this share of its time limit; above 0, at most 1."""
+    p: float | Literal["learned"] = 0.2
+    """The predicted run time of a job that starts before its turn is this share of its time limit; above 0, at most 1.
+
+    `learned`: the share that finished runs of its user usually took, or 0.2 as long as too few are known."""
     threshold_s: float = 1800.0
     """A time limit below this is taken as it is (the paper's t_thr)."""
     p_by_user: Mapping[str, float] = field(default_factory=dict)
@@ -45,7 +52,7 @@ class CkptBackfillConfig:
 
     def __post_init__(self) -> None:
         for name, value in (
-            ("p", self.p),
+            *(() if self.p == "learned" else (("p", self.p),)),
             *((f"p_by_user[{user}]", p) for user, p in self.p_by_user.items()),
         ):
             if not 0.0 < value <= 1.0:
@@ -63,8 +70,13 @@ def turn(job: Job) -> Turn:
     return (-job.priority, job.submit_s, len(job.job_id), job.job_id)
 
 
-def predicted_s(job: Job, config: CkptBackfillConfig, min_runtime_s: float = 0.0) -> float:
-    """Algorithm 2: how long a run of the job is expected to last.
+def predicted_s(
+    job: Job,
+    config: CkptBackfillConfig,
+    min_runtime_s: float = 0.0,
+    usual_shares: Mapping[str, float] = MappingProxyType({}),
+) -> float:
+    """Algorithm 2: how long a run of the job is expected to last. `usual_shares`: see `Cluster`.
 
     A resumed job is expected to need what is left of its limit, and the checkpoint and restart that cut it (section
     5.1: T_extend).
@@ -74,8 +86,15 @@ def predicted_s(job: Job, config: CkptBackfillConfig, min_runtime_s: float = 0.0
     elif job.saved_s > 0.0:
         expected_s = job.walltime_s - job.saved_s + (system_s(job) or 0.0) + job.setup_s
     else:
-        expected_s = job.walltime_s * config.p_by_user.get(job.user, config.p)
+        expected_s = job.walltime_s * _share(job.user, config, usual_shares)
     return min(job.walltime_s, max(expected_s, min_runtime_s))
+
+
+def _share(user: str, config: CkptBackfillConfig, usual_shares: Mapping[str, float]) -> float:
+    """The share of the time limit that a job of that user is expected to take."""
+    if user in config.p_by_user:
+        return config.p_by_user[user]
+    return usual_shares.get(user, UNKNOWN_SHARE) if config.p == "learned" else config.p
 
 
 def may_start_early(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
@@ -171,7 +190,7 @@ def may_leave(cluster: Cluster, place: Place, config: CkptBackfillConfig) -> dic
         if job.start_s is None or not job.nodes or job.job_id in gone or not _can_leave(job, cluster, config):
             continue
         if job.job_id in early:
-            found[job.job_id] = job.start_s + predicted_s(job, config, least_s)
+            found[job.job_id] = job.start_s + predicted_s(job, config, least_s, cluster.usual_shares)
         elif _passed(job, place) and place.promised_s < job.start_s + job.walltime_s:
             found[job.job_id] = max(place.promised_s, job.start_s + least_s)
     return found

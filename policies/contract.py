@@ -42,6 +42,8 @@ class Policy(Generic[ConfigT]):
     """Whether it holds nodes for announced jobs; if not, whatever is held for one goes back."""
     active: bool = True
     """False: it never wants anything done, so nobody needs to ask it."""
+    learns: bool = False
+    """Whether it goes by what finished runs took (`Cluster.usual_shares`), which is noted for it as they end."""
     arrivals_only: bool = True
     """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""
     planner: Planner[ConfigT] | None = None

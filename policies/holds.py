@@ -214,9 +214,9 @@ def ask_for(
     now_s = cluster.now_s
     if unusable is None:
         unusable = promised.unusable(request, now_s + duration_s)
-    barred = unusable.union(request.kept) if request.kept else unusable
+    own = frozenset(request.kept)
     eligible = request.job.eligible_nodes
-    usable = filterfalse(barred.__contains__, promised.free)
+    usable = filterfalse(unusable.__contains__, filterfalse(own.__contains__, promised.free))
     suitable = usable if eligible is None else filter(eligible.__contains__, usable)
     # The site's limit counts nodes: nodes that need not be held use up none of it.
     wanted = request.welcome if cluster.limits.max_nodes is None else request.missing
@@ -226,7 +226,8 @@ def ask_for(
         name
         for name, at_s in ready_s.items()
         if (at_s <= deadline_s or now_s > deadline_s)
-        and name not in barred
+        and name not in unusable
+        and name not in own
         and (eligible is None or name in eligible)
     ]
     coming = sorted(in_time, key=ready_s.__getitem__)[: max(0, request.missing - len(free))]

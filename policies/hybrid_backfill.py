@@ -36,7 +36,6 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    names,
 )
 from makeway.policies.notices import awaited
 
@@ -140,7 +139,8 @@ class _Idle:
 
 def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_Loan]:
     """Waiting jobs in the order of the queue, each with idle nodes of the holds, as long as there are any."""
-    idle = [] if config.backfill_held == "none" else _idle(cluster, decided)
+    waits = config.backfill_held != "none" and any(_may_lodge(job, cluster) for job in cluster.jobs)
+    idle = _idle(cluster, decided) if waits else []
     left = sum(len(held.names) for held in idle)
     if not left:
         return []
@@ -149,10 +149,7 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
         (
             job
             for job in cluster.jobs
-            if job.node_count <= left
-            and job.state is JobState.PENDING
-            and job.job_id not in served
-            and _may_lodge(job, cluster)
+            if job.node_count <= left and job.job_id not in served and _may_lodge(job, cluster)
         ),
         key=turn,
     )
@@ -172,8 +169,10 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
 
 def _may_lodge(job: Job, cluster: Cluster) -> bool:
     """Whether a waiting job may start now, to be evicted at any time. Whoever had to leave before is not asked again."""
-    ready = job.reservation is None and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
-    return ready and not job.requeue_count and start_protection(job, cluster) is None
+    if job.state is not JobState.PENDING or job.reservation is not None or job.requeue_count:
+        return False
+    eligible = job.eligible_s is None or job.eligible_s <= cluster.now_s
+    return eligible and start_protection(job, cluster) is None
 
 
 def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
@@ -191,15 +190,23 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
     ]
     if not holds:
         return []
+    up = cluster.up_nodes()
+    idle = up.keys() - cluster.held_nodes()
     own = {operation.reservation for operation in holds}
     others = [held.nodes for name, held in standing.items() if name not in own]
-    others += [one.nodes for one in cluster.operations if one.phase is Phase.MAKING_ROOM and one not in holds]
+    others += [
+        one.nodes
+        for one in cluster.operations
+        if one.phase is Phase.MAKING_ROOM and one.reservation not in own
+    ]
     others += [action.nodes for action in decided.actions if isinstance(action, Reserve)]
-    taken = cluster.held_nodes().union(names(others))
-    up = cluster.up_nodes()
+    for nodes in others if idle else ():
+        idle.difference_update(nodes)
+    if not idle:
+        return []
     found = []
     for operation in sorted(holds, key=_expected_s, reverse=True):
-        kept = frozenset(operation.nodes).intersection(standing[operation.reservation].nodes, up) - taken
+        kept = idle.intersection(operation.nodes).intersection(standing[operation.reservation].nodes)
         if kept:
             found.append(
                 _Idle(

@@ -336,16 +336,18 @@ def _why(ask: Ask, plan: Plan) -> Rationale:
 def _ends_s(ask: Ask, until_s: float) -> dict[str, float]:
     """The busy nodes that nobody else is promised and that come free by `until_s`, with the last time limit on each."""
     up = ask.cluster.up_nodes()
-    barred = ask.unusable.union(ask.request.kept)
+    unusable, own = ask.unusable, frozenset(ask.request.kept)
+    shared = ask.cluster.shared_nodes()
     ends_s: dict[str, float] = {}
     later = []
     for job in ask.cluster.holders():
         end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
         if end_s > until_s:
-            later.append(job.nodes)
+            if shared:
+                later.append(job.nodes)
         else:
             for name in job.nodes:
-                if name in up and name not in barred:
+                if name in up and name not in unusable and name not in own:
                     ends_s[name] = max(end_s, ends_s.get(name, end_s))
     for name in frozenset().union(*later).intersection(ends_s):
         del ends_s[name]

@@ -8,10 +8,10 @@ Reference:
     eq. 56 to 58; categories: section 7.1.1.
 
 Differs from the paper:
-    The paper gives neither thresholds nor factors. The thresholds of batch jobs are those of the authors' public simulator
-    (github.com/samnickolay/qsim-scheduling-january-paper-v2). Each factor is a quantity of at least 1 to the power of its
-    weight, so that weight 0 leaves it out; the weights come from a sweep on Mira's third trace (`makeway reproduce p1
-    --sweep`). What an urgent job waits may be bounded by a limit of its own, and then counts from its submission.
+    The paper gives neither thresholds nor factors. Each factor is a quantity of at least 1 to the power of its weight, so
+    that weight 0 leaves it out. The defaults come from a sweep on Mira's third trace (`makeway reproduce p1 --sweep`,
+    docs/wcjs-sweep.md): the thresholds of batch jobs are eight times as far above 1 as in the authors' public simulator
+    (github.com/samnickolay/qsim-scheduling-january-paper-v2), because theirs keep too much from being cleared. What an urgent job waits may be bounded by a limit of its own, and then counts from its submission.
     Work of earlier runs that is saved counts as running time. A job that will be killed has the checkpoint factor even if it
     never checkpoints: then all of its run would be lost.
 """
@@ -41,16 +41,16 @@ class WcjsConfig:
     urgent_narrow_long: float = 1.1
     urgent_wide_short: float = 1.1
     urgent_wide_long: float = 1.1
-    batch_narrow_short: float = 3.0
-    batch_narrow_long: float = 1.3
-    batch_wide_short: float = 10.0
-    batch_wide_long: float = 2.0
+    batch_narrow_short: float = 17.0
+    batch_narrow_long: float = 3.4
+    batch_wide_short: float = 73.0
+    batch_wide_long: float = 9.0
     spare_larger: bool = True
     """Whether a job larger than the urgent one is never preempted for it."""
     just_in_time: bool = True
     """Whether a job that can checkpoint on a signal does so before it leaves. False: everybody is killed."""
     slowdown_weight: float = 1.0
-    checkpoint_weight: float = 1.0
+    checkpoint_weight: float = 2.0
     remaining_weight: float = 1.0
     evict_within_s: float = 3600.0
     """For so long after it became one of high priority others may be asked to leave for an urgent job."""

@@ -178,12 +178,14 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
         return config_type()
     from pydantic import TypeAdapter, ValidationError
 
+    from makeway.daemon.config_parts import complaints
+
     try:
         return TypeAdapter(config_type).validate_python(dict(settings))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or ", ".join(settings)
-        message = first["msg"].removeprefix("Value error, ")
+        first = complaints(error)[0]
+        where = ".".join(str(part) for part in first.location) or ", ".join(settings)
+        message = first.message.removeprefix("Value error, ")
         raise ExperimentError(f"--set {where}: {message}") from error
 
 

@@ -43,13 +43,17 @@ NOTES = (
     ),
     "Under APP-CKPT real-time jobs checkpoint like all others (section 7.1.4); under JIT-CKPT and SYS-CKPT they do not.",
     (
+        "Real-time jobs wait for the checkpoint under JIT-CKPT, 512 s at the least (eq. 34), and under APP-CKPT for nothing: "
+        "for them the two are nearer to each other here than in the paper, or the other way round."
+    ),
+    (
         "Nobody starts a batch job for makeway or stops one from starting: while a real-time job of high priority waits, the "
         "scheduler below goes on, where the paper's serves the high-priority queue alone."
     ),
-    "Who was preempted goes first in the queue when the real-time job is over. That is why batch jobs fare better here.",
+    "Who was preempted goes first in the queue when the real-time job is over; the paper resubmits it among all others.",
     (
-        "Thresholds of batch jobs are those of the authors' public simulator; thresholds of real-time jobs and weights were "
-        "chosen on wk3 (--sweep) and not on wk1."
+        "Thresholds and weights, which the paper does not give, were chosen on wk3 (--sweep); nothing was chosen on wk1 and "
+        "on Curie."
     ),
     (
         "Curie is scaled to Mira (eq. 59); as in the authors' script, sizes are rounded to the nearest partition and jobs of "

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from makeway.policies.ckpt_backfill import CKPT_BACKFILL
-from makeway.policies.ckpt_backfill_times import CkptBackfillConfig
+from makeway.policies.ckpt_backfill_times import UNKNOWN_SHARE, CkptBackfillConfig
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.records import Ending, ReplayRecord
@@ -63,6 +63,8 @@ class Setting:
     """How wrong the time limits are: 0, the run time itself; 1, what the user asked for (section 4.2)."""
     extend_s: float = 0.0
     """T_extend: what a checkpoint and a restart take together (section 5.1)."""
+    learned: bool = False
+    """Whether p is learned from each user's own history, and `p` is expected of users of whom too little is known."""
     literal: bool = False
     """Whether the paper's algorithms run as they are written, without makeway. Their checkpoints are free."""
 
@@ -120,6 +122,7 @@ def settings(trace: str) -> Iterator[Setting]:
         yield Setting(trace=trace, alpha=alpha)
     for p in P_VALUES:
         yield Setting(trace=trace, p=p)
+    yield Setting(trace=trace, p=UNKNOWN_SHARE, learned=True)
     for alpha in ALPHAS[:-1]:
         yield Setting(trace=trace, p=P, alpha=alpha)
     for extend_s in EXTENDS_S[1:]:
@@ -154,7 +157,8 @@ def compute(question: Question) -> Outcome:
         return outcome(setting, cluster.record(policy="none"))
     # The traces' times are whole seconds: a cycle is never later than what it answers to.
     pace = ReplaySettings(poll_interval_s=1.0)
-    return outcome(setting, Replay(cluster, CKPT_BACKFILL, CkptBackfillConfig(p=setting.p), pace).run())
+    config = CkptBackfillConfig(p="learned" if setting.learned else setting.p)
+    return outcome(setting, Replay(cluster, CKPT_BACKFILL, config, pace).run())
 
 
 @lru_cache(maxsize=1)

@@ -119,6 +119,8 @@ def trace_grid(results: Results, trace: str) -> Grid:
 def _setting_name(one: Outcome) -> str:
     setting = one.setting
     name = "classical" if setting.p is None else f"p = {setting.p:g}"
+    if setting.learned:
+        name = "p learned"
     if setting.literal:
         name = f"as written, {name}"
     if setting.alpha != 1.0:

@@ -19,6 +19,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 """Prefixes of our own modules that a folder may import."""
 
+MODEL = ("nouns", "actions", "model")
 FOREIGN_IN_POLICIES = frozenset({"numpy"})
 EDGE = frozenset({"subprocess", "os.system", "pty", "multiprocessing"})
 """Ways to start a process: `adapters/command.py` alone has them."""
@@ -100,12 +101,26 @@ def test_policies_are_pure() -> None:
     assert wrong == []
 
 
-def test_the_model_imports_the_standard_library_alone() -> None:
+def test_the_model_and_its_parts_import_the_standard_library_alone() -> None:
     standard = __import__("sys").stdlib_module_names
     wrong = [
         str(found)
-        for found in imports_of(ROOT / "policies" / "model.py")
+        for name in MODEL
+        for found in imports_of(ROOT / "policies" / f"{name}.py")
         if found.module.split(".")[0] not in standard
+        and found.module not in {f"makeway.policies.{part}" for part in MODEL}
+    ]
+    assert wrong == []
+
+
+def test_the_parts_of_the_model_are_reached_through_it() -> None:
+    parts = {f"makeway.policies.{name}" for name in MODEL[:-1]}
+    wrong = [
+        str(found)
+        for folder in (*FOLDERS, "tests", "bench")
+        for path in sources(folder)
+        for found in imports_of(path)
+        if found.module in parts and not (folder == "policies" and path.stem in MODEL)
     ]
     assert wrong == []
 

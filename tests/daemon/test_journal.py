@@ -235,6 +235,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
     journal.close()
     with sqlite3.connect(path) as database:
         database.execute("DROP TABLE checkpoints")
+        database.execute("DROP TABLE runs")
         for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):
             database.execute(f"DROP INDEX {name}")
         database.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
@@ -246,6 +247,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
 
     reader = Journal(path, read_only=True)
     assert (reader.open_operations(), dict(reader.learned())) == ((operation(),), {})
+    assert reader.usual_shares() == {}
     reader.close()
     for _ in range(2):
         journal = Journal(path)

@@ -10,7 +10,7 @@ import pytest
 
 import makeway.policies
 
-NOT_POLICIES = {"arbiter", "contract", "model", "profile", "registry", "solver"}
+NOT_POLICIES = {"actions", "arbiter", "contract", "model", "nouns", "profile", "registry", "solver"}
 MODULES = [info.name for info in pkgutil.iter_modules(makeway.policies.__path__)]
 PAPERS = [name for name in MODULES if name not in NOT_POLICIES]
 WITH_ALGORITHMS = {

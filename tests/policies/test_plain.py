@@ -7,7 +7,7 @@ from makeway.policies.candidates import bundles, urgent
 from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, leavers, no_room, rationale
 from makeway.policies.model import Action, Cluster, Method
 from tests.policies import plain
-from tests.policies.test_safety import clusters
+from tests.policies.any_cluster import clusters
 
 NOBODY: frozenset[str] = frozenset()
 

@@ -37,7 +37,8 @@ from makeway.policies.model import (
     Task,
 )
 from makeway.policies.registry import POLICIES
-from tests.policies.test_safety import NOW_S, evictions, lodgers, reservations, specs
+from tests.policies.any_cluster import NOW_S, lodgers, reservations, specs
+from tests.policies.test_safety import evictions
 
 QUEUE = [name for name, policy in POLICIES.items() if policy.active and not policy.arrivals_only]
 

@@ -95,6 +95,7 @@ class Watch:
             if live.job.job_id in early:
                 end_s = min(end_s, live.start_s + max(live.walltime_s - live.saved_before_s(), 0.0))
                 if not live.requeue_count:
+                    assert self.config.p != "learned"
                     end_s = live.start_s + live.walltime_s * self.config.p
             releases.append((max(end_s, now_s), live.index, live.size))
         return max(now_s, shadow(sorted(releases), head.size, self.machine.free.bit_count())[0])

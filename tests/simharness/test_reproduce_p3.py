@@ -109,7 +109,7 @@ def test_a_piece_is_the_beginning_of_the_trace(tmp_path: Path) -> None:
 
 def test_the_grid_of_a_trace() -> None:
     grid = list(settings("CTC"))
-    assert len(grid) == len(set(grid)) == 19
+    assert len(grid) == len(set(grid)) == 20
     assert {one.p for one in grid} == {None, 0.1, 0.2, 0.5, 1.0}
     for p, literal in ((None, False), (0.2, False), (0.2, True)):
         alphas = {one.alpha for one in grid if (one.p, one.literal) == (p, literal)}
@@ -245,7 +245,7 @@ def reproduced(traces: Path, *arguments: object) -> dict[str, Any]:
 def test_the_command_replays_the_grid_of_every_trace(traces: Path) -> None:
     values = reproduced(traces, "--first", 9)
     assert [one["setting"]["trace"] for one in values["replays"]] == [
-        trace for trace in TRACES for _ in range(19)
+        trace for trace in TRACES for _ in range(20)
     ]
     assert {one["jobs"] for one in values["replays"]} == {9}
     assert values["settings"] == {"first_jobs": 9}
@@ -259,7 +259,7 @@ def test_two_runs_measure_alike_whatever_the_processes(traces: Path) -> None:
     first = reproduced(traces, "--quick", "--no-cache")
     assert first == reproduced(traces, "--quick", "--jobs", 2)
     assert first == reproduced(traces, "--quick"), "from what was kept"
-    assert len([*(traces / "kept").rglob("*.json")]) == 3 * 19
+    assert len([*(traces / "kept").rglob("*.json")]) == 3 * 20
 
 
 def test_the_terminal_tells_replays_the_papers_figures_and_claims(

@@ -1,0 +1,80 @@
+"""What share of their time limits the finished runs of each user took: history from which a policy may predict.
+
+A run is seen to be over when a job that ran in the last snapshot is not there, or completes, in this one. Runs that end
+while nobody looks are not counted, nor those of jobs that were requeued before: part of their work was done already.
+Runs with short time limits say little of long ones, and are left out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from makeway.policies.model import Cluster, Job, JobState
+
+LATEST: Final = 20
+"""So many runs of a user count."""
+TRUSTED: Final = 5
+"""Of a user with fewer runs nothing is known."""
+LEAST_LIMIT_S: Final = 1800.0
+"""Runs with a shorter time limit do not count."""
+LEAST_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that is over."""
+
+    job_id: str
+    user: str
+    ended_s: float
+    share: float
+    """How much of its time limit it took, at most 1."""
+
+
+class History:
+    """The latest runs of each user, at hand for every cycle."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._shares: dict[str, tuple[float, ...]] = {}
+        self.usual: Mapping[str, float] = {}
+        """The median share of each user of whom enough is known. Another object whenever it changes."""
+        self.add(runs)
+
+    def add(self, runs: Iterable[Run]) -> None:
+        """Take note of runs, the oldest first."""
+        users = set()
+        for run in runs:
+            self._shares[run.user] = (*self._shares.get(run.user, ()), run.share)[-LATEST:]
+            users.add(run.user)
+        known = {user: median(self._shares[user]) for user in users if len(self._shares[user]) >= TRUSTED}
+        if known:
+            self.usual = {**self.usual, **known}
+
+
+def ended_runs(before: Mapping[str, Job], seen: Cluster) -> tuple[Run, ...]:
+    """The runs that are over since the last snapshot, by job id.
+
+    Args:
+        before: the jobs that ran then (`running`).
+        seen: this snapshot.
+    """
+    jobs = seen.jobs_by_id()
+    found = []
+    for job_id, job in sorted(before.items()):
+        now = jobs.get(job_id)
+        over = now is None or now.state is JobState.COMPLETING
+        if over and job.start_s is not None:
+            lasted_s = max(0.0, seen.now_s - job.start_s)
+            share = min(1.0, max(LEAST_SHARE, lasted_s / job.walltime_s))
+            found.append(Run(job_id=job_id, user=job.user, ended_s=seen.now_s, share=share))
+    return tuple(found)
+
+
+def running(seen: Cluster) -> dict[str, Job]:
+    """The jobs whose runs will count, by id."""
+    return {
+        job.job_id: job
+        for job in seen.holders()
+        if job.state is JobState.RUNNING and not job.requeue_count and job.walltime_s >= LEAST_LIMIT_S
+    }

@@ -1,0 +1,180 @@
+"""What a cluster is made of: jobs, nodes, placements, reservations and announcements. Imported through `model`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+RESERVATION_PREFIX = "mw_"
+"""Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
+
+
+class JobKind(StrEnum):
+    """What a job lets us do with it."""
+
+    RIGID = "rigid"
+    MALLEABLE = "malleable"
+    ON_DEMAND = "on_demand"
+
+
+class JobState(StrEnum):
+    """Where a job is. COMPLETING and SUSPENDED jobs hold their nodes; neither may be acted upon."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETING = "completing"
+    SUSPENDED = "suspended"
+
+
+class NodeState(StrEnum):
+    """Whether a node may be given to a job. Which job has it, the jobs say."""
+
+    UP = "up"
+    DRAINED = "drained"
+    DOWN = "down"
+
+
+class Acknowledgement(StrEnum):
+    """How a job shows that the checkpoint it was asked for is complete."""
+
+    COMMENT = "comment"  # it writes the instant of the checkpoint into its own comment field
+    REQUEUE = "requeue"  # it requeues itself
+    EXIT = "exit"  # it ends
+    NONE = "none"  # it does not show it: the grace period is waited out
+
+
+class SignalTarget(StrEnum):
+    """Which processes of a job get the signal that asks for a checkpoint."""
+
+    BATCH = "batch"  # the shell of its batch script, and no child of it
+    STEPS = "steps"  # the processes of its steps, on all its nodes
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSpec:
+    """What is known of a job's checkpoints. None means that the job has no such checkpoint."""
+
+    interval_s: float | None = None
+    """Time between two regular application checkpoints."""
+    application_s: float | None = None
+    """Duration of one application checkpoint, without the wait for it."""
+    system_s: float | None = None
+    """Duration of a checkpoint that a signal starts at once."""
+    measured_count: int = 0
+    """From so many measured checkpoints `system_s` is known. 0: it is declared."""
+    signal: str = "USR1"
+    signal_to: SignalTarget = SignalTarget.BATCH
+    grace_s: float = 300.0
+    """How long after the signal the acknowledgement is awaited; never less than `system_s`."""
+    acknowledgement: Acknowledgement = Acknowledgement.COMMENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One compute node."""
+
+    name: str
+    state: NodeState = NodeState.UP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A set of nodes that may serve a job as a whole: a partition of a torus, a leaf switch, a block.
+
+    Two placements that share a node conflict: jobs on both of them at once need the node twice.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job, pending or holding nodes. An array task is a job of its own."""
+
+    job_id: str
+    kind: JobKind
+    state: JobState
+    node_count: int
+    """Nodes held, or asked for while pending."""
+    walltime_s: float
+    submit_s: float
+    user: str
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    node_count_min: int | None = None
+    """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
+    node_count_max: int | None = None
+    """The size that a malleable job asked for, to which it may grow; the largest that a waiting urgent job would take,
+    which asks for `node_count` at the least. None: `node_count`."""
+    nodes: tuple[str, ...] = ()
+    """Nodes held, the batch host first. Empty while pending."""
+    eligible_nodes: frozenset[str] | None = None
+    """Nodes that may serve the job. None: any node."""
+    start_s: float | None = None
+    """When the present run began. None while pending."""
+    eligible_s: float | None = None
+    """A pending job may not start before this. None: no such limit."""
+    setup_s: float = 0.0
+    """Time that every start of the job costs before it does useful work."""
+    checkpoint: CheckpointSpec | None = None
+    """None: the job cannot checkpoint, an eviction loses the whole run."""
+    last_checkpoint_s: float | None = None
+    """When the last checkpoint of the present run was complete. None: none is known."""
+    checkpointing_since_s: float | None = None
+    """When the job said that it began the checkpoint that it was asked for. None: it said nothing."""
+    requeue_count: int = 0
+    preemptible: bool = False
+    """Whether the site lets us touch it. The adapter says no for whatever is not opted in."""
+    reservation: str | None = None
+    """The reservation that the job is bound to."""
+    start_within_s: float | None = None
+    """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
+    prioritised: bool = False
+    """Whether we have moved the job to the front of the queue, or given it a place in a planned order."""
+    place: int | None = None
+    """Its place in the order that we planned: behind the front, ahead of the common queue, the lowest first. None: none."""
+    notice_id: str | None = None
+    """The announcement that the job says it belongs to. None: it names none."""
+    priority: float = 0.0
+    """Its place in the queue: the highest first, jobs of one priority in the order of their submission."""
+    saved_s: float = 0.0
+    """How much of its runtime earlier runs have saved, so that the present or next one goes on from there. 0: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Nodes kept for the jobs that are bound to it. `name` tells whether it is ours."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+    @property
+    def ours(self) -> bool:
+        """Whether makeway made it, in this life or an earlier one."""
+        return self.name.startswith(RESERVATION_PREFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """An on-demand job that was announced."""
+
+    notice_id: str
+    user: str
+    node_count: int
+    walltime_s: float
+    announced_s: float
+    expected_s: float
+    """When it should arrive."""
+    job_id: str | None = None
+    """The job, once it has arrived. None: not yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """One eviction of the past, for the limits."""
+
+    job_id: str
+    at_s: float
