@@ -123,7 +123,11 @@ def _improves(share: float) -> Callable[[Sequence[Case]], Finding]:
         found = [case.improvement for case in cases if case.improvement is not None]
         if not found:
             return Finding(standing=Standing.OPEN, measured="nobody is late under EASY")
-        text = f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios"
+        possible = fmean(case.possible for case in cases if case.possible is not None)
+        text = (
+            f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios; "
+            f"no plans reach more than {possible:.1%}"
+        )
         return Finding(standing=_standing(fmean(found) >= share), measured=text)
 
     return finding
