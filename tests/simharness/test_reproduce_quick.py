@@ -1,0 +1,26 @@
+"""`makeway reproduce PAPER --quick` on the real traces: what has to hold on its pieces does, every time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.cli import run_cli
+
+HOLD = {
+    "p1": {"urgent-gain", "batch-cost", "order-batch", "urgent-categories", "preemption"},
+    "p3": {"wait_is_queue", "few", "waste"},
+    "p4": {"late-not-worse", "late-proven", "tardiness-not-worse"},
+    "p5": {"1-boost", "3-spaa", "7-n-spaa", "8-preemption", "9-instant"},
+}
+"""The claims of a paper by their keys: those that no change may lose, and that do not hang on a clock."""
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("paper", HOLD)
+def test_the_claims_that_have_to_hold(paper: str, shared_traces: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.json"
+    arguments = ["--quick", "--no-cache", "--traces", str(shared_traces), "--json", str(values)]
+    assert run_cli(["reproduce", paper, *arguments], factories={}) == 0
+    verdicts = {claim["key"]: claim["verdict"] for claim in json.loads(values.read_text())["claims"]}
+    assert {key: verdicts[key] for key in HOLD[paper]} == dict.fromkeys(HOLD[paper], "holds")
