@@ -171,12 +171,7 @@ class Daemon:
         decision_id = self._keep(decision, cluster)
 
         # 5. Whatever is due is written down and sent.
-        if opened:
-            opened_too = self._join(seen, self._journal.open_operations())
-            cluster = replace(opened_too, plan=cluster.plan)
-        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
-        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
-            reports += self._carry_on(operation, cluster)
+        reports += self._carry_out(seen, cluster, anew=bool(opened))
 
         # 6. What checkpoints took is learned, whether or not it is used.
         after = self._journal.open_operations()
@@ -356,6 +351,16 @@ class Daemon:
             )
         self._journal.save(operation)
         return operation
+
+    def _carry_out(self, seen: Cluster, cluster: Cluster, *, anew: bool) -> list[ActionReport]:
+        """Send what is due of all operations; `anew`: some were opened since the view was joined."""
+        if anew:
+            cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
+        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
+        reports: list[ActionReport] = []
+        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
+            reports += self._carry_on(operation, cluster)
+        return reports
 
     def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
         """Issue whatever of an operation is due, one after another."""

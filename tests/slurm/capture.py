@@ -122,6 +122,7 @@ def main() -> None:
     for name, text in (("squeue", jobs.stdout), ("scontrol", shown.stdout), ("config", config.stdout)):
         text = re.sub(r"OS=Linux .*? (?= RealMemory)", "OS=Linux 6.1.0 ", text)
         text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "host", text)
+        text = text.replace(f"{cluster.inner_folder}/work", "/srv/slurm/jobs")
         text = text.replace(str(cluster.inner_folder), "/srv/slurm")
         (folder / f"{name}.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
     print(folder, jobs.stderr, shown.stderr)
