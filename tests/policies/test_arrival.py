@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from makeway.policies.arrival import EVICTION, EvictionConfig
+from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -15,7 +15,6 @@ from makeway.policies.model import (
     Cluster,
     Decision,
     Job,
-    JobKind,
     JobState,
     Limits,
     Method,
@@ -23,69 +22,17 @@ from makeway.policies.model import (
     NodeState,
     Operation,
     Phase,
-    Prioritise,
     Progress,
     Reason,
     Requeue,
     Reservation,
-    Reserve,
-    Shrink,
     SignalTarget,
     Task,
 )
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]
-NOW_S = 10_000.0
-BOTH = CheckpointSpec(
-    interval_s=600.0,
-    application_s=30.0,
-    system_s=100.0,
-    signal="USR2",
-    signal_to=SignalTarget.STEPS,
-    grace_s=200.0,
-)
-
-
-def decide(cluster: Cluster, **settings: Any) -> Decision:
-    return EVICTION.decide(cluster, EvictionConfig(**settings))
-
-
-def hold(for_job_id: str, nodes: str, duration_s: float, reason: Reason = Reason.URGENT_ARRIVAL) -> Reserve:
-    return Reserve(
-        job_id=for_job_id,
-        for_job_id=for_job_id,
-        policy="eviction",
-        reason=reason,
-        reservation=f"mw_{for_job_id}",
-        nodes=tuple(nodes.split()),
-        duration_s=duration_s,
-    )
-
-
-def requeue(
-    job_id: str,
-    for_job_id: str,
-    method: Method,
-    not_after_s: float,
-    reason: Reason = Reason.URGENT_ARRIVAL,
-) -> Requeue:
-    return Requeue(
-        job_id=job_id,
-        for_job_id=for_job_id,
-        policy="eviction",
-        reason=reason,
-        method=method,
-        not_after_s=not_after_s,
-    )
-
-
-def prioritise(job_id: str) -> Prioritise:
-    return Prioritise(job_id=job_id, for_job_id=job_id, policy="eviction", reason=Reason.NO_ROOM)
-
-
-def victims(decision: Decision) -> list[tuple[str, Method]]:
-    return [(action.job_id, action.method) for action in decision.actions if isinstance(action, Requeue)]
+from tests.policies.arriving import BOTH, NOW_S, decide, hold, prioritise, requeue, victims
 
 
 def test_nobody_urgent_nothing_to_do(running: Build, cluster_of: BuildCluster) -> None:
@@ -458,123 +405,3 @@ def test_a_deadline_far_away_is_looked_at_more_coarsely(
 def test_absurd_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         EvictionConfig(**wrong)
-
-
-def malleable(running: Build, job_id: str, nodes: str, smallest: int, **changes: Any) -> Job:
-    return running(job_id, nodes, kind=JobKind.MALLEABLE, node_count_min=smallest, **changes)
-
-
-def test_a_malleable_job_gives_its_last_nodes_before_anybody_leaves(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    jobs = (running("a", "n0 n1"), malleable(running, "m", "n2 n3 n4 n5", 2))
-    decision = decide(cluster_of(7, *jobs, waiting("u", 3)), shrink=True)
-    assert decision.actions == (
-        hold("u", "n6 n4 n5", 3000.0),
-        Shrink(
-            job_id="m",
-            for_job_id="u",
-            policy="eviction",
-            reason=Reason.URGENT_ARRIVAL,
-            keep_nodes=("n2", "n3"),
-            walltime_s=1000.0 + 2 * 19_000.0,
-        ),
-    )
-    (why,) = decision.rationale
-    assert why.summary == (
-        "2 more nodes are needed: shrink m (by 2 nodes); 0.00 node-hours are lost and the nodes are free in 0 s."
-    )
-    assert (why.loss_node_s, why.ready_s) == (0, NOW_S)
-    assert [(found.job_ids, found.method, found.node_count, found.chosen) for found in why.candidates] == [
-        (("a",), Method.KILL, 2, False),
-        (("m",), Method.SHRINK, 2, True),
-        (("m",), Method.KILL, 4, False),
-    ]
-    assert why.candidates[1].note == "could give 2 nodes"
-
-
-def test_shrinking_and_leaving_are_weighed_together(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    jobs = (
-        running("dear", "n0 n1 n2 n3"),
-        running("cheap", "n4", start_s=NOW_S - 10.0),
-        malleable(running, "m", "n5 n6 n7", 1),
-    )
-    decision = decide(cluster_of(8, *jobs, waiting("u", 3)), shrink=True)
-    assert decision.actions[0] == hold("u", "n4 n6 n7", 3000.0)
-    assert victims(decision) == [("cheap", Method.KILL)]
-    assert [action.job_id for action in decision.actions if isinstance(action, Shrink)] == ["m"]
-    assert decision.rationale[0].loss_node_s == 10
-    assert decision.rationale[0].summary.startswith(
-        "3 more nodes are needed: evict cheap (1 nodes, killed) and shrink m (by 2 nodes); "
-    )
-    whole = decide(cluster_of(8, *jobs, waiting("u", 3)))
-    assert victims(whole) == [("m", Method.KILL)]
-    assert Method.SHRINK not in {found.method for found in whole.rationale[0].candidates}
-
-
-def test_who_cannot_shrink_leaves_whole(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
-    """At its smallest size; on shared nodes; the batch host alone; a rigid job."""
-    for jobs in (
-        (malleable(running, "m", "n0 n1", 2),),
-        (malleable(running, "m", "n0 n1", 1), running("n", "n1")),
-        (running("m", "n0 n1", node_count_min=1),),
-    ):
-        decision = decide(cluster_of(2, *jobs, waiting("u", 1)), shrink=True)
-        assert not [action for action in decision.actions if isinstance(action, Shrink)]
-        assert ("m", Method.KILL) in victims(decision)
-    only_host = waiting("u", 1, eligible_nodes=frozenset({"n0"}))
-    assert victims(decide(cluster_of(2, malleable(running, "m", "n0 n1", 1), only_host), shrink=True)) == [
-        ("m", Method.KILL)
-    ]
-
-
-def test_checkpoints_that_do_not_fill_the_file_system_are_planned_together(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    """Three of 200 s each within 570 s: each writes with a third of the bandwidth, so that all save at once."""
-    spec = CheckpointSpec(system_s=200.0, grace_s=210.0)
-    jobs = [running(name, node, checkpoint=spec) for name, node in (("a", "n0"), ("b", "n1"), ("c", "n2"))]
-    cluster = cluster_of(3, *jobs, waiting("u", 3))
-    assert victims(decide(cluster)) == [("a", Method.KILL), ("b", Method.SYSTEM), ("c", Method.SYSTEM)]
-    decision = decide(cluster, checkpoints="concurrent", aggregate_gb_s=30.0, node_gb_s=10.0)
-    assert victims(decision) == [(name, Method.SYSTEM) for name in ("a", "b", "c")]
-    graces = {action.grace_s for action in decision.actions if isinstance(action, Checkpoint)}
-    assert graces == {210.0}
-    assert decision.rationale[0].ready_s == NOW_S + 210.0
-    full = decide(cluster, checkpoints="concurrent", aggregate_gb_s=10.0, node_gb_s=10.0)
-    assert full == decide(cluster), "one alone fills the file system: nothing is gained"
-
-
-def test_planned_together_each_may_take_as_long_as_equal_shares_take(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    """Two that write half of the bandwidth and one that writes all of it: 100 s, 100 s, 100 s are 200 s in all."""
-    spec = CheckpointSpec(system_s=100.0, grace_s=100.0)
-    jobs = (
-        running("a", "n0", checkpoint=spec),
-        running("b", "n1", checkpoint=spec),
-        running("c", "n2 n3", checkpoint=spec),
-    )
-    cluster = cluster_of(4, *jobs, waiting("u", 4, start_within_s=240.0))
-    settings = {"checkpoints": "concurrent", "aggregate_gb_s": 20.0, "node_gb_s": 10.0}
-    assert Method.KILL in {method for _, method in victims(decide(cluster))}
-    decision = decide(cluster, **settings)
-    assert {method for _, method in victims(decision)} == {Method.SYSTEM}
-    graces = {action.grace_s for action in decision.actions if isinstance(action, Checkpoint)}
-    assert graces == {210.0}, "200 s, in whole steps"
-
-
-def test_waits_for_regular_checkpoints_are_planned_together(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    spec = replace(BOTH, system_s=None)
-    jobs = [
-        running(name, node, checkpoint=spec, last_checkpoint_s=NOW_S - 230.0)
-        for name, node in (("a", "n0"), ("b", "n1"))
-    ]
-    cluster = cluster_of(2, *jobs, waiting("u", 2))
-    assert victims(decide(cluster)) == [("a", Method.KILL), ("b", Method.APPLICATION)]
-    decision = decide(cluster, checkpoints="concurrent", aggregate_gb_s=100.0, node_gb_s=10.0)
-    assert victims(decision) == [("a", Method.APPLICATION), ("b", Method.APPLICATION)]
