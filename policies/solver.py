@@ -4,7 +4,6 @@ Reference: Perron and Furnon, OR-Tools, CP-SAT (Google; Apache-2.0).
 """
 
 from enum import StrEnum
-from importlib import import_module
 from types import ModuleType
 
 
@@ -28,11 +27,12 @@ def cp_sat() -> ModuleType:
         SolverUnavailable: OR-Tools is not installed.
     """
     try:
-        return import_module("ortools.sat.python.cp_model")
+        from ortools.sat.python import cp_model
     except ImportError as error:
         raise SolverUnavailable(
             f"planning needs OR-Tools: pip install 'makeway[solver]' ({error})"
         ) from error
+    return cp_model
 
 
 def proof_of(status: int) -> Proof:

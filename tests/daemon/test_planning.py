@@ -136,7 +136,7 @@ def test_a_policy_that_does_not_plan_has_no_plan() -> None:
 
 
 def test_without_the_solver_a_policy_that_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(SolverUnavailable, match="OR-Tools"):
         Daemon(FakeAdapter(view()), Journal(None), find("horizon"), HorizonConfig(), LoopSettings())
 
@@ -147,7 +147,7 @@ def test_a_reload_that_needs_the_solver_changes_nothing_without_it(monkeypatch: 
     loop = Daemon(
         FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_beside=False
     )
-    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(ValueError, match="OR-Tools"):
         loop.reconfigure(find("horizon"), HorizonConfig(), LoopSettings(mode=Mode.ACT))
     report = loop.run_cycle()

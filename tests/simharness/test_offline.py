@@ -186,6 +186,6 @@ def test_a_job_that_does_not_fit_is_refused() -> None:
 
 
 def test_without_the_solver_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(SolverUnavailable, match=r"pip install 'makeway\[solver\]'"):
         solve_offline(random_log(2, 2, 4, seed=0))

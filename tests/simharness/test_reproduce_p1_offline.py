@@ -99,6 +99,6 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
 def test_the_command_line_tells_that_the_solver_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     assert run_cli(["reproduce", "p1-offline"], factories={}) == 2
     assert "makeway: error: planning needs OR-Tools: pip install 'makeway[solver]'" in capsys.readouterr().err
