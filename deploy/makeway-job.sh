@@ -197,9 +197,16 @@ _makeway_tell() {
 }
 
 # Waits until the program handles the signal: one that is still starting would be ended by it. False if it has ended.
+# Once is not enough: a shell blocks every signal for an instant whenever it starts a program.
 _makeway_await_handler() {
+    _makeway_looks=0
     while [ -n "$makeway_pid" ] && _makeway_alive "$makeway_pid"; do
         if _makeway_handles "$makeway_pid" "$1"; then
+            _makeway_looks=$((_makeway_looks + 1))
+        else
+            _makeway_looks=0
+        fi
+        if [ "$_makeway_looks" -eq 3 ]; then
             return 0
         fi
         _makeway_doze

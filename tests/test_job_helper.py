@@ -1,5 +1,6 @@
 """The job's side of the checkpoint protocol, in every shell that a batch script may be: signals and programs."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,28 @@ def test_a_program_that_is_still_starting_gets_the_signal_later(batch: Batch) ->
 def test_a_program_that_never_handles_the_signal_does_not_get_it(batch: Batch) -> None:
     batch.stand_in("sleep", DOZES)
     ended = batch.run(f"makeway_forward_checkpoint\nmakeway_run sh -c '{ASKS}; {UNTIL_DOZED}; exit 3'")
+    assert (ended.status, ended.calls, len(ended.errors)) == (3, [], 1)
+
+
+BLOCKS_FOR_AN_INSTANT = """
+import os, signal, time
+from pathlib import Path
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.kill(os.getppid(), signal.SIGUSR1)
+for _ in range(200):
+    if not Path("dozed").exists():
+        time.sleep(0.02)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+time.sleep(1)
+raise SystemExit(3)
+"""
+"""What a shell does whenever it starts a program; the signal would end it."""
+
+
+def test_a_program_that_blocks_the_signal_for_an_instant_does_not_get_it(batch: Batch) -> None:
+    batch.stand_in("sleep", DOZES)
+    (batch.folder / "program.py").write_text(BLOCKS_FOR_AN_INSTANT)
+    ended = batch.run(f"makeway_forward_checkpoint\nmakeway_run {sys.executable} program.py")
     assert (ended.status, ended.calls, len(ended.errors)) == (3, [], 1)
 
 
