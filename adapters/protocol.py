@@ -63,6 +63,8 @@ class Capabilities:
     """What `doctor` and the log call the cluster, with its version."""
     expand: bool
     """Whether a shrunk job can be grown back."""
+    recomputes_priority: bool
+    """Whether a waiting job whose place is taken back stands where it stood before, and not behind all others."""
 
 
 class Adapter(Protocol):
@@ -143,7 +145,10 @@ class Adapter(Protocol):
         """
 
     def restore_priority(self, job_id: str) -> None:
-        """Give the running job the priority again that the cluster sets by itself. Raises `Gone` if it is not running."""
+        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's place.
+
+        Raises `Gone` if it neither runs nor waits in such a place, `Rejected` if it is held.
+        """
 
     def close(self) -> None:
         """Let go of whatever the adapter holds. Nothing may be called afterwards."""

@@ -7,15 +7,15 @@ a `scancel --signal` waits for it to start, `scontrol requeue` runs a finished j
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from makeway.adapters import slurm_build as build
 from makeway.adapters import slurm_parse as parse
-from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
+from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.adapters.slurm_access import known, new_token, runner_of
 from makeway.adapters.slurm_classes import Translator, job_class, node, over, reservation, state
 from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
 from makeway.adapters.slurm_parse import RawJob
@@ -48,7 +48,7 @@ class SlurmCliAdapter:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
-        self._runner: Runner = runner if runner is not None else _runner(settings)
+        self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._now = now
         self._known: tuple[Capabilities, tuple[int, int]] | None = None
         self._placements: tuple[Placement, ...] | None = None
@@ -57,11 +57,7 @@ class SlurmCliAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this cluster can do.
-
-        Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it permits:
-        see `slurm_build.RESIZES_CLEANLY`.
-        """
+        """What this cluster can do: see `slurm_access.known`."""
         return self._cluster_known()[0]
 
     def snapshot(self) -> Cluster:
@@ -69,7 +65,7 @@ class SlurmCliAdapter:
         capabilities, release = self._cluster_known()
         raw_jobs = [job for job in self._squeue() if not over(job)]
         now_s = self._now()
-        token = _token()
+        token = new_token()
         untold = self._untold(raw_jobs) if release < build.KNOWS_EXCLUDED_NODES else []
         command = build.show_cluster()
         done = self._run(
@@ -98,6 +94,7 @@ class SlurmCliAdapter:
             jobs=tuple(translator.job(raw, asked_node_count=self._asked_size(raw)) for raw in told),
             reservations=tuple(reservation(one) for one in reservations),
             can_expand=capabilities.expand,
+            recomputes_priority=capabilities.recomputes_priority,
             placements=self._placing(),
         )
         _check_whole(cluster, command)
@@ -255,8 +252,7 @@ class SlurmCliAdapter:
         22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
         """
         job = self._pending(job_id)
-        if job.reason.startswith(_HELD):
-            raise Rejected(f"job {job_id} is held ({job.reason})")
+        _check_not_held(job)
         if place is not None:
             self._do(build.to_place(job_id, place))
             return
@@ -270,8 +266,14 @@ class SlurmCliAdapter:
         )
 
     def restore_priority(self, job_id: str) -> None:
-        """Let Slurm set the priority of the running job again; on a pending one this would lift a hold."""
-        self._running(job_id)
+        """Let Slurm set the job's priority again: of a running one, or of one in a place; a user's hold would be lifted too."""
+        job = self._look(job_id)
+        if state(job) is JobState.PENDING:
+            _check_not_held(job)
+            if build.place_of(job.priority) is None:
+                raise Gone(f"job {job_id} waits, and has no place")
+        else:
+            self._running(job_id)
         self._do(build.restore_priority(job_id))
 
     def close(self) -> None:
@@ -284,17 +286,7 @@ class SlurmCliAdapter:
             done = self._run(command)
             if done.returncode != 0:
                 raise refusal(done)
-            settings = parse.config(done.stdout)
-            try:
-                version = settings["SLURM_VERSION"]
-                release = parse.release(version)
-            except (KeyError, ValueError) as error:
-                message = f"no version in the configuration ({error})"
-                raise Unreadable(message, command=command, text=done.stdout) from None
-            permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
-            expand = permitted and release >= build.RESIZES_CLEANLY and os.geteuid() == 0
-            name = f"{settings.get('ClusterName', 'cluster')}, Slurm {version}"
-            self._known = Capabilities(name=name, expand=expand), release
+            self._known = known(done, superuser=os.geteuid() == 0)
         return self._known
 
     def _placing(self) -> tuple[Placement, ...]:
@@ -308,7 +300,7 @@ class SlurmCliAdapter:
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
     ) -> tuple[RawJob, ...]:
         fields = build.job_fields(self._cluster_known()[1])
-        token = _token()
+        token = new_token()
         command = build.squeue(job_id, reservation, ended=ended)
         done = self._run(command, environment=build.squeue_environment(fields, token))
         if done.returncode != 0:
@@ -407,18 +399,6 @@ class SlurmCliAdapter:
         return done
 
 
-def _runner(settings: SlurmSettings) -> CommandRunner:
-    environment = {} if settings.conf is None else {"SLURM_CONF": settings.conf}
-    if settings.bin_dir is not None:
-        environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
-    return CommandRunner(environment=environment)
-
-
-def _token() -> str:
-    """Nothing that a user could have written; it begins with no digit, which would be read as a width."""
-    return f"mw{secrets.token_hex(8)}"
-
-
 def _check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
     """Raise `Unreadable` if a job holds a node that is not listed: the two commands have seen two clusters."""
     known = {one.name for one in cluster.nodes}
@@ -428,3 +408,9 @@ def _check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
             raise Unreadable(
                 f"job {job.job_id} holds nodes that are not listed", command=command, text=str(unknown)
             )
+
+
+def _check_not_held(job: RawJob) -> None:
+    """Raise `Rejected` for a job that its user or an administrator holds: to set its priority would lift the hold."""
+    if job.reason.startswith(_HELD):
+        raise Rejected(f"job {job.job_id} is held ({job.reason})")

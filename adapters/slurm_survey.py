@@ -3,7 +3,6 @@
 import os
 import pwd
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from enum import StrEnum
 
 from makeway.adapters import slurm_build as build
 from makeway.adapters import slurm_parse as parse
-from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
+from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm_access import new_token, runner_of
 from makeway.adapters.slurm_classes import job_class, over, state
 from makeway.adapters.slurm_errors import refusal
 from makeway.adapters.slurm_parse import RawJob
@@ -94,7 +94,7 @@ def survey(
     Raises:
         AdapterError: it does not answer, or nothing that can be understood.
     """
-    runner = _runner(settings) if runner is None else runner
+    runner = runner_of(settings) if runner is None else runner
     user_id = os.geteuid() if user_id is None else user_id
     began_s = now()
     config = _run(runner, settings, build.show_config())
@@ -202,7 +202,7 @@ def _counted(name: str | None, jobs: list[RawJob]) -> ClassCount:
 
 def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:
     fields = build.job_fields(release)
-    token = f"mw{secrets.token_hex(8)}"
+    token = new_token()
     done = _run(runner, settings, build.squeue(), build.squeue_environment(fields, token))
     found = parse.jobs(done.stdout, fields=fields, token=token, command=done.argv)
     return tuple(job for job in found if not over(job))
@@ -219,13 +219,6 @@ def _run(
     if done.returncode != 0:
         raise refusal(done)
     return done
-
-
-def _runner(settings: SlurmSettings) -> CommandRunner:
-    environment = {} if settings.conf is None else {"SLURM_CONF": settings.conf}
-    if settings.bin_dir is not None:
-        environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
-    return CommandRunner(environment=environment)
 
 
 def _user_name(user_id: int) -> str:

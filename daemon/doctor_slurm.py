@@ -295,4 +295,4 @@ def check_priority(survey: Survey) -> Check:
     if survey.settings.get("PriorityType") == "priority/multifactor":
         text = "priority/multifactor: a job that makeway moves to the front keeps that fixed priority until it ends"
         return ok("priority", text)
-    return ok("priority", "priority/basic: a job that makeway moves to the front stays there")
+    return ok("priority", "priority/basic: a job that makeway moves in the queue stays where it is put")

@@ -13,7 +13,7 @@ from makeway.policies.model import (
 
 
 def left_behind(
-    cluster: Cluster, operations: tuple[Operation, ...], policy: str
+    cluster: Cluster, operations: tuple[Operation, ...], policy: str, *, plans: bool
 ) -> tuple[Release | RestorePriority, ...]:
     """What takes it away.
 
@@ -21,8 +21,12 @@ def left_behind(
         cluster: the snapshot.
         operations: those that are open; what they account for is not left behind.
         policy: the name that the actions bear.
+        plans: whether that policy gives waiting jobs places; else those that jobs have are an earlier policy's.
     """
-    return (*_orphans(cluster, operations, policy), *_front_places(cluster, operations, policy))
+    restored = _front_places(cluster, operations, policy)
+    if not plans and cluster.recomputes_priority:
+        restored += _planned_places(cluster, operations, policy)
+    return (*_orphans(cluster, operations, policy), *restored)
 
 
 def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[Release]:
@@ -52,14 +56,31 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
 
 def _front_places(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[RestorePriority]:
     """For jobs that have started from the front of the queue, and have no use for their place any more."""
-    under_way = {
-        task.action.job_id
-        for operation in operations
-        for task in operation.tasks
-        if isinstance(task.action, RestorePriority)
-    }
+    under_way = _restored(operations)
     return [
         RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.STARTED)
         for job in cluster.jobs
         if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
     ]
+
+
+def _planned_places(
+    cluster: Cluster, operations: tuple[Operation, ...], policy: str
+) -> list[RestorePriority]:
+    """For waiting jobs whose places are those of a plan that nobody follows any more."""
+    busy = _restored(operations) | {operation.for_job_id for operation in operations}
+    return [
+        RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.ORPHANED)
+        for job in cluster.jobs
+        if job.place is not None and job.state is JobState.PENDING and job.job_id not in busy
+    ]
+
+
+def _restored(operations: tuple[Operation, ...]) -> set[str]:
+    """The jobs whose priority is being given back."""
+    return {
+        task.action.job_id
+        for operation in operations
+        for task in operation.tasks
+        if isinstance(task.action, RestorePriority)
+    }

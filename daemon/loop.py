@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import CycleReport, LoopSettings
 from makeway.daemon.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.executor import ActionReport, Executor, Outcome
 from makeway.daemon.history import ended_runs, running
@@ -15,7 +16,6 @@ from makeway.daemon.learning import Measurement, lesson, with_learned
 from makeway.daemon.leftovers import left_behind
 from makeway.daemon.lending import leases
 from makeway.daemon.notices import changes, handed_over
-from makeway.daemon.observation import Patience
 from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
 from makeway.daemon.planning import Planning
 from makeway.daemon.sentence import sentence_of
@@ -28,7 +28,6 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
-    Limits,
     Notice,
     Operation,
     Phase,
@@ -39,55 +38,6 @@ from makeway.policies.model import (
 from makeway.policies.notices import awaited
 
 EVICTIONS_COUNTED_S = 3600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopSettings:
-    """What one cycle needs to know of the configuration."""
-
-    mode: Mode = Mode.OBSERVE
-    limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
-    keep_snapshots: bool = True
-    """Whether decisions are stored with their snapshots, so that they can be decided again."""
-    learn_durations: bool = True
-    """Whether measured durations of checkpoints take the place of declared ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleReport:
-    """What one cycle saw and did."""
-
-    at_s: float
-    mode: Mode
-    sentence: str
-    snapshot_s: float = 0.0
-    """Wall-clock duration of the snapshot."""
-    decision_s: float = 0.0
-    """Wall-clock duration of the policy's decision."""
-    decision_cpu_s: float = 0.0
-    """Processor time of it, which does not depend on what else the machine does."""
-    snapshot_age_s: float | None = None
-    """Age of the latest snapshot. None: there was never one."""
-    actions: tuple[ActionReport, ...] = ()
-    decision_id: int | None = None
-    """The number under which the decision is stored. None: it was not worth storing."""
-    operations_open: int = 0
-    urgent_waiting: int = 0
-    urgent_started: tuple[float, ...] = ()
-    """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
-    lost_node_s: float = 0.0
-    """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
-    closed: tuple[Operation, ...] = ()
-    checkpoints: tuple[Measurement, ...] = ()
-    """The checkpoints that this cycle has seen the end of."""
-    error: str | None = None
-    """Why nothing was decided. None: there was a whole snapshot."""
-
-    @property
-    def again(self) -> bool:
-        """Whether the cluster took a command, so that a new snapshot is worth having at once."""
-        return any(action.outcome is Outcome.ACCEPTED for action in self.actions)
 
 
 class Daemon:
@@ -166,7 +116,12 @@ class Daemon:
         opened, reports, lost_node_s = self._open(decision, cluster)
         opened += [
             self._begin((action,), cluster, cluster.now_s)
-            for action in left_behind(cluster, self._journal.open_operations(), self._policy.name)
+            for action in left_behind(
+                cluster,
+                self._journal.open_operations(),
+                self._policy.name,
+                plans=self._policy.planner is not None,
+            )
         ]
         decision_id = self._keep(decision, cluster)
 

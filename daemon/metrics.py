@@ -12,7 +12,7 @@ from makeway.daemon.config import Mode
 from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:
-    from makeway.daemon.loop import CycleReport
+    from makeway.daemon.cycle import CycleReport
 
 CYCLE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 DECISION_BUCKETS_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)

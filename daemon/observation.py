@@ -142,7 +142,7 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progre
         case Prioritise():
             return _seen_prioritise(action, job)
         case RestorePriority():
-            if job is None or job.state is JobState.PENDING:
+            if job is None or (job.state is JobState.PENDING and action.reason is Reason.STARTED):
                 return Progress.GONE, "does not run any more"
             return None if job.prioritised else (Progress.DONE, "")
         case _:

@@ -24,8 +24,9 @@ from makeway.daemon import api, logs
 from makeway.daemon.config import AdapterFactory, Config, Connection, load, open_adapter
 from makeway.daemon.config_parts import DAY_S
 from makeway.daemon.config_schema import Settings
+from makeway.daemon.cycle import CycleReport, LoopSettings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import EVICTIONS_COUNTED_S, CycleReport, Daemon, LoopSettings
+from makeway.daemon.loop import EVICTIONS_COUNTED_S, Daemon
 from makeway.daemon.metrics import Metrics
 from makeway.daemon.notify import Notifier
 from makeway.daemon.pacing import Pace

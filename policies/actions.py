@@ -137,7 +137,7 @@ class Prioritise(_Deed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePriority(_Deed):
-    """Let a running job that was moved to the front have the priority that the cluster itself gives it."""
+    """Let a job have the priority that the cluster gives it: one that has started from where we put it, or that waits in a place."""
 
     verb: Literal["restore_priority"] = "restore_priority"
 

@@ -193,6 +193,8 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
     can_expand: bool = False
     """Whether a shrunk job can be grown back here."""
+    recomputes_priority: bool = False
+    """Whether a waiting job whose place is taken back stands where it stood before, and not behind all others."""
     placements: tuple[Placement, ...] = ()
     """The sets of nodes that may serve a job as a whole. Empty: any nodes may."""
     notices: tuple[Notice, ...] = ()

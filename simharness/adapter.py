@@ -57,7 +57,7 @@ class SimAdapter:
     @property
     def capabilities(self) -> Capabilities:
         """What this cluster can do: everything."""
-        return Capabilities(name="simulated cluster", expand=True)
+        return Capabilities(name="simulated cluster", expand=True, recomputes_priority=True)
 
     def snapshot(self) -> Cluster:
         """The whole cluster at this instant. Raises `Unavailable` or `Unreadable` where a fault says so."""
@@ -137,7 +137,7 @@ class SimAdapter:
         self._call("prioritise", (job_id,) if place is None else (job_id, place), job_id, apply)
 
     def restore_priority(self, job_id: str) -> None:
-        """Give the running job the priority again that the cluster sets by itself."""
+        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's place."""
         apply = partial(control.restore_priority, self._machine, job_id)
         self._call("restore_priority", (job_id,), job_id, apply)
 

@@ -8,7 +8,7 @@ from math import isfinite
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.policies.model import PLACES, JobKind
 from makeway.simharness.live import LiveJob
-from makeway.simharness.machine import Machine
+from makeway.simharness.machine import PLANNED_RANK, Machine
 from makeway.simharness.records import Ending, MarkKind
 
 
@@ -146,8 +146,12 @@ def prioritise(machine: Machine, job_id: str, place: int | None = None) -> None:
 
 
 def restore_priority(machine: Machine, job_id: str) -> None:
-    """The running job has no special place: here it has lost it by starting."""
-    _running(machine, job_id)
+    """Put the job back into the common queue, if it waits in a planned order's place; by starting it has lost it here."""
+    live = machine.live.get(job_id)
+    if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
+        machine.give_place(live, None)
+    else:
+        _running(machine, job_id)
 
 
 def finish(machine: Machine, job_id: str) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from makeway.daemon.cycle import CycleReport
 from makeway.daemon.executor import Outcome
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import CycleReport
 from makeway.policies.model import Operation, Phase
 from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster

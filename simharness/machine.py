@@ -243,11 +243,14 @@ class Machine:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)
 
-    def give_place(self, live: LiveJob, place: int) -> None:
-        """Serve the pending job after those at the front, before the common queue, and in the order of its place."""
+    def give_place(self, live: LiveJob, place: int | None) -> None:
+        """Serve the pending job after those at the front, before the common queue, and in the order of its place.
+
+        None: in the common queue again.
+        """
         self.interfere()
         self.scheduler.remove(live)
-        live.rank = PLANNED_RANK + place
+        live.rank = 0 if place is None else PLANNED_RANK + place
         if live.reservation is None and live.eligible_s is None:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)

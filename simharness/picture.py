@@ -53,6 +53,7 @@ class Picture:
             jobs=self._all_jobs,
             reservations=self._reservations() if machine.holds else (),
             can_expand=True,
+            recomputes_priority=True,
             placements=machine.placements,
         )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import CycleReport, LoopSettings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import CycleReport, Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.daemon.observation import Patience
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Phase

@@ -17,7 +17,7 @@ class FakeAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(name="fake", expand=True)
+        return Capabilities(name="fake", expand=True, recomputes_priority=True)
 
     def snapshot(self) -> Cluster:
         if "snapshot" in self.errors:

@@ -403,6 +403,19 @@ class AdapterConformance:
         world.adapter.restore_priority(job_id)
         assert not job_of(world.adapter.snapshot(), job_id).prioritised
 
+    def test_a_job_that_waits_in_a_place_goes_back_to_where_it_stood(self, world: World) -> None:
+        running(world, world.submit(len(world.nodes)))
+        first, second = (world.submit(len(world.nodes)) for _ in range(2))
+        waiting(world, second)
+        world.adapter.prioritise(second, place=3)
+        assert job_of(world.adapter.snapshot(), second).place == 3
+        world.adapter.restore_priority(second)
+        seen = world.adapter.snapshot()
+        assert job_of(seen, second).place is None
+        assert not job_of(seen, second).prioritised
+        if seen.recomputes_priority:
+            assert job_of(seen, first).priority == job_of(seen, second).priority
+
     # What is over, and what is refused
 
     def test_a_job_that_is_over_is_gone_for_every_verb(self, world: World) -> None:

@@ -442,12 +442,25 @@ def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, st
     assert slurm.acts == []
 
 
-def test_only_a_running_job_gets_its_priority_back() -> None:
-    slurm = FakeSlurm(RUNNING)
+@pytest.mark.parametrize("row", [RUNNING, ROW | {"PriorityLong": str(build.PLANNED_PRIORITY - 7)}])
+def test_a_job_that_runs_or_has_a_place_gets_its_priority_back(row: dict[str, str]) -> None:
+    slurm = FakeSlurm(row)
     adapter_of(slurm).restore_priority("17")
     assert slurm.acts == [("scontrol", "release", "17")]
-    slurm = FakeSlurm(ROW | {"Reason": "JobHeldUser", "PriorityLong": "0"})
-    with pytest.raises(Gone):
+
+
+@pytest.mark.parametrize("priority", ["0", str(build.PLANNED_PRIORITY - 7)])
+def test_a_priority_that_is_given_back_lifts_no_hold(priority: str) -> None:
+    slurm = FakeSlurm(ROW | {"Reason": "JobHeldUser", "PriorityLong": priority})
+    with pytest.raises(Rejected, match="is held"):
+        adapter_of(slurm).restore_priority("17")
+    assert slurm.acts == []
+
+
+@pytest.mark.parametrize("priority", [build.FRONT_PRIORITY, 1])
+def test_a_waiting_job_without_a_place_has_nothing_to_give_back(priority: int) -> None:
+    slurm = FakeSlurm(ROW | {"PriorityLong": str(priority)})
+    with pytest.raises(Gone, match="has no place"):
         adapter_of(slurm).restore_priority("17")
     assert slurm.acts == []
 

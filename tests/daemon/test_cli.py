@@ -18,9 +18,10 @@ from makeway.daemon.api import Announcement
 from makeway.daemon.cli import cli, duration_s, run_cli
 from makeway.daemon.cli_text import instant, span
 from makeway.daemon.config import AdapterFactory, Connection, Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import CheckpointSpec, Decision
 from makeway.policies.registry import find

@@ -7,9 +7,10 @@ import pytest
 
 from makeway.daemon.cli import run_cli
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.history import LATEST, History, Run, ended_runs, running
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.policies.ckpt_backfill import CKPT_BACKFILL
 from makeway.policies.ckpt_backfill_times import CkptBackfillConfig, predicted_s
 from makeway.policies.model import Cluster, JobState

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from makeway.daemon.cli_explain import render
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import (
     LATEST,
@@ -22,7 +23,7 @@ from makeway.daemon.learning import (
     likeness,
     with_learned,
 )
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.daemon.observation import UNACKNOWLEDGED
 from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import (

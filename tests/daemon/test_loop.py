@@ -7,9 +7,10 @@ import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.executor import Outcome
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import (
     CheckpointSpec,
@@ -378,6 +379,30 @@ def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> N
     loop.run_cycle()
     assert journal.open_operations() == ()
     assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True, place=3)
+    front = replace(pending("b", 2), prioritised=True)
+    adapter = FakeAdapter(replace(cluster(4, waits, front), recomputes_priority=True))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    back = replace(waits, prioritised=False, place=None)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
+    waits = replace(pending("a", 2), prioritised=True, place=3)
+    adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
+    daemon(adapter).run_cycle()
+    assert adapter.calls == []
 
 
 def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:

@@ -10,10 +10,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import CycleReport
 from makeway.daemon.errors import UserError
 from makeway.daemon.executor import ActionReport, Outcome
 from makeway.daemon.learning import Measurement
-from makeway.daemon.loop import CycleReport
 from makeway.daemon.metrics import Metrics
 from makeway.policies.arbiter import Refusal
 from makeway.policies.model import Method, Reason, Requeue

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.daemon.notices import changes
 from makeway.daemon.observation import Patience
 from makeway.policies.model import (

@@ -9,8 +9,9 @@ import pytest
 
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.daemon.observation import Patience
 from makeway.daemon.planning import Planning, PlanningFailed
 from makeway.policies.contract import Planner, Policy

@@ -6,8 +6,8 @@ from random import Random
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from makeway.daemon.cycle import CycleReport
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import CycleReport
 from makeway.policies.ckpt_backfill import CKPT_BACKFILL
 from makeway.policies.ckpt_backfill_times import CkptBackfillConfig
 from makeway.policies.model import Phase

@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.daemon.cycle import CycleReport
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import CycleReport
 from makeway.policies.horizon import HORIZON, HorizonConfig
 from makeway.policies.horizon_plan import Curve
 from makeway.policies.model import Plan

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from makeway.daemon.config import Mode
-from makeway.daemon.loop import CycleReport
+from makeway.daemon.cycle import CycleReport
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind
 from makeway.policies.registry import POLICIES, find

@@ -10,8 +10,9 @@ from makeway.adapters.devcluster import DevCluster
 from makeway.adapters.devconf import DevSpec
 from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.daemon.config import Mode
+from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon, LoopSettings
+from makeway.daemon.loop import Daemon
 from makeway.policies.registry import find
 from tests.slurm.world import SETTINGS
 

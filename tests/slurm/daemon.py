@@ -172,18 +172,20 @@ class DaemonProcess:
         self.folder = folder
         self.config = folder / "makeway.yaml"
         self.socket = folder / "daemon.sock"
-        self.config.write_text(
-            CONFIGURATION.format(
-                mode=mode,
-                conf=cluster.inner_folder / "slurm.conf",
-                bin_dir=_wrappers(cluster, folder, killing) or "null",
-                placements="topology" if cluster.spec.switches else "any",
-                policy=policy,
-                settings=POLICY_SETTINGS[policy],
-                poll_interval_s=poll_interval_s,
-            )
-        )
+        self._configured: dict[str, object] = {
+            "mode": mode,
+            "conf": cluster.inner_folder / "slurm.conf",
+            "bin_dir": _wrappers(cluster, folder, killing) or "null",
+            "placements": "topology" if cluster.spec.switches else "any",
+            "poll_interval_s": poll_interval_s,
+        }
         self._process: subprocess.Popen[bytes] | None = None
+        self.use_policy(policy)
+
+    def use_policy(self, policy: str) -> None:
+        """Write the configuration with one of `POLICY_SETTINGS`, for the next start."""
+        settings = POLICY_SETTINGS[policy]
+        self.config.write_text(CONFIGURATION.format(policy=policy, settings=settings, **self._configured))
 
     def start(self, *, sees: bool = True) -> None:
         """Start it, and wait until it has looked at the cluster; `sees` says whether it is to see something there."""

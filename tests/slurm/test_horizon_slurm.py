@@ -102,6 +102,25 @@ def test_a_daemon_that_dies_leaves_a_queue_that_goes_on_in_that_order(
     nothing_is_left(story, daemon)
 
 
+def test_another_policy_gives_the_places_back(queue: Queue, start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(policy="horizon")
+    queue.has_places(daemon)
+    daemon.stop(signal.SIGKILL)
+    daemon.use_policy("eviction")
+    daemon.start()
+    story = queue.story
+    recomputes = story.world.adapter.capabilities.recomputes_priority
+    if recomputes:
+        await_that(
+            "no job has a place",
+            lambda: [queue.place(job_id) for job_id in queue.planned] == [None] * 3,
+            story.explain(daemon),
+        )
+    first = queue.long if recomputes else queue.shorter
+    story.ends(queue.busy)
+    await_that("the first one of the queue runs", lambda: story.runs(first), story.explain(daemon))
+
+
 def test_in_observe_mode_no_job_gets_a_place(queue: Queue, start_daemon: StartDaemon) -> None:
     daemon = start_daemon("observe", policy="horizon")
     await_that(
