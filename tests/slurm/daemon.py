@@ -80,6 +80,8 @@ POLICY_SETTINGS = {
     # Who starts before his turn may be asked to leave a few seconds later.
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
+    # Long enough to save one's work although the daemon dies meanwhile.
+    "cua-paa": "{warning_s: 60}",
     "cup-paa": "{warning_s: 5}",
     "horizon": "{work: 5}",
     "wcjs": "{}",

@@ -10,6 +10,7 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import Killing
+from tests.slurm.lodging import lodges_and_leaves, queue_for_held_nodes
 from tests.slurm.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
 
 pytestmark = pytest.mark.slurm
@@ -48,3 +49,19 @@ def test_the_daemon_is_killed_at_every_step_of_a_shrink(
     works_again(story, daemon, worker)
     assert story.restarts(worker) == 0
     assert f"scontrol_update_JobId_{worker}_NodeList" in daemon.steps()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_daemon_is_killed_at_every_step_of_lending_held_nodes(
+    story: Story, start_daemon: StartDaemon, when: When
+) -> None:
+    queue = queue_for_held_nodes(story)
+    daemon = start_daemon(policy="cua-paa", killing=Killing(whom="daemon", when=when))
+    with daemon.restarted():
+        lodges_and_leaves(story, daemon, queue)
+    assert daemon.steps() >= {
+        "scontrol_create_reservation_ReservationName",
+        f"scontrol_update_JobId_{queue.lodger}_ReservationName",
+        f"scancel___signal_USR1___batch_{queue.lodger}",
+        f"scontrol_requeue_Incomplete_{queue.lodger}",
+    }

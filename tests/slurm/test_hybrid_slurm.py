@@ -3,11 +3,9 @@
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.daemon import await_that
+from tests.slurm.lodging import COUNTS, announce, comes, held_for, lodges_and_leaves, queue_for_held_nodes
 from tests.slurm.story import (
-    COUNT,
-    SAVES,
-    URGENT,
     WHOLE_NODES,
     Story,
     nothing_is_left,
@@ -16,29 +14,6 @@ from tests.slurm.story import (
 )
 
 pytestmark = pytest.mark.slurm
-
-COUNTS = COUNT + "count\n"
-
-
-def announce(daemon: DaemonProcess, node_count: int) -> str:
-    """Announce an urgent job for in ten minutes. Returns the id of the notice."""
-    told = daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m")
-    assert told.status == 0, told.stderr
-    return told.stdout.strip()
-
-
-def held_for(story: Story, notice_id: str) -> set[str]:
-    """The nodes of the reservation of a notice; empty: there is none."""
-    name = f"mw_{notice_id}"
-    held = [one for one in story.world.adapter.snapshot().reservations if one.name == name]
-    return {node for one in held for node in one.nodes}
-
-
-def comes(story: Story, node_count: int, notice_id: str) -> str:
-    """The announced job arrives, and says that it is the one."""
-    told = story.submit(URGENT, node_count, "urgent", f"--comment=makeway:notice={notice_id}", *WHOLE_NODES)
-    story.urgent.append(told)
-    return told
 
 
 def test_nodes_are_collected_from_the_notice_and_shrunk_at_the_arrival(
@@ -107,31 +82,5 @@ def test_what_was_collected_goes_back_when_the_job_is_cancelled_on_arrival(
 def test_a_waiting_job_passes_the_time_on_held_nodes_and_leaves_at_the_arrival(
     story: Story, start_daemon: StartDaemon
 ) -> None:
-    short, other = (story.submit(COUNTS, 4, "other") for _ in range(2))
-    story.works(short, other)
-    batch = story.submit("exec sleep 600", 2, "other")
-    lodger = story.submit(SAVES, 2, "elastic")
-    freed = story.nodes(short)
-    daemon = start_daemon(policy="cua-spaa")
-    explain = story.explain(daemon)
-
-    notice_id = announce(daemon, 4)
-    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
-    story.ends(short)
-    await_that("the lodger works", lambda: story.runs(lodger) and len(story.steps(lodger)) > 5, explain)
-    story.workers.append(lodger)
-    await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
-    assert held_for(story, notice_id) == freed
-    assert story.nodes(lodger) < freed
-    assert story.state(batch) == "PENDING", "nobody may evict it, and it would be first"
-
-    urgent = comes(story, 4, notice_id)
-    starts_on_the_held_nodes(story, daemon, urgent)
-    assert story.nodes(urgent) == freed
-    assert (story.state(lodger), story.restarts(lodger)) == ("PENDING", 1)
-    assert story.runs(other)
-    assert story.state(batch) == "PENDING"
-
-    story.ends(urgent)
-    works_again(story, daemon, lodger)
-    nothing_is_left(story, daemon)
+    waiting = queue_for_held_nodes(story)
+    lodges_and_leaves(story, start_daemon(policy="cua-spaa"), waiting)

@@ -1,0 +1,84 @@
+"""The story of an announced urgent job, for whom nodes are collected, and of a job that passes the time on them."""
+
+from dataclasses import dataclass
+
+from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.story import (
+    COUNT,
+    SAVES,
+    URGENT,
+    WHOLE_NODES,
+    Story,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+    works_again,
+)
+
+COUNTS = COUNT + "count\n"
+
+
+def announce(daemon: DaemonProcess, node_count: int) -> str:
+    """Announce an urgent job for in ten minutes. Returns the id of the notice."""
+    told = daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m")
+    assert told.status == 0, told.stderr
+    return told.stdout.strip()
+
+
+def held_for(story: Story, notice_id: str) -> set[str]:
+    """The nodes of the reservation of a notice; empty: there is none."""
+    name = f"mw_{notice_id}"
+    held = [one for one in story.world.adapter.snapshot().reservations if one.name == name]
+    return {node for one in held for node in one.nodes}
+
+
+def comes(story: Story, node_count: int, notice_id: str) -> str:
+    """The announced job arrives, and says that it is the one."""
+    told = story.submit(URGENT, node_count, "urgent", f"--comment=makeway:notice={notice_id}", *WHOLE_NODES)
+    story.urgent.append(told)
+    return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldNodesQueue:
+    """Two jobs fill the cluster; of two that wait, the second one alone may be asked to leave."""
+
+    short: str
+    other: str
+    batch: str
+    lodger: str
+
+
+def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
+    """Fill the cluster and queue the two."""
+    short, other = (story.submit(COUNTS, 4, "other") for _ in range(2))
+    story.works(short, other)
+    batch = story.submit("exec sleep 600", 2, "other")
+    lodger = story.submit(SAVES, 2, "elastic")
+    return HeldNodesQueue(short=short, other=other, batch=batch, lodger=lodger)
+
+
+def lodges_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
+    """The lodger runs on held nodes until the announced job comes, and goes on at its end from where it had saved."""
+    freed = story.nodes(queue.short)
+    lodger = queue.lodger
+    explain = story.explain(daemon)
+    notice_id = announce(daemon, 4)
+    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    story.ends(queue.short)
+    await_that("the lodger works", lambda: story.runs(lodger) and len(story.steps(lodger)) > 5, explain)
+    story.workers.append(lodger)
+    await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
+    await_that("the free nodes are held", lambda: held_for(story, notice_id) == freed, explain)
+    assert story.nodes(lodger) < freed
+    assert story.state(queue.batch) == "PENDING", "nobody may evict it, and it would be first"
+
+    urgent = comes(story, 4, notice_id)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    assert story.nodes(urgent) == freed
+    assert (story.state(lodger), story.restarts(lodger)) == ("PENDING", 1)
+    assert story.runs(queue.other)
+    assert story.state(queue.batch) == "PENDING"
+
+    story.ends(urgent)
+    works_again(story, daemon, lodger)
+    nothing_is_left(story, daemon)
