@@ -11,7 +11,7 @@ from makeway.adapters.slurm_cli import SlurmCliAdapter
 from makeway.adapters.slurm_settings import Placing, SlurmSettings
 from makeway.adapters.slurm_topology import placements
 from makeway.policies.model import Placement
-from tests.adapters.test_slurm_cli import FakeSlurm
+from tests.adapters.fake_slurm import FakeSlurm
 
 CAPTURED = Path(__file__).parent / "captured"
 LEFT, RIGHT = ("n1", "n2", "n3", "n4"), ("n5", "n6", "n7", "n8")

@@ -1,0 +1,115 @@
+"""A Slurm whose answers a test writes down, for the adapter's logic."""
+
+from collections.abc import Callable, Mapping
+
+from makeway.adapters import slurm_build as build
+from makeway.adapters.command import CompletedCommand
+from makeway.adapters.slurm_cli import SlurmCliAdapter
+from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.policies.model import JobKind
+from tests.adapters.test_slurm_parse import ROW
+
+NODES = "\n".join(
+    f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null) Gres=(null) Partitions=batch"
+    for number in range(1, 9)
+)
+PARTITIONS = "PartitionName=batch State=UP"
+NO_RESERVATIONS = "No reservations in the system"
+NOW_S = 1_795_250_000.0
+RUNNING = ROW | {
+    "State": "RUNNING",
+    "Reason": "None",
+    "NodeList": "n[1-2]",
+    "BatchHost": "n1",
+    "StartTime": "1795249000",
+}
+SETTINGS = SlurmSettings(
+    classes=(
+        JobClass(name="urgent", qos=frozenset({"urgent"}), kind=JobKind.ON_DEMAND),
+        JobClass(name="batch", kind=JobKind.MALLEABLE, preemptible=True, node_count_min=1),
+    )
+)
+Answer = tuple[int, str, str]
+OK: Answer = (0, "", "")
+
+
+class FakeSlurm:
+    """Answers squeue and the reading scontrol from tables, and everything else from a script.
+
+    `rows` are the jobs; `script` gives the answers to the other commands, in order, and then always yes.
+    """
+
+    def __init__(
+        self, *rows: dict[str, str], release: str = "24.11.5", script: tuple[Answer, ...] = ()
+    ) -> None:
+        self.rows = list(rows)
+        self.release = release
+        self.script = list(script)
+        self.parameters = "bf_interval=1,permit_job_expansion"
+        self.calls: list[tuple[str, ...]] = []
+        self.inputs: list[bytes] = []
+        self.squeue_answer: Answer | None = None
+        self.change: Callable[[list[str]], list[str]] = lambda lines: lines
+        """What happens to the lines of the second command of a snapshot."""
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> CompletedCommand:
+        self.calls.append(argv)
+        status, stdout, stderr = self._answer(argv, stdin, environment or {})
+        return CompletedCommand(argv=argv, returncode=status, stdout=stdout, stderr=stderr)
+
+    @property
+    def acts(self) -> list[tuple[str, ...]]:
+        """The commands that were no reading."""
+        return [
+            argv
+            for argv in self.calls
+            if argv[0] != "squeue" and argv not in (build.show_config(), build.show_cluster())
+        ]
+
+    def _answer(self, argv: tuple[str, ...], stdin: bytes, environment: Mapping[str, str]) -> Answer:
+        if argv == build.show_config():
+            text = (
+                f"ClusterName = c\nSLURM_VERSION = {self.release}\nSchedulerParameters = {self.parameters}\n"
+            )
+            return 0, text, ""
+        if argv == build.show_cluster():
+            self.inputs.append(stdin)
+            return 0, self._shown(stdin.decode().splitlines()), ""
+        if argv[0] == "squeue":
+            return self.squeue_answer or (0, self._listed(argv, environment), "")
+        return self.script.pop(0) if self.script else OK
+
+    def _listed(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+        cells = [cell.partition(":0") for cell in environment["SQUEUE_FORMAT2"].split(",")]
+        (wanted,) = [word.removeprefix("--jobs=") for word in argv if word.startswith("--jobs=")] or [""]
+        (bound,) = [
+            word.removeprefix("--reservation=") for word in argv if word.startswith("--reservation=")
+        ] or [""]
+        return "".join(
+            "".join(f"{row.get(field, '')}{token}" for field, _, token in cells) + "\n"
+            for row in self.rows
+            if wanted in {"", row["JobArrayID"]} and bound in {"", row["Reservation"]}
+        )
+
+    def _shown(self, script: list[str]) -> str:
+        lines: list[str] = []
+        for line in script:
+            lines.append(f"scontrol: {line}")
+            word = line.split()[-1]
+            if line.startswith("show hostnames"):
+                lines.append(word)
+            else:
+                known = {"nodes": NODES, "partitions": PARTITIONS, "reservations": NO_RESERVATIONS}
+                lines.append(known.get(word, f"JobId={word} JobName=x ExcNodeList=n[1-2] NodeList= Comment="))
+        return "\n".join(self.change(lines)) + "\n"
+
+
+def adapter_of(slurm: FakeSlurm) -> SlurmCliAdapter:
+    return SlurmCliAdapter(SETTINGS, runner=slurm, now=lambda: NOW_S)
