@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
@@ -65,7 +66,7 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
 
     Args:
         path: the file.
-        find_policy: finds a policy by its name or raises a `ValueError`. None: the registry of policies.
+        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, files beside this one.
 
     Raises:
         ConfigError: every problem of the file, one a line.
@@ -75,9 +76,9 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     from makeway.daemon import config_file, config_schema
 
     if find_policy is None:
-        from makeway.policies import registry
+        from makeway.daemon import policy_finder
 
-        find_policy = registry.find
+        find_policy = partial(policy_finder.find_policy, folder=path.absolute().parent)
     file = config_file.read(path)
     problems: list[Problem] = []
     settings = None
@@ -124,11 +125,19 @@ def effective(config: Config) -> str:
 
     values = config.settings.model_dump(mode="json")
     values["policy"] = {
-        "name": config.policy.name,
+        "name": _policy_name(config),
         "settings": TypeAdapter(config.policy.config_type).dump_python(config.policy_config, mode="json"),
     }
     text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=False)
     return text
+
+
+def _policy_name(config: Config) -> str:
+    """What finds the policy again, from wherever it is read."""
+    from makeway.daemon.policy_finder import SUFFIX
+
+    name = config.settings.policy.name
+    return str(config.path.absolute().parent / name) if name.endswith(SUFFIX) else name
 
 
 def closest(word: str, known: Iterable[str]) -> str:

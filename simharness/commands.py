@@ -26,7 +26,12 @@ _SHOWN_IMPOSSIBLE = 5
 
 @cli.command()
 @click.argument("trace")
-@click.option("--policy", "policies", multiple=True, help="A policy; several are compared [default: none].")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="A policy, or a Python file that defines one; several are compared [default: none].",
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the policies.")
 @click.option(
     "--backfill",
@@ -98,7 +103,8 @@ def replay(
 ) -> None:
     """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
 
-    Policies: none (the scheduler alone), eviction, and P5's n-, cua- or cup- with paa or spaa.
+    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs, ckpt-backfill, horizon; and
+    any file that defines one, such as docs/examples/youngest.py.
     """
     from makeway.simharness.experiment import Experiment, ExperimentError
     from makeway.simharness.scheduler import Backfill, Order
@@ -167,10 +173,10 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
     """The experiment with this policy and the settings of `--set`, refused early if they are wrong."""
     import yaml
 
-    from makeway.policies.registry import find
+    from makeway.daemon.policy_finder import find_policy
     from makeway.simharness.experiment import ExperimentError, policy_config
 
-    policy = find(name)
+    policy = find_policy(name)
     values: dict[str, object] = {}
     for text in settings:
         key, equals, value = text.partition("=")
@@ -184,7 +190,7 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
         policy_config(policy.name, policy.config_type, values)
     else:
         values = {}
-    return replace(base, policy=policy.name, policy_settings=values)
+    return replace(base, policy=name, policy_settings=values)
 
 
 def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from makeway.daemon.cycle import CycleReport
 from makeway.daemon.executor import Outcome
 from makeway.daemon.journal import Journal
+from makeway.daemon.policy_finder import find_policy
 from makeway.policies.model import Operation, Phase
-from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.experiment import Experiment, Workload, policy_config, storage_of
 from makeway.simharness.records import ReplayRecord
@@ -20,7 +20,7 @@ def tell(experiment: Experiment, workload: Workload, say: Callable[[str], None])
     Raises:
         UnknownPolicy: there is no such policy.
     """
-    policy = find(experiment.policy)
+    policy = find_policy(experiment.policy)
     cluster = SimCluster(
         workload.node_count,
         workload.jobs,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from makeway.daemon.policy_finder import find_policy
 from makeway.policies.model import JobKind
-from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.records import ReplayRecord
@@ -53,6 +53,7 @@ class Experiment:
     check: bool = False
     seed: int = 0
     policy: str = "none"
+    """A name, or the path of a file that defines a policy."""
     policy_settings: Mapping[str, object] = field(default_factory=dict)
     journal: Path | None = None
     """Where the decisions are kept, with their snapshots. None: nowhere."""
@@ -127,7 +128,7 @@ def run(
         ExperimentError: it has no such setting, or refuses the value.
         InvariantViolated: with `check`, a defect of the simulator.
     """
-    policy = find(experiment.policy)
+    policy = find_policy(experiment.policy)
     config = policy_config(policy.name, policy.config_type, experiment.policy_settings)
     cluster = SimCluster(
         workload.node_count,

@@ -35,15 +35,15 @@ from makeway.policies.model import (
     Shrink,
 )
 from makeway.policies.notices import awaited
-from makeway.policies.registry import POLICIES
 from tests.policies.any_cluster import NOW_S, clusters
+from tests.policies.under_test import UNDER_TEST
 
-ACTIVE = [name for name, policy in POLICIES.items() if policy.active and policy.arrivals_only]
+ACTIVE = [name for name, policy in UNDER_TEST.items() if policy.active and policy.arrivals_only]
 """The policies that act for urgent jobs alone; `test_safety_queue` has the others."""
 
 
 def decide(name: str, cluster: Cluster) -> Decision:
-    policy = POLICIES[name]
+    policy = UNDER_TEST[name]
     return policy.decide(cluster, policy.config_type())
 
 
@@ -103,7 +103,7 @@ def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
 @settings(deadline=None, max_examples=400)
 @given(cluster=clusters())
 def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
-    if not POLICIES[name].collects:
+    if not UNDER_TEST[name].collects:
         cluster = unannounced(cluster)
     decision = decide(name, cluster)
     check_repeatable(name, decision, cluster)
@@ -337,7 +337,7 @@ def check_nobody_need_not_go(
 def test_limits_are_never_exceeded_and_groups_never_torn(
     name: str, cluster: Cluster, per_hour: int | None, past: int, max_nodes: int | None, failures: int
 ) -> None:
-    if not POLICIES[name].collects:
+    if not UNDER_TEST[name].collects:
         cluster = unannounced(cluster)
     limited = replace(
         cluster,

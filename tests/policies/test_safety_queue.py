@@ -36,11 +36,11 @@ from makeway.policies.model import (
     Reserve,
     Task,
 )
-from makeway.policies.registry import POLICIES
 from tests.policies.any_cluster import NOW_S, lodgers, reservations, specs
 from tests.policies.test_safety import evictions
+from tests.policies.under_test import UNDER_TEST
 
-QUEUE = [name for name, policy in POLICIES.items() if policy.active and not policy.arrivals_only]
+QUEUE = [name for name, policy in UNDER_TEST.items() if policy.active and not policy.arrivals_only]
 
 
 saving = st.integers(0, 500).map(lambda seconds: CheckpointSpec(system_s=float(seconds)))
@@ -153,7 +153,7 @@ def with_hold(
 
 
 def decide(name: str, cluster: Cluster) -> Decision:
-    policy = POLICIES[name]
+    policy = UNDER_TEST[name]
     return policy.decide(cluster, policy.config_type())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from makeway.daemon.journal import Journal
 from makeway.simharness.main import USER_ERRORS, main
+from tests.policies.under_test import EXAMPLE
 
 TRACE = """; Version: 2.2
 ; MaxNodes: 4
@@ -77,6 +78,21 @@ def test_several_policies_and_seeds_are_compared(makeway: Makeway) -> None:
 
     assert "2 replays" in out
     assert "n-spaa" in out
+
+
+def test_a_policy_in_a_file_is_replayed_beside_ours(makeway: Makeway, tmp_path: Path) -> None:
+    """By other processes too; and by killing the youngest far more work is lost, as the README says."""
+    averages, kept = tmp_path / "averages.csv", tmp_path / "kept.csv"
+    both = ("--policy", "eviction", "--policy", EXAMPLE)
+    makeway("replay", "sample", *both, "--seeds", 2, "--jobs", 2, "--csv", averages)
+    makeway("replay", "sample", *both, "--csv", kept)
+    assert {row["policy"] for row in csv.DictReader(io.StringIO(averages.read_text()))} == {
+        "eviction",
+        "youngest",
+    }
+    lost = {row["policy"]: row for row in csv.DictReader(io.StringIO(kept.read_text()))}
+    assert float(lost["eviction"]["all.lost_node_hours"]) == pytest.approx(1.09, abs=0.005)
+    assert float(lost["youngest"]["all.lost_node_hours"]) == pytest.approx(547, abs=0.5)
 
 
 def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""A policy by what a configuration or a command line calls it: one of makeway's, an installed package's, or a file's.
+
+A package offers policies as entry points of the group `makeway.policies`, each a `Policy`. A file is named by a path that
+ends in `.py` and defines one `Policy`. Both are read anew whenever they are asked for.
+"""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from makeway.policies import registry
+from makeway.policies.contract import Policy
+
+GROUP = "makeway.policies"
+SUFFIX = ".py"
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def find_policy(name: str, folder: Path | None = None) -> Policy[Any]:
+    """The policy of that name.
+
+    Args:
+        name: makeway's own name of it, an entry point's, or the path of a file.
+        folder: where a relative path begins. None: the working directory.
+
+    Raises:
+        UnknownPolicy: there is none, or it is none that could be run; the message tells why.
+    """
+    if name.endswith(SUFFIX):
+        return _of_file(Path(name) if folder is None else folder / name)
+    if name not in registry.POLICIES:
+        for point in entry_points(group=GROUP, name=name):
+            return _of_package(point.value, point.load)
+    return registry.find(name)
+
+
+def _of_file(path: Path) -> Policy[Any]:
+    where = f"policy file {path}"
+    module = _run(path, where)
+    found = {
+        id(value): value
+        for value in vars(module).values()
+        if isinstance(value, Policy) and value not in registry.POLICIES.values()
+    }
+    if len(found) != 1:
+        names = ", ".join(sorted(policy.name for policy in found.values())) or "none"
+        raise registry.UnknownPolicy(
+            f"{where}: it defines {names}; accepted: exactly one makeway.policies.contract.Policy"
+        )
+    return _sound(next(iter(found.values())), where)
+
+
+def _run(path: Path, where: str) -> ModuleType:
+    """The file as a module of its own, which is not found by `import`."""
+    if not path.is_file():
+        raise registry.UnknownPolicy(f"{where}: there is no such file")
+    name = f"makeway_policy_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _of_package(value: str, load: Callable[[], object]) -> Policy[Any]:
+    where = f"policy {value} of an installed package"
+    try:
+        policy = load()
+    except Exception as error:
+        raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
+    if not isinstance(policy, Policy):
+        raise registry.UnknownPolicy(
+            f"{where}: accepted: a makeway.policies.contract.Policy, not a {type(policy).__name__}"
+        )
+    return _sound(policy, where)
+
+
+def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
+    """The policy, if its name and settings can be used.
+
+    Raises:
+        UnknownPolicy: they cannot.
+    """
+    if not _NAME.fullmatch(policy.name) or policy.name in registry.POLICIES:
+        raise registry.UnknownPolicy(
+            f"{where}: its name is {policy.name!r}; accepted: lower-case words joined by hyphens, "
+            f"none of {', '.join(registry.POLICIES)}"
+        )
+    if not is_dataclass(policy.config_type):
+        raise registry.UnknownPolicy(f"{where}: its config_type is no dataclass")
+    try:
+        policy.config_type()
+    except (TypeError, ValueError) as error:
+        raise registry.UnknownPolicy(
+            f"{where}: its config_type wants a default for every setting ({error})"
+        ) from error
+    return policy

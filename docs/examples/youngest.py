@@ -1,0 +1,71 @@
+"""Policy "youngest": the jobs that started last are killed until the urgent job fits, whatever they lose.
+
+An example of a policy in a file of its own: `makeway replay sample --policy eviction --policy docs/examples/youngest.py`
+compares it. It is about what Slurm does by itself where a partition or QOS may preempt another one with `PreemptMode=REQUEUE`
+and `SchedulerParameters=preempt_youngest_first`.
+
+Reference:
+    The manual page slurm.conf(5) of Slurm: PreemptMode, and preempt_youngest_first under SchedulerParameters.
+"""
+
+from dataclasses import dataclass
+
+from makeway.policies.candidates import bundles, loss_node_s
+from makeway.policies.contract import Policy
+from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, leavers, no_room, rationale
+from makeway.policies.model import Cluster, Decision, Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YoungestConfig:
+    """Settings of policy "youngest"; `--set start_within_s=120` sets the one that there is."""
+
+    start_within_s: float = 600.0
+    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+
+
+def decide(cluster: Cluster, config: YoungestConfig) -> Decision:
+    """Serve every urgent job in its order: from free nodes where they suffice, else by `make_room`."""
+    return decide_each(
+        cluster, YOUNGEST.name, make_room, start_within_s=config.start_within_s, hold_slack_s=600.0
+    )
+
+
+def make_room(ask: Ask) -> Answer:
+    """Hold the nodes, and requeue whoever is on them, without a signal to save his work."""
+    if ask.late:
+        return no_room(ask, f"{ask.shortage} more nodes are needed and the deadline has passed.")
+    able = [
+        bundle
+        for bundle in bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
+        if not bundle.barrier
+    ]
+    able.sort(key=lambda bundle: (-max(job.start_s or 0.0 for job in bundle.jobs), bundle.job_ids))
+    chosen, freed = [], list[str]()
+    for bundle in able:
+        if len(freed) >= ask.shortage:
+            break
+        chosen.append(bundle)
+        freed += bundle.nodes
+    if len(freed) < ask.shortage:
+        return no_room(ask, f"{ask.shortage} more nodes are needed, and only {len(freed)} can be had.")
+    held = hold(ask, tuple(freed))
+    leaving = [job for bundle in chosen for job in leavers(bundle, held)]
+    now_s = ask.cluster.now_s
+    return Answer(
+        actions=(held, *(step for job in leaving for step in departure(ask, job, Method.KILL, now_s))),
+        rationale=rationale(
+            ask,
+            f"{ask.shortage} more nodes are needed: the youngest leave, {', '.join(job.job_id for job in leaving)}.",
+            loss_node_s=sum(loss_node_s(job, now_s) for job in leaving),
+            ready_s=max(ask.coming_s, now_s),
+        ),
+    )
+
+
+YOUNGEST = Policy(
+    name="youngest",
+    summary="Kill the jobs that started last until the urgent job fits.",
+    config_type=YoungestConfig,
+    decide=decide,
+)
