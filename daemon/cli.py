@@ -118,6 +118,11 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
 @click.option("--deadline", type=duration, default="15m", show_default=True, help="By when, from now.")
 @click.option("--walltime", type=duration, default="1h", show_default=True, help="For how long.")
 @click.option("--step", type=duration, help="Resolution of the deadlines [default: a fine one].")
+@click.option(
+    "--shrink/--no-shrink",
+    default=None,
+    help="Whether malleable jobs may give nodes instead of leaving [default: as policy eviction is configured].",
+)
 @_config_option
 @click.option("--journal", type=_FILE, help="Ask about a stored snapshot instead of the cluster as it is.")
 @click.option(
@@ -129,7 +134,7 @@ def whatif(shell: Shell, /, **options: Any) -> None:
     """What making room now would cost.
 
     Prints the least loss of work for every deadline up to --deadline, and for each level of loss who would have to
-    leave, and how. Nothing is touched.
+    leave, and how, when checkpoints are written one after another. Nothing is touched.
     """
     from makeway.daemon import cli_whatif
 

@@ -14,11 +14,12 @@ from rich.table import Table
 from makeway.adapters.protocol import AdapterError
 from makeway.daemon.cli import CONFIG_PATH
 from makeway.daemon.cli_text import console, plain, span
-from makeway.daemon.config import AdapterFactory, load, open_adapter
+from makeway.daemon.config import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import with_learned
 from makeway.daemon.whatif import Answer, Level, Question, departures, what_if
+from makeway.policies.arrival import EvictionConfig
 from makeway.policies.model import Cluster, Method
 
 BAR_WIDTH = 24
@@ -39,6 +40,8 @@ class Options:
     deadline: float
     walltime: float
     step: float | None
+    shrink: bool | None
+    """None: as the configured policy does."""
     config: Path | None
     journal: Path | None
     decision: int | None
@@ -54,18 +57,23 @@ def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
     """
     if options.step is not None and options.step <= 0:
         raise UserError("--step: a duration above 0 is expected")
-    question = Question(
-        node_count=options.nodes,
-        deadline_s=options.deadline,
-        walltime_s=options.walltime,
-        step_s=options.step,
-    )
+    shrink = options.shrink
     if options.journal is not None:
         cluster = _stored(options.journal, options.decision)
     elif options.decision is not None:
         raise UserError("--decision: needs --journal, the journal that holds it")
     else:
-        cluster = _present(factories, options.config or CONFIG_PATH)
+        config = load(options.config or CONFIG_PATH)
+        cluster = _present(factories, config)
+        if shrink is None and isinstance(config.policy_config, EvictionConfig):
+            shrink = config.policy_config.shrink
+    question = Question(
+        node_count=options.nodes,
+        deadline_s=options.deadline,
+        walltime_s=options.walltime,
+        step_s=options.step,
+        shrink=bool(shrink),
+    )
     answer = what_if(cluster, question)
     if options.as_json:
         click.echo(json.dumps(as_values(answer), indent=2))
@@ -91,9 +99,8 @@ def _stored(path: Path, decision_id: int | None) -> Cluster:
     return stored.cluster
 
 
-def _present(factories: Mapping[str, AdapterFactory], path: Path) -> Cluster:
+def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster:
     """The cluster as it is, with the limits of the configuration and what the daemon has under way."""
-    config = load(path)
     connection = open_adapter(config.settings.adapter, factories)
     with closing(connection.adapter):
         try:
@@ -143,7 +150,7 @@ def _level_values(level: Level) -> dict[str, Any]:
             {
                 "job_ids": leaver.item.job_ids,
                 "method": leaver.method,
-                "nodes": leaver.item.node_count,
+                "nodes": leaver.node_count,
                 "loss_node_hours": leaver.loss_node_s / 3600,
             }
             for leaver in departures(level.plan)
@@ -197,10 +204,12 @@ def _leavers(level: Level) -> list[str]:
     """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
     lines = []
     for method, way in _WAYS.items():
-        found = [leaver.item for leaver in departures(level.plan) if leaver.method is method]
+        found = [leaver for leaver in departures(level.plan) if leaver.method is method]
         if not found:
             continue
-        shown = ", ".join(f"{_jobs(item.job_ids)} ({item.node_count})" for item in found[:NAMES_SHOWN])
+        shown = ", ".join(
+            f"{_jobs(leaver.item.job_ids)} ({leaver.node_count})" for leaver in found[:NAMES_SHOWN]
+        )
         more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
         lines.append(f"{way}: {shown}{more}")
     return lines

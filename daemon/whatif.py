@@ -1,13 +1,14 @@
 """What making room now would cost: the loss against the deadline, with who would leave and how at each level.
 
 Pure: an answer depends on the snapshot and the question alone, and is found with the very functions that the policy
-"eviction" uses. Nodes that jobs are about to leave for other urgent jobs are not counted on.
+"eviction" uses. Nodes that jobs are about to leave for other urgent jobs are not counted on, and checkpoints are written one
+after another.
 """
 
 from dataclasses import dataclass
 
 from makeway.daemon.errors import UserError
-from makeway.policies.arrival import eviction_job
+from makeway.policies.arrival import EvictionConfig, item_of
 from makeway.policies.candidates import Request, bundles, engaged, spoken_for
 from makeway.policies.eviction import Departure, EvictionJob, Plan, solve
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
@@ -31,6 +32,8 @@ class Question:
     """Other people's reservations that begin before it would end are in its way."""
     step_s: float | None = None
     """Resolution of the deadlines. None: as fine as gives `STEPS_WANTED` points or fewer."""
+    shrink: bool = False
+    """Whether malleable jobs may be asked for nodes instead of leaving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,8 @@ def what_if(cluster: Cluster, question: Question) -> Answer:
     shortage = question.node_count - len(free)
     step_s = question.step_s or _nice_step_s(question.deadline_s)
     considered = bundles(cluster, request, unusable=unusable, spared=engaged(cluster))
-    items = [eviction_job(bundle) for bundle in considered if not bundle.barrier]
+    settings = EvictionConfig(shrink=question.shrink)
+    items = [item_of(bundle, settings) for bundle in considered if not bundle.barrier]
     _refuse_if_too_fine(question.deadline_s / step_s, len(items), shortage)
     losses, levels = _curve(items, shortage, question.deadline_s, step_s)
     return Answer(
@@ -117,7 +121,7 @@ def departures(plan: Plan) -> tuple[Departure, ...]:
     return tuple(
         sorted(
             plan.departures,
-            key=lambda leaver: (-leaver.loss_node_s, -leaver.item.node_count, leaver.item.job_ids),
+            key=lambda leaver: (-leaver.loss_node_s, -leaver.node_count, leaver.item.job_ids),
         )
     )
 

@@ -99,7 +99,7 @@ def make_room(ask: Ask, config: EvictionConfig) -> Answer:
     latest_s = (now_s + config.start_within_s) if ask.late else max(now_s, ask.deadline_s - config.margin_s)
     considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
     able = [bundle for bundle in considered if not bundle.barrier]
-    items = [_item(bundle, config) for bundle in able]
+    items = [item_of(bundle, config) for bundle in able]
     plan = _plan(items, ask.shortage, latest_s - now_s, config)
     if plan is None:
         text = (
@@ -187,7 +187,7 @@ def eviction_job(bundle: Bundle) -> EvictionJob:
     )
 
 
-def _item(bundle: Bundle, config: EvictionConfig) -> EvictionJob:
+def item_of(bundle: Bundle, config: EvictionConfig) -> EvictionJob:
     """A bundle with what the settings allow. Several jobs save one after another, at the full bandwidth."""
     item = eviction_job(bundle)
     spare = len(spare_nodes(bundle)) if config.shrink else 0

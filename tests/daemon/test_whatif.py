@@ -1,5 +1,7 @@
 """What making room would cost, at every deadline."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.whatif import Answer, Question, departures, what_if
 from makeway.policies.arrival import EVICTION, EvictionConfig
 from makeway.policies.eviction import Departure, EvictionJob, Plan
-from makeway.policies.model import CheckpointSpec, Cluster, Job, Limits, Method, NodeState
+from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
 from tests.builders import cluster, held, node_names, running, urgent
 
 NOW_S = 100_000.0
@@ -53,6 +55,19 @@ def test_time_saves_work() -> None:
 def test_no_more_than_needed_leave() -> None:
     (level,) = ask(three(), 4, deadline_s=240.0).levels
     assert [leaver.item.job_ids for leaver in level.plan.departures] == [("cheap",)]
+
+
+def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
+    elastic = running(
+        "elastic", node_names(6), start_s=NOW_S - 3600, kind=JobKind.MALLEABLE, node_count_min=2
+    )
+    view = cluster(6, elastic, now_s=NOW_S)
+    question = Question(node_count=3, deadline_s=60.0, step_s=60.0, shrink=True)
+    (level,) = what_if(view, question).levels
+    (leaver,) = level.plan.departures
+    assert (leaver.method, leaver.node_count, level.plan.loss_node_s) == (Method.SHRINK, 3, 0)
+    (killed,) = what_if(view, replace(question, shrink=False)).levels
+    assert (killed.plan.departures[0].method, killed.plan.loss_node_s) == (Method.KILL, 6 * 3600)
 
 
 def test_who_may_not_be_asked_is_named_and_not_asked() -> None:
@@ -128,7 +143,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
         size = draw(st.integers(1, 4))
         spec = draw(st.sampled_from([None, SAVES, CheckpointSpec(interval_s=3600.0, application_s=60.0)]))
         start_s = NOW_S - draw(st.integers(1, 20_000))
-        jobs.append(running(f"j{index}", node_names(size, first), start_s=start_s, checkpoint=spec))
+        kind = draw(st.sampled_from([JobKind.RIGID, JobKind.MALLEABLE]))
+        job = running(f"j{index}", node_names(size, first), kind=kind, start_s=start_s, checkpoint=spec)
+        jobs.append(replace(job, node_count_min=draw(st.integers(1, size))))
         first += size
     return cluster(first - 1 + draw(st.integers(0, 3)), *jobs, now_s=NOW_S)
 
@@ -138,7 +155,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
 def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) -> None:
     """For every deadline, the loss of the answer is that of the policy's decision for a job that comes now."""
     nodes = data.draw(st.integers(1, len(view.nodes)))
-    answer = ask(view, nodes, deadline_s=1800.0, step_s=60.0)
+    shrink = data.draw(st.booleans())
+    question = Question(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)
+    answer = what_if(view, question)
     losses = [loss for loss in answer.losses_node_s if loss is not None]
     assert losses == sorted(losses, reverse=True)
     for level in answer.levels:
@@ -146,7 +165,7 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
         assert level.plan.checkpoint_s <= level.from_s
     assume(answer.shortage > 0)
     index = data.draw(st.integers(1, 30))
-    config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0)
+    config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, shrink=shrink)
     coming = cluster(len(view.nodes), *view.jobs, urgent("u", nodes, submit_s=NOW_S), now_s=NOW_S)
     (why,) = EVICTION.decide(coming, config).rationale
     if answer.losses_node_s[index] is None:
