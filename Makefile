@@ -40,7 +40,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy -p makeway
-	$(VENV)/bin/mypy tests bench
+	$(VENV)/bin/mypy tests bench docs/examples
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

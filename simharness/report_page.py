@@ -74,7 +74,9 @@ def render(page: Page) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_TEMPLATE).render(page=page, style=STYLE, behaviour=BEHAVIOUR)
+    return environment.from_string(HEAD + _TEMPLATE).render(
+        page=page, library=page.library, style=STYLE, behaviour=BEHAVIOUR
+    )
 
 
 STYLE = """
@@ -155,15 +157,7 @@ window.addEventListener("beforeprint", () => {
 });
 """
 
-_TEMPLATE = """\
-{% macro legend(switches) %}
-<div class="legend">
-{% for switch in switches %}
-<button type="button" aria-pressed="true" data-names="{{ switch.names }}" title="show or hide">\
-{{ switch.symbol|safe }}{{ switch.label }}</button>
-{% endfor %}
-</div>
-{% endmacro %}
+HEAD = """\
 <!doctype html>
 <html lang="en">
 <head>
@@ -173,7 +167,7 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ page.title }}</title>
 <style>{{ style|safe }}</style>
-{% for script in page.library %}
+{% for script in library %}
 <script>{{ script|safe }}</script>
 {% endfor %}
 </head>
@@ -181,6 +175,18 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <main>
 <h1>{{ page.title }}</h1>
 <p class="facts">{{ page.facts|join(" · ") }}</p>
+"""
+"""How every page of ours begins: wants `page.title`, `page.facts`, `style` and `library`, the scripts that it needs."""
+
+_TEMPLATE = """\
+{% macro legend(switches) %}
+<div class="legend">
+{% for switch in switches %}
+<button type="button" aria-pressed="true" data-names="{{ switch.names }}" title="show or hide">\
+{{ switch.symbol|safe }}{{ switch.label }}</button>
+{% endfor %}
+</div>
+{% endmacro %}
 
 {% for headline in page.headlines %}
 <div class="headline">

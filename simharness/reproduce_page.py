@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from makeway.simharness.report_page import BEHAVIOUR, STYLE, Switch
+from makeway.simharness.report_page import BEHAVIOUR, HEAD, STYLE, Switch
 from makeway.simharness.reproduce_claims import Claim
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_TEMPLATE).render(
+    return environment.from_string(HEAD + _TEMPLATE).render(
         page=page, divs=divs, script=script, library=library, style=STYLE + _CLAIMS_STYLE, behaviour=BEHAVIOUR
     )
 
@@ -101,23 +101,6 @@ table.claims .wanted { color: var(--soft); font-size: 13px; }
 """
 
 _TEMPLATE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
-style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ page.title }}</title>
-<style>{{ style|safe }}</style>
-{% for part in library %}
-<script>{{ part|safe }}</script>
-{% endfor %}
-</head>
-<body>
-<main>
-<h1>{{ page.title }}</h1>
-<p class="facts">{{ page.facts|join(" · ") }}</p>
 <table class="claims">
 <thead><tr><th>verdict</th><th>the paper</th><th>measured here</th></tr></thead>
 <tbody>
