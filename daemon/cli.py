@@ -157,6 +157,24 @@ def explain(decision: str | None, config: Path | None, journal: Path | None, as_
 
 
 @cli.command()
+@click.option(
+    "--since", type=duration, help="So long before the newest decision [default: all that is kept]."
+)
+@_config_option
+@click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
+@_json_option
+def summary(since: float | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
+    """What was decided over some days, and what became of it.
+
+    In observe mode: which urgent jobs would have been served, who would have had to leave and what that would have cost, beside
+    when plain Slurm started them.
+    """
+    from makeway.daemon import cli_summary
+
+    cli_summary.show(journal or _from_config(config, "journal", JOURNAL_PATH), since, as_json=as_json)
+
+
+@cli.command()
 @_socket_option
 @_config_option
 @_json_option

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
-from makeway.daemon.journal import Journal, StoredCommand, StoredDecision
+from makeway.daemon.journal import Journal
+from makeway.daemon.stored import StoredCommand, StoredDecision
 from makeway.policies.arbiter import arbitrate
 from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale
 

@@ -50,7 +50,7 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
 def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | None:
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
-        return operation.give_up_s
+        return operation.give_up_s if operation.give_up_s > now_s else None
     if _rests(operation):
         return None
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []

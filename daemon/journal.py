@@ -10,44 +10,27 @@ import os
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from makeway.daemon import retention
 from makeway.daemon.history import LATEST, History, Run
 from makeway.daemon.journal_file import connect, take_lock
 from makeway.daemon.learning import CheckpointTimes, Learned, Lesson, Likeness, Measurement, Request, Subject
 from makeway.daemon.sent import SentCommands
+from makeway.daemon.stored import (
+    StoredCommand,
+    StoredDecision,
+    as_action,
+    as_cluster,
+    as_decision,
+    as_notice,
+    as_operation,
+    as_plan,
+    dump,
+    stored_decision,
+)
 from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase, Plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDecision:
-    """A decision as it was taken."""
-
-    decision_id: int
-    at_s: float
-    decision: Decision
-    cluster: Cluster | None
-    """The snapshot that it was taken on. None: it was not kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCommand:
-    """One command as it was sent."""
-
-    command_id: int
-    operation_id: str
-    action: Action
-    issued_s: float
-    answered_s: float | None
-    """None: no answer was written down."""
-    outcome: str | None
-    detail: str
 
 
 class Journal:
@@ -99,7 +82,7 @@ class Journal:
         """
         insert = (
             "INSERT INTO commands (operation_id, verb, job_id, action, issued_s) VALUES (?, ?, ?, ?, ?)",
-            (operation.operation_id, action.verb, action.job_id, _dump(_action(), action), now_s),
+            (operation.operation_id, action.verb, action.job_id, dump(as_action(), action), now_s),
         )
         with self._mutex:
             command_id = self._write(*self._upsert(operation), insert)
@@ -122,11 +105,11 @@ class Journal:
 
     def add_decision(self, at_s: float, decision: Decision, cluster: Cluster | None) -> int:
         """Keep a decision, with its snapshot unless that is None. Returns its number."""
-        blob = zlib.compress(_dump(_cluster(), cluster).encode(), 6) if cluster is not None else None
+        blob = zlib.compress(dump(as_cluster(), cluster).encode(), 6) if cluster is not None else None
         return self._write(
             (
                 "INSERT INTO decisions (at_s, policy, body, cluster) VALUES (?, ?, ?, ?)",
-                (at_s, decision.policy, _dump(_decision(), decision), blob),
+                (at_s, decision.policy, dump(as_decision(), decision), blob),
             )
         )
 
@@ -135,14 +118,33 @@ class Journal:
         row = self._read(
             "SELECT decision_id, at_s, body, cluster FROM decisions WHERE decision_id = ?", (decision_id,)
         )
-        return _stored_decision(row[0]) if row else None
+        return stored_decision(row[0]) if row else None
 
     def decisions(self, limit: int) -> tuple[StoredDecision, ...]:
         """The last `limit` decisions, newest first, without their snapshots."""
         rows = self._read(
             "SELECT decision_id, at_s, body, NULL FROM decisions ORDER BY decision_id DESC LIMIT ?", (limit,)
         )
-        return tuple(_stored_decision(row) for row in rows)
+        return tuple(stored_decision(row) for row in rows)
+
+    def decisions_since(self, since_s: float) -> tuple[StoredDecision, ...]:
+        """The decisions since then, oldest first, without their snapshots."""
+        rows = self._read(
+            "SELECT decision_id, at_s, body, NULL FROM decisions WHERE at_s >= ? ORDER BY decision_id",
+            (since_s,),
+        )
+        return tuple(stored_decision(row) for row in rows)
+
+    def operations_since(self, since_s: float) -> tuple[Operation, ...]:
+        """The operations that were opened since then, closed ones among them, oldest first."""
+        rows = self._read(
+            "SELECT body FROM operations WHERE opened_s >= ? ORDER BY opened_s, operation_id", (since_s,)
+        )
+        return tuple(as_operation().validate_json(row[0]) for row in rows)
+
+    def commands_since(self, since_s: float) -> tuple[StoredCommand, ...]:
+        """The commands that were sent since then, in their order."""
+        return self._commands("WHERE issued_s >= ?", (since_s,))
 
     def first_decision_id(self) -> int | None:
         """The number of the oldest decision that is still kept. None: there is none."""
@@ -167,7 +169,7 @@ class Journal:
             StoredCommand(
                 command_id=row[0],
                 operation_id=row[1],
-                action=_action().validate_json(row[2]),
+                action=as_action().validate_json(row[2]),
                 issued_s=row[3],
                 answered_s=row[4],
                 outcome=row[5],
@@ -243,7 +245,7 @@ class Journal:
         """Keep an announcement; one of the same id is replaced."""
         insert = (
             "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
-            (notice.notice_id, _dump(_notice(), notice)),
+            (notice.notice_id, dump(as_notice(), notice)),
         )
         with self._mutex:
             self._write(insert)
@@ -267,7 +269,7 @@ class Journal:
     def save_plan(self, plan: Plan) -> None:
         """Keep a plan in place of the last one."""
         with self._mutex:
-            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (_dump(_plan(), plan),)))
+            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (dump(as_plan(), plan),)))
             self._plan = plan
 
     def prune(self, before_s: float, most: int = 50) -> int:
@@ -293,7 +295,7 @@ class Journal:
 
     def _load_operations(self) -> dict[str, Operation]:
         rows = self._read("SELECT body FROM operations WHERE closed = 0 ORDER BY opened_s, operation_id")
-        operations = [_operation().validate_json(row[0]) for row in rows]
+        operations = [as_operation().validate_json(row[0]) for row in rows]
         return {operation.operation_id: operation for operation in operations}
 
     def _load_sent(self) -> SentCommands:
@@ -335,11 +337,11 @@ class Journal:
 
     def _load_notices(self) -> dict[str, Notice]:
         rows = self._read("SELECT notice_id, body FROM notices")
-        return {notice_id: _notice().validate_json(body) for notice_id, body in rows}
+        return {notice_id: as_notice().validate_json(body) for notice_id, body in rows}
 
     def _load_plan(self) -> Plan | None:
         rows = self._read("SELECT value FROM meta WHERE key = 'plan'")
-        return _plan().validate_json(rows[0][0]) if rows else None
+        return as_plan().validate_json(rows[0][0]) if rows else None
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:
@@ -356,7 +358,7 @@ class Journal:
             " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
-        return ((sql, (operation.operation_id, closed, operation.opened_s, _dump(_operation(), operation))),)
+        return ((sql, (operation.operation_id, closed, operation.opened_s, dump(as_operation(), operation))),)
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
         """Carry out all statements in one transaction. Returns the last row's number."""
@@ -374,44 +376,3 @@ class Journal:
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
-
-
-def _stored_decision(row: tuple[Any, ...]) -> StoredDecision:
-    cluster = _cluster().validate_json(zlib.decompress(row[3])) if row[3] is not None else None
-    return StoredDecision(
-        decision_id=row[0], at_s=row[1], decision=_decision().validate_json(row[2]), cluster=cluster
-    )
-
-
-def _dump(adapter: TypeAdapter[Any], value: object) -> str:
-    return adapter.dump_json(value).decode()
-
-
-@cache
-def _operation() -> TypeAdapter[Operation]:
-    return TypeAdapter(Operation)
-
-
-@cache
-def _action() -> TypeAdapter[Action]:
-    return TypeAdapter(Action)
-
-
-@cache
-def _decision() -> TypeAdapter[Decision]:
-    return TypeAdapter(Decision)
-
-
-@cache
-def _cluster() -> TypeAdapter[Cluster]:
-    return TypeAdapter(Cluster)
-
-
-@cache
-def _plan() -> TypeAdapter[Plan]:
-    return TypeAdapter(Plan)
-
-
-@cache
-def _notice() -> TypeAdapter[Notice]:
-    return TypeAdapter(Notice)

@@ -20,6 +20,7 @@ from makeway.daemon.operations import advance, give_back, open_operation, record
 from makeway.daemon.planning import Planning
 from makeway.daemon.sentence import sentence_of
 from makeway.policies.arbiter import Verdict, arbitrate
+from makeway.policies.candidates import is_only_watched
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Action,
@@ -123,7 +124,7 @@ class Daemon:
                 plans=self._policy.planner is not None,
             )
         ]
-        decision_id = self._keep(decision, cluster)
+        decision_id = self._keep(decision, cluster, new=bool(opened or reports))
 
         # 5. Whatever is due is written down and sent.
         reports += self._carry_out(seen, cluster, anew=bool(opened))
@@ -137,7 +138,7 @@ class Daemon:
         started = [
             new
             for old, new in zip(before, operations, strict=True)
-            if old.started_s is None and new.started_s is not None
+            if old.started_s is None and new.started_s is not None and not new.observe
         ]
         waiting = sum(
             1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
@@ -289,7 +290,9 @@ class Daemon:
         mine = [
             operation
             for operation in cluster.operations
-            if operation.for_job_id == actions[0].for_job_id and operation.phase is Phase.MAKING_ROOM
+            if operation.for_job_id == actions[0].for_job_id
+            and operation.phase is Phase.MAKING_ROOM
+            and not is_only_watched(operation)
         ]
         if mine:
             operation = top_up(
@@ -353,10 +356,10 @@ class Daemon:
         self._journal.learn(found)
         return tuple(measurement for _, measurement in found.measured)
 
-    def _keep(self, decision: Decision, cluster: Cluster) -> int | None:
-        """Store a decision that does something, or that concerns other jobs than the last one."""
+    def _keep(self, decision: Decision, cluster: Cluster, *, new: bool) -> int | None:
+        """Store a decision that begins something, is refused anew, or concerns other jobs than the last one."""
         waiting = frozenset(why.for_job_id for why in decision.rationale)
-        worth = bool(decision.actions) or bool(waiting - self._waiting_before)
+        worth = (bool(decision.actions) and new) or bool(waiting - self._waiting_before)
         self._waiting_before = waiting
         if not worth:
             return None

@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Cluster,
     Expand,
     Job,
+    JobKind,
     JobState,
     Notice,
     Operation,
@@ -350,18 +351,30 @@ def _renew_hold(operation: Operation, borrower: Job | None, cluster: Cluster) ->
 
 
 def _advance_observed(operation: Operation, cluster: Cluster, jobs: Mapping[str, Job]) -> Operation:
-    """An operation that is only told ends when its urgent job has started, has gone, or has waited too long."""
+    """An operation that is only told ends when its urgent job has started, has gone, or has waited too long.
+
+    Where an urgent job has to wait although it would have been served, it is watched until it starts: by then its nodes would
+    be lent, so they are promised to nobody any more.
+    """
     borrower = jobs.get(operation.for_job_id)
-    if cluster.now_s >= operation.give_up_s:
-        outcome = "observed; the urgent job still waits" if operation.reservation else "observed"
-    elif not operation.reservation or awaited(operation):
-        return operation
+    is_late = cluster.now_s >= operation.give_up_s
+    is_urgent = borrower is not None and borrower.kind is JobKind.ON_DEMAND
+    for_a_start = any(isinstance(task.action, Reserve | Prioritise) for task in operation.tasks)
+    if awaited(operation) or not (operation.reservation or (is_urgent and for_a_start)):
+        if not is_late:
+            return operation
+        outcome = "observed"
     elif borrower is None:
         outcome = "observed; the urgent job was gone before it started"
     elif borrower.state is not JobState.PENDING:
         outcome = "observed; the urgent job started without help"
-    else:
+        operation = replace(operation, started_s=borrower.start_s)
+    elif not is_late or operation.phase is Phase.LENT:
         return operation
+    elif is_urgent:
+        return replace(operation, phase=Phase.LENT)
+    else:
+        outcome = "observed; the job still waits"
     return replace(operation, phase=Phase.CLOSED, ended_s=cluster.now_s, outcome=outcome)
 
 

@@ -112,7 +112,7 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
         if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
             continue
         operation = operations.get(job.job_id)
-        if operation is None:
+        if operation is None or is_only_watched(operation):
             if job.eligible_s is None or job.eligible_s <= cluster.now_s:
                 requests.append(Request(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
@@ -127,6 +127,11 @@ def urgent(cluster: Cluster) -> tuple[Request, ...]:
                     )
                 )
     return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
+
+
+def is_only_watched(operation: Operation) -> bool:
+    """Whether it is one of observe mode by which its urgent job gets nothing: it may yet be served."""
+    return operation.observe and not operation.reservation
 
 
 def most_nodes(job: Job) -> int:

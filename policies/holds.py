@@ -22,6 +22,7 @@ from makeway.policies.candidates import (
     coming_free,
     departures,
     engaged,
+    is_only_watched,
     leave_of,
     spoken_for,
     urgent,
@@ -265,7 +266,9 @@ def no_room(ask: Ask, why: str, candidates: tuple[Candidate, ...] = ()) -> Answe
     """
     job, operation = ask.request.job, ask.request.operation
     actions: list[Action] = []
-    if not job.prioritised:
+    # In observe mode the job never comes to stand in front: that it would is told once.
+    told = any(one.for_job_id == job.job_id and is_only_watched(one) for one in ask.cluster.operations)
+    if not job.prioritised and not told:
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=ask.policy, reason=Reason.NO_ROOM)
         )

@@ -103,48 +103,6 @@ def test_a_job_is_signalled_as_it_wants() -> None:
     assert adapter.signals == [("v", "USR2", SignalTarget.STEPS)]
 
 
-def test_observe_mode_sends_nothing_and_names_the_same_actions() -> None:
-    acting, watching = FakeAdapter(busy()), FakeAdapter(busy())
-    act = daemon(acting).run_cycle()
-    journal = Journal(None)
-    observe = daemon(watching, journal, mode=Mode.OBSERVE)
-    reports = [observe.run_cycle() for _ in range(5)]
-
-    assert watching.calls == []
-    would = [(report.action.verb, report.action.job_id) for report in reports[0].actions]
-    assert would == [("reserve", "u"), ("requeue", "v")]
-    assert {report.outcome for report in reports[0].actions} == {Outcome.OBSERVED}
-    assert act.actions[0].action == reports[0].actions[0].action
-    assert all(report.actions == () for report in reports[1:])  # said once
-    stored = journal.decision(1)
-    assert stored is not None
-    assert [action.verb for action in stored.decision.actions] == ["reserve", "requeue"]
-
-
-def test_from_observe_to_act_the_story_begins_anew() -> None:
-    adapter = FakeAdapter(busy())
-    journal = Journal(None)
-    daemon(adapter, journal, mode=Mode.OBSERVE).run_cycle()
-    adapter.view = replace(adapter.view, now_s=1010.0)
-    acting = daemon(adapter, journal)
-    acting.run_cycle()
-    acting.run_cycle()
-
-    assert adapter.calls[0] == ("reserve", "mw_u")
-
-
-def test_from_act_to_observe_what_is_held_goes_back_and_nobody_leaves() -> None:
-    adapter = FakeAdapter(busy())
-    journal = Journal(None)
-    daemon(adapter, journal).run_cycle()
-    watching = daemon(adapter, journal, mode=Mode.OBSERVE)
-    for _ in range(4):
-        watching.run_cycle()
-
-    assert adapter.calls == [("reserve", "mw_u"), ("release", "mw_u")]
-    assert adapter.view.reservations == ()
-
-
 @pytest.mark.parametrize(
     ("error", "word"),
     [

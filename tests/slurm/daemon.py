@@ -17,7 +17,8 @@ import pytest
 from makeway.adapters.devcluster import DevCluster
 from makeway.daemon.api import request
 from makeway.daemon.errors import UserError
-from makeway.daemon.journal import Journal, StoredCommand
+from makeway.daemon.journal import Journal
+from makeway.daemon.stored import StoredCommand
 from makeway.policies.model import Operation
 from tests.slurm.world import PATIENCE_S, POLL_S
 
