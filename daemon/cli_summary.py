@@ -10,11 +10,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from makeway.daemon.cli_text import console, instant, plain, span
+from makeway.daemon.cli_text import WAYS, console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.summary import Answer, Lenders, Summary, summarise
-from makeway.policies.model import Method
 
 ACCOUNTS_SHOWN = 15
 URGENT_SHOWN = 30
@@ -22,12 +21,6 @@ _ANSWERS = {
     Answer.FREE: "free nodes are enough",
     Answer.ROOM: "others have to leave",
     Answer.NONE: "nobody can be asked so that it starts in time",
-}
-_WAYS = {
-    Method.KILL: "killed",
-    Method.SYSTEM: "after a signal",
-    Method.APPLICATION: "after its next checkpoint",
-    Method.SHRINK: "shrunk",
 }
 
 
@@ -123,7 +116,7 @@ def _render_lenders(found: Summary, out: Console) -> None:
             f"a loss of {everybody.loss_node_s / 3600:.2f} node-hours of work was expected."
         )
     )
-    table = _table("account", "jobs", *_WAYS.values(), "node-hours lost")
+    table = _table("account", "jobs", *WAYS.values(), "node-hours lost")
     for account, lenders in list(found.lenders.items())[:ACCOUNTS_SHOWN]:
         table.add_row(*_lender_cells(account, lenders))
     out.print(table)
@@ -143,7 +136,7 @@ def _render_deeds(found: Summary, out: Console) -> None:
 
 
 def _lender_cells(account: str, lenders: Lenders) -> tuple[Any, ...]:
-    ways = (str(lenders.departures.get(method, 0)) for method in _WAYS)
+    ways = (str(lenders.departures.get(method, 0)) for method in WAYS)
     return plain(account or "(none)"), str(lenders.jobs), *ways, f"{lenders.loss_node_s / 3600:.2f}"
 
 
@@ -162,4 +155,4 @@ def _mean(duration_s: float | None) -> str:
 def _started(started_s: float | None, submit_s: float, *, waits_yet: bool) -> str:
     if started_s is not None:
         return span(max(0.0, started_s - submit_s))
-    return "waits yet" if waits_yet else "not in time"
+    return "waits yet" if waits_yet else "not seen"

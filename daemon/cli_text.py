@@ -6,9 +6,17 @@ from rich.console import Console
 from rich.text import Text
 
 from makeway.daemon.errors import printable
+from makeway.policies.model import Method
 
 PIPE_COLUMNS = 160
 """Width of what goes to no terminal: a pipe has none of its own."""
+WAYS = {
+    Method.KILL: "killed",
+    Method.APPLICATION: "after its next checkpoint",
+    Method.SYSTEM: "after a signal",
+    Method.SHRINK: "shrunk",
+}
+"""How a job leaves, in words."""
 POSIX_FROM_S = 1e9
 """Instants from here on are dates; smaller ones are seconds of a trace."""
 

@@ -13,23 +13,17 @@ from rich.table import Table
 
 from makeway.adapters.protocol import AdapterError
 from makeway.daemon.cli import CONFIG_PATH
-from makeway.daemon.cli_text import console, plain, span
+from makeway.daemon.cli_text import WAYS, console, plain, span
 from makeway.daemon.config import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import with_learned
 from makeway.daemon.whatif import Answer, Level, Question, departures, what_if
 from makeway.policies.arrival import EvictionConfig
-from makeway.policies.model import Cluster, Method
+from makeway.policies.model import Cluster
 
 BAR_WIDTH = 24
 NAMES_SHOWN = 12
-_WAYS = {
-    Method.KILL: "killed",
-    Method.APPLICATION: "after its next checkpoint",
-    Method.SYSTEM: "after a signal",
-    Method.SHRINK: "shrunk",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +197,7 @@ def _table(levels: tuple[Level, ...]) -> Table:
 def _leavers(level: Level) -> list[str]:
     """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
     lines = []
-    for method, way in _WAYS.items():
+    for method, way in WAYS.items():
         found = [leaver for leaver in departures(level.plan) if leaver.method is method]
         if not found:
             continue
