@@ -19,6 +19,7 @@ from makeway.simharness.reproduce_claims import Claim, claims_table
 from makeway.simharness.reproduce_p5_cases import FROM_DAY, Case, Question, compute, questions
 from makeway.simharness.reproduce_p5_claims import claims
 from makeway.simharness.reproduce_p5_report import overview, report_html
+from makeway.simharness.reproduce_p5_why import explanations
 from makeway.simharness.reproduce_page import grid_table
 from makeway.simharness.scenarios import TRACE
 from makeway.simharness.scheduler import Backfill
@@ -83,7 +84,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
     )
     cases = run_all(compute, asked, workers=options.jobs, label="replays", cache=cache)
     checked = claims(cases)
-    notes = (_piece(piece), SMALLER if start_smaller else FULL_SIZE, *NOTES)
+    notes = (*explanations(cases), _piece(piece), SMALLER if start_smaller else FULL_SIZE, *NOTES)
     deliver(
         options,
         tables=list(tables(cases, checked, notes)),

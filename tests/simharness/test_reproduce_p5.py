@@ -14,6 +14,7 @@ from makeway.simharness.reproduce_p5_cases import INTERVALS, MECHANISMS, MIXES, 
 from makeway.simharness.reproduce_p5_claims import claims
 from makeway.simharness.reproduce_p5_means import INSTANT, TURNAROUND, Means
 from makeway.simharness.reproduce_p5_report import overview, report_html
+from makeway.simharness.reproduce_p5_why import differences, explanations
 from makeway.simharness.scenarios import TRACE
 from makeway.simharness.scheduler import Backfill
 
@@ -138,6 +139,34 @@ def test_the_average_over_the_seeds_decides() -> None:
     better = [replace(one, seed=1, instant_start_rate=0.96) for one in alike()]
     claim = next(claim for claim in claims([*first, *better]) if claim.key == "9-instant")
     assert claim.told == "holds: holds on 1 of 2 seeds"
+
+
+def test_utilisation_that_is_the_same_everywhere_is_told() -> None:
+    same = [replace(one, useful_utilisation=0.815) for one in alike()]
+    (told,) = explanations(same)
+    assert "Useful utilisation is 81.50% to 81.50%" in told
+    assert explanations([replace(same[0], useful_utilisation=0.7), *same[1:]]) == ()
+    assert explanations([one for one in same if one.policy != "none"]) == (), "nothing to compare with"
+
+
+def test_what_varies_from_seed_to_seed_is_told() -> None:
+    """n-paa takes an hour longer on every seed; the others differ by chance, one way on a seed and the other way on the next."""
+    cases = [
+        replace(case(policy, seed=seed), turnaround_h=10.0 + (policy == "n-paa") + 0.1 * ((seed + place) % 2))
+        for seed in range(4)
+        for place, policy in enumerate(MECHANISMS)
+    ]
+    found = differences(cases, TURNAROUND)
+    assert len(found) == 15
+    assert {(one.one, one.other) for one in found if one.is_clear} == {
+        ("n-paa", other) for other in MECHANISMS[1:]
+    }
+    second = next(one for one in found if one.other == "n-spaa")
+    # The differences are 0.9, 1.1, 0.9, 1.1: a standard deviation of 0.11547, and t = 3.182 for three degrees of freedom.
+    assert (second.mean, second.ci95) == (pytest.approx(1.0), pytest.approx(3.182 * 0.11547 / 2, rel=1e-3))
+    (told,) = explanations(cases)
+    assert "larger than their interval: n-paa +1.00 ± 0.18 h against n-spaa; n-paa" in told
+    assert differences([one for one in cases if one.seed == 0], TURNAROUND) == ()
 
 
 def test_the_page_has_both_figures_and_the_table(tmp_path: Path) -> None:
