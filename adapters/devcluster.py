@@ -24,6 +24,8 @@ from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
+_NODE_START_S = 0.5
+"""What each node may add to that: a hundred slurmd start one after another, on a machine that has other work."""
 _STOP_S = 20.0
 _POLL_S = 0.05
 _PORTS = range(20000, 32000)
@@ -112,7 +114,7 @@ class DevCluster:
 
     def await_idle(self) -> None:
         """Wait until every node is idle. Raises DevClusterError if one does not become so."""
-        _until("every node is idle", self._idle)
+        _until("every node is idle", self._idle, _START_S + _NODE_START_S * len(self.spec.nodes))
 
     def cancel_all(self, timeout_s: float = _START_S) -> None:
         """Cancel every job and wait until no job holds a node. Raises DevClusterError if one does not end in time."""
