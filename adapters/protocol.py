@@ -109,7 +109,7 @@ class Adapter(Protocol):
         """
 
     def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
-        """Add `nodes`, free or kept by `reservation`, to the running job.
+        """Add `nodes`, free or kept by `reservation` as long as that is there, to the running job.
 
         Raises `Gone` if it is not running, `Unsupported` where jobs cannot grow.
         """

@@ -168,7 +168,11 @@ class SlurmCliAdapter:
         if not wanted:
             return
         if reservation is not None:
-            self._do(build.admit(reservation, job.user_id))
+            admitted = self._run(build.admit(reservation, job.user_id))
+            if unknown_reservation(admitted):
+                reservation = None  # it was released meanwhile: the nodes may be free yet
+            elif admitted.returncode != 0:
+                raise refusal(admitted)
         expander = self._left_expander(job, wanted) or self._allocate(job, wanted, reservation)
         done = self._run(build.merge_expander(expander))
         if done.returncode != 0:

@@ -68,7 +68,7 @@ def shrink(machine: Machine, job_id: str, keep_nodes: tuple[str, ...], walltime_
 
 
 def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: str | None) -> None:
-    """Add these nodes, free or kept by `reservation`, to the running malleable job."""
+    """Add these nodes, free or kept by `reservation` as long as that is there, to the running malleable job."""
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
         raise Unsupported(f"job {job_id} is {live.job.kind}: it cannot grow")
@@ -80,10 +80,8 @@ def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: s
             f"job {job_id}: {live.size} + {added.bit_count()} nodes are over its {live.job.node_count}"
         )
     allowed = machine.free & ~machine.reserved
-    if reservation is not None:
-        hold = machine.holds.get(reservation)
-        if hold is None:
-            raise Rejected(f"reservation {reservation}: Requested reservation is invalid")
+    hold = None if reservation is None else machine.holds.get(reservation)
+    if hold is not None:
         allowed |= machine.free & hold.nodes
     if added & ~allowed:
         busy = ", ".join(machine.names.of(added & ~allowed))

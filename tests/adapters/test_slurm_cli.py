@@ -204,6 +204,23 @@ def test_growing() -> None:
 
 
 @pytest.mark.usefixtures("as_root")
+def test_growing_to_nodes_whose_hold_was_released_meanwhile() -> None:
+    gone = (1, "", "slurm_update error: Requested reservation is invalid")
+    slurm = FakeSlurm(RUNNING, script=(gone, GRANTED))
+    adapter_of(slurm).expand("17", nodes=("n3",), reservation="mw_1")
+    free = build.allocate_expander("17", ("n3",), reservation=None, user_id="1000", group_id="1000")
+    assert slurm.acts == [build.admit("mw_1", "1000"), free, build.merge_expander("44")]
+
+
+@pytest.mark.usefixtures("as_root")
+def test_growing_out_of_a_hold_that_admits_nobody_is_refused() -> None:
+    slurm = FakeSlurm(RUNNING, script=((1, "", "slurm_update error: Access/permission denied"),))
+    with pytest.raises(Rejected, match="denied"):
+        adapter_of(slurm).expand("17", nodes=("n3",), reservation="mw_1")
+    assert slurm.acts == [build.admit("mw_1", "1000")]
+
+
+@pytest.mark.usefixtures("as_root")
 def test_an_allocation_that_cannot_be_merged_is_cancelled() -> None:
     slurm = FakeSlurm(RUNNING, script=(OK, GRANTED, (1, "", "Unspecified error for job 44")))
     with pytest.raises(Rejected, match="Unspecified error"):

@@ -366,9 +366,17 @@ def test_a_job_grows_into_no_reservation_but_the_named_one() -> None:
     adapter.reserve("mw_u", nodes=("n2", "n4"), duration_s=900.0, job_id="u")
     with pytest.raises(Rejected, match="busy: n2"):
         adapter.expand("m", nodes=("n2",), reservation=None)
-    with pytest.raises(Rejected, match="mw_v: Requested reservation is invalid"):
+    with pytest.raises(Rejected, match="busy: n2"):
         adapter.expand("m", nodes=("n2",), reservation="mw_v")
     adapter.expand("m", nodes=("n2",), reservation="mw_u")
+    assert seen(adapter, "m").nodes == ("n1", "n2", "n3")
+
+
+def test_a_hold_that_was_released_meanwhile_keeps_nobody_from_growing() -> None:
+    cluster, adapter = world(4, lender())
+    cluster.advance(10.0)
+    adapter.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0)
+    adapter.expand("m", nodes=("n2",), reservation="mw_gone")
     assert seen(adapter, "m").nodes == ("n1", "n2", "n3")
 
 

@@ -178,7 +178,7 @@ def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(world: Slurm
     job_id, other = f"{array}_2", f"{array}_1"
     until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
     acknowledged(world, job_id, ask(world, job_id))
-    assert world.cluster.run("squeue", "-h", "-j", other, "-o", "%k").strip() == MINE
+    assert world.cluster.run("squeue", "-h", "--states=all", "-j", other, "-o", "%k").strip() == MINE
     world.adapter.requeue(job_id)
     start_again(world, job_id)
     finished(world, job_id)
