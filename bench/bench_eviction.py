@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from makeway.policies.eviction import EvictionJob, solve
-from makeway.policies.eviction_reference import backtracking, greedy
+from makeway.policies.eviction.knapsack import EvictionJob, solve
+from makeway.policies.eviction.reference import backtracking, greedy
 
 JOBS = 24
 NODES = 4352

@@ -3,7 +3,7 @@
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from makeway.policies.solver import Proof
+from makeway.policies.horizon.cp_sat import Proof
 from makeway.simharness.offline import solve_offline
 from makeway.simharness.offline_logs import TABLE_2, random_log
 

@@ -15,8 +15,8 @@ from makeway.daemon.cli_text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.stored import StoredCommand, StoredDecision
-from makeway.policies.arbiter import arbitrate
 from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale
+from makeway.policies.safety.arbiter import arbitrate
 
 LISTED = 20
 CANDIDATES_SHOWN = 60

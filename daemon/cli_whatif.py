@@ -19,7 +19,7 @@ from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.learning import with_learned
 from makeway.daemon.whatif import Answer, Level, Question, departures, what_if
-from makeway.policies.arrival import EvictionConfig
+from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Cluster
 
 BAR_WIDTH = 24

@@ -5,7 +5,7 @@ USER_ERRORS = frozenset(
         "makeway.daemon.errors.UserError",
         "makeway.daemon.journal_file.JournalError",
         "makeway.policies.registry.UnknownPolicy",
-        "makeway.policies.solver.SolverUnavailable",
+        "makeway.policies.horizon.cp_sat.SolverUnavailable",
     }
 )
 """By name, so that the command line need not import what a command does not use."""

@@ -16,7 +16,6 @@ from makeway.adapters.protocol import (
 )
 from makeway.daemon.journal import Journal
 from makeway.daemon.operations import issuing, record
-from makeway.policies.arbiter import Refusal
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -32,6 +31,7 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
+from makeway.policies.safety.arbiter import Refusal
 
 
 class Outcome(StrEnum):

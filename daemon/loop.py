@@ -19,8 +19,8 @@ from makeway.daemon.notices import changes, handed_over
 from makeway.daemon.operations import advance, give_back, open_operation, record, top_up
 from makeway.daemon.planning import Planning
 from makeway.daemon.sentence import sentence_of
-from makeway.policies.arbiter import Verdict, arbitrate
-from makeway.policies.candidates import is_only_watched
+from makeway.policies.common.notices import awaited
+from makeway.policies.common.victims import is_only_watched
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Action,
@@ -36,7 +36,7 @@ from makeway.policies.model import (
     Reason,
     Reserve,
 )
-from makeway.policies.notices import awaited
+from makeway.policies.safety.arbiter import Verdict, arbitrate
 
 EVICTIONS_COUNTED_S = 3600.0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from makeway.daemon.lending import method_of
 from makeway.daemon.observation import ENDED, Patience, ended
 from makeway.daemon.operations import give_back, is_void
+from makeway.policies.common.notices import arrivals, awaited
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
@@ -18,7 +19,6 @@ from makeway.policies.model import (
     Progress,
     Reason,
 )
-from makeway.policies.notices import arrivals, awaited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

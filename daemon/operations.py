@@ -19,6 +19,7 @@ from typing import assert_never
 from makeway.daemon.due import hold_index, hold_refused_s
 from makeway.daemon.lending import method_of, missing_returns
 from makeway.daemon.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe, settled
+from makeway.policies.common.notices import awaited, unbound
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -40,7 +41,6 @@ from makeway.policies.model import (
     RestorePriority,
     Task,
 )
-from makeway.policies.notices import awaited, unbound
 
 
 def open_operation(

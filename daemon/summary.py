@@ -12,7 +12,7 @@ from statistics import fmean
 
 from makeway.daemon.journal import Journal
 from makeway.daemon.stored import StoredDecision
-from makeway.policies.candidates import loss_node_s
+from makeway.policies.common.victims import loss_node_s
 from makeway.policies.model import (
     Action,
     Cancel,

@@ -8,9 +8,9 @@ after another.
 from dataclasses import dataclass
 
 from makeway.daemon.errors import UserError
-from makeway.policies.arrival import EvictionConfig, item_of
-from makeway.policies.candidates import Request, bundles, engaged, spoken_for
-from makeway.policies.eviction import Departure, EvictionJob, Plan, solve
+from makeway.policies.common.victims import Request, bundles, engaged, spoken_for
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
+from makeway.policies.eviction.policy import EvictionConfig, item_of
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
 
 STEPS_WANTED = 60

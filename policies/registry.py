@@ -3,13 +3,13 @@
 from difflib import get_close_matches
 from typing import Any
 
-from makeway.policies.arrival import EVICTION
-from makeway.policies.baseline import NONE
-from makeway.policies.ckpt_backfill import CKPT_BACKFILL
+from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.contract import Policy
-from makeway.policies.horizon import HORIZON
-from makeway.policies.hybrid import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
-from makeway.policies.wcjs import WCJS
+from makeway.policies.eviction.policy import EVICTION
+from makeway.policies.horizon.policy import HORIZON
+from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
+from makeway.policies.none import NONE
+from makeway.policies.wcjs.policy import WCJS
 
 POLICIES: dict[str, Policy[Any]] = {
     "none": NONE,

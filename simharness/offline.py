@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from makeway.policies.solver import Proof, cp_sat, proof_of
+from makeway.policies.horizon.cp_sat import Proof, cp_sat, proof_of
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar

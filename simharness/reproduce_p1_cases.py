@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from makeway.policies.model import JobKind
-from makeway.policies.wcjs import WCJS
+from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.experiment import policy_config
 from makeway.simharness.jobs import SimJob

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.policies.solver import Proof, cp_sat
+from makeway.policies.horizon.cp_sat import Proof, cp_sat
 from makeway.simharness.mira import JIT
 from makeway.simharness.offline import RTJ_LIMIT, NoSchedule, OfflineProblem, solve_offline
 from makeway.simharness.offline_logs import (

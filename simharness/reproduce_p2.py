@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from makeway.policies.eviction import Plan
+    from makeway.policies.eviction.knapsack import Plan
 
 TITLE = "P2: the eviction problem on Theta"
 BUDGET_S = 20.0

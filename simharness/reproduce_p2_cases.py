@@ -27,11 +27,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from makeway.policies.arrival import eviction_job
-from makeway.policies.candidates import Request, bundles
-from makeway.policies.eviction import EvictionJob, Plan, solve
-from makeway.policies.eviction_concurrent import plans_concurrent
-from makeway.policies.eviction_reference import backtracking, greedy
+from makeway.policies.common.victims import Request, bundles
+from makeway.policies.eviction.concurrent import plans_concurrent
+from makeway.policies.eviction.knapsack import EvictionJob, Plan, solve
+from makeway.policies.eviction.policy import eviction_job
+from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Cluster, Job, JobKind, JobState
 from makeway.simharness.scenarios import scenario
 from makeway.simharness.storage import StorageSettings

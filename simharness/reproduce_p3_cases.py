@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from makeway.policies.ckpt_backfill import CKPT_BACKFILL
-from makeway.policies.ckpt_backfill_times import UNKNOWN_SHARE, CkptBackfillConfig
+from makeway.policies.ckpt_backfill.outlook import UNKNOWN_SHARE, CkptBackfillConfig
+from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.records import Ending, ReplayRecord

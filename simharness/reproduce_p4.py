@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.policies.solver import cp_sat
+from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.simharness.reproduce import Options, deliver, paper_options, run_all
 from makeway.simharness.reproduce_claims import Claim, claims_table
 from makeway.simharness.reproduce_p4_cases import (

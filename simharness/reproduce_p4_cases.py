@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from makeway.policies.horizon_plan import (
+from makeway.policies.horizon.cp_sat import Proof
+from makeway.policies.horizon.plan import (
     Curve,
     Objective,
     PlanJob,
@@ -25,8 +26,7 @@ from makeway.policies.horizon_plan import (
     makespan_s,
     tardiness_sum_s,
 )
-from makeway.policies.horizon_solver import Effort, solve
-from makeway.policies.solver import Proof
+from makeway.policies.horizon.solver import Effort, solve
 from makeway.simharness.experiment import Experiment, Workload, run
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.records import ReplayRecord

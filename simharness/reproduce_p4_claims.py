@@ -8,7 +8,7 @@ Reference:
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
-from makeway.policies.horizon_plan import Curve
+from makeway.policies.horizon.plan import Curve
 from makeway.simharness.reproduce_claims import Claim, Finding, Standing, check
 from makeway.simharness.reproduce_p4_cases import (
     HORIZON,

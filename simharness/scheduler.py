@@ -15,7 +15,7 @@ from enum import StrEnum
 from math import ceil, inf
 from typing import Protocol
 
-from makeway.policies.profile import Profile
+from makeway.policies.common.profile import Profile
 from makeway.simharness.live import LiveJob
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from makeway.adapters.slurm_classes import comment_words
+from tests.paths import DEPLOY
 
-DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 HELPER = DEPLOY / "makeway-job.sh"
 DONE = DEPLOY / "makeway-done"
 EXAMPLES = DEPLOY / "examples"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+from tests.paths import SHARED
+
 NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces"}
 """Markers and fixtures of tests that need something of the machine. Where CI runs, the machine has it, or the run has failed."""
 

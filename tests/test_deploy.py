@@ -12,8 +12,8 @@ from makeway.daemon.config import Mode, load
 from makeway.daemon.config_schema import SOCKET_PATH_LIMIT
 from makeway.daemon.config_slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
 from makeway.policies.model import JobKind
+from tests.paths import DEPLOY
 
-DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 UNIT = DEPLOY / "makeway.service"
 EXPOSURE = 2.0
 """What `systemd-analyze security` may say at the most: 0 is nothing exposed, 10 everything."""

@@ -10,9 +10,18 @@ Reference:
 
 from dataclasses import dataclass
 
-from makeway.policies.candidates import bundles, loss_node_s
+from makeway.policies.common.commitments import (
+    Answer,
+    Ask,
+    decide_each,
+    departure,
+    hold,
+    leavers,
+    no_room,
+    rationale,
+)
+from makeway.policies.common.victims import bundles, loss_node_s
 from makeway.policies.contract import Policy
-from makeway.policies.holds import Answer, Ask, decide_each, departure, hold, leavers, no_room, rationale
 from makeway.policies.model import Cluster, Decision, Method
 
 

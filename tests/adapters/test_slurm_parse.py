@@ -1,7 +1,5 @@
 """The parsers, on what three releases of Slurm really printed, and on what users might write."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +8,8 @@ from makeway.adapters import slurm_build as build
 from makeway.adapters import slurm_parse as parse
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm_parse import Gres, RawJob
+from tests.paths import CAPTURED
 
-CAPTURED = Path(__file__).resolve().parent / "captured"
 RELEASES = {"22.05": (22, 5), "24.11": (24, 11), "26.05": (26, 5)}
 TOKEN = "mwcaptured"
 COMMAND = ("squeue",)

@@ -1,7 +1,5 @@
 """Switches and blocks as Slurm prints them, on captured output."""
 
-from pathlib import Path
-
 import pytest
 
 from makeway.adapters import slurm_build as build
@@ -12,8 +10,8 @@ from makeway.adapters.slurm_settings import Placing, SlurmSettings
 from makeway.adapters.slurm_topology import placements
 from makeway.policies.model import Placement
 from tests.adapters.fake_slurm import FakeSlurm
+from tests.paths import CAPTURED
 
-CAPTURED = Path(__file__).parent / "captured"
 LEFT, RIGHT = ("n1", "n2", "n3", "n4"), ("n5", "n6", "n7", "n8")
 
 

@@ -22,13 +22,12 @@ from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
 from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon
-from makeway.policies.arrival import EvictionConfig
+from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import CheckpointSpec, Decision
 from makeway.policies.registry import find
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 HEAVY = ("pydantic", "structlog", "rich", "numpy", "apscheduler", "prometheus_client", "yaml", "sqlite3")
 HOSTILE = "j\x1b[2J\n[red]x"
 

@@ -16,13 +16,13 @@ from makeway.daemon.config_file import ConfigError
 from makeway.daemon.config_schema import LimitsSettings, PatienceSettings, Settings, SimulatedSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.observation import Patience
-from makeway.policies.baseline import NONE
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, Decision, Limits
+from makeway.policies.none import NONE
 from tests.builders import cluster
 from tests.fakes import FakeAdapter
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 MINIMAL = "adapter: {type: simulated}\n"
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from makeway.daemon.due import wakeup_s
 from makeway.daemon.operations import advance, open_operation, top_up
-from makeway.policies.arbiter import Refusal, arbitrate
-from makeway.policies.candidates import Request, spoken_for
+from makeway.policies.common.victims import Request, spoken_for
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -26,6 +25,7 @@ from makeway.policies.model import (
     Reservation,
     Reserve,
 )
+from makeway.policies.safety.arbiter import Refusal, arbitrate
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import PATIENCE, issue_all
 

@@ -11,8 +11,8 @@ from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.history import LATEST, History, Run, ended_runs, running
 from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon
-from makeway.policies.ckpt_backfill import CKPT_BACKFILL
-from makeway.policies.ckpt_backfill_times import CkptBackfillConfig, predicted_s
+from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig, predicted_s
+from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.model import Cluster, JobState
 from makeway.policies.registry import find
 from tests import builders

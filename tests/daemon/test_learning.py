@@ -25,7 +25,7 @@ from makeway.daemon.learning import (
 )
 from makeway.daemon.loop import Daemon
 from makeway.daemon.observation import UNACKNOWLEDGED
-from makeway.policies.arrival import EvictionConfig
+from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     Acknowledgement,
     Checkpoint,

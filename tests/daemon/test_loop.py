@@ -11,7 +11,7 @@ from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.executor import Outcome
 from makeway.daemon.journal import Journal
 from makeway.daemon.loop import Daemon
-from makeway.policies.arrival import EvictionConfig
+from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,

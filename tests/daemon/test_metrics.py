@@ -3,7 +3,6 @@
 import json
 import re
 import urllib.request
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,10 +14,10 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.executor import ActionReport, Outcome
 from makeway.daemon.learning import Measurement
 from makeway.daemon.metrics import Metrics
-from makeway.policies.arbiter import Refusal
 from makeway.policies.model import Method, Reason, Requeue
+from makeway.policies.safety.arbiter import Refusal
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 HOSTILE = 'x"} 1\nmakeway_forged_total 7\x1b[2J'
 
 

@@ -15,10 +15,10 @@ from makeway.daemon.loop import Daemon
 from makeway.daemon.observation import Patience
 from makeway.daemon.planning import Planning, PlanningFailed
 from makeway.policies.contract import Planner, Policy
-from makeway.policies.horizon import STEP, HorizonConfig
+from makeway.policies.horizon.cp_sat import SolverUnavailable
+from makeway.policies.horizon.policy import STEP, HorizonConfig
 from makeway.policies.model import Cluster, Decision, Plan, Prioritise, Progress
 from makeway.policies.registry import find
-from makeway.policies.solver import SolverUnavailable
 from tests.builders import cluster, node_names, pending, running
 from tests.fakes import FakeAdapter
 

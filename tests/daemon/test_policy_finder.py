@@ -10,12 +10,12 @@ import yaml
 from makeway.daemon.config import effective, load
 from makeway.daemon.policy_finder import find_policy
 from makeway.policies.registry import POLICIES, UnknownPolicy
-from tests.policies.under_test import EXAMPLE
+from tests.paths import EXAMPLE_POLICY as EXAMPLE
 
 OWN = """
 from dataclasses import dataclass
 
-from makeway.policies.arrival import EVICTION
+from makeway.policies.eviction.policy import EVICTION
 from makeway.policies.contract import Policy
 from makeway.policies.model import Decision
 
@@ -73,7 +73,7 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
     ("text", "words"),
     [
         ("", "it defines none; accepted: exactly one makeway.policies.contract.Policy"),
-        ("from makeway.policies.arrival import EVICTION", "it defines none"),
+        ("from makeway.policies.eviction.policy import EVICTION", "it defines none"),
         (OWN + OWN.replace("OWN =", "TWO =").replace('"own",', '"two",'), "it defines own, two"),
         ("if True\n", "SyntaxError"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),

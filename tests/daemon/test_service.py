@@ -29,8 +29,8 @@ from makeway.policies.model import Cluster, Decision
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.listener import PATIENCE_S, Listener
 from tests.fakes import FakeAdapter
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
 """Nothing happens unless it is asked for."""
 IDLE = "0 urgent waiting; 0 operations open"

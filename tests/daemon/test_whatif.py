@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
 from makeway.daemon.whatif import Answer, Question, departures, what_if
-from makeway.policies.arrival import EVICTION, EvictionConfig
-from makeway.policies.eviction import Departure, EvictionJob, Plan
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
 from tests.builders import cluster, held, node_names, running, urgent
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from makeway.policies.arrival import EVICTION, EvictionConfig
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from makeway.policies.candidates import (
+from makeway.policies.common.commitments import Answer, Ask, fits
+from makeway.policies.common.victims import (
     Request,
     coming_free,
     departures,
@@ -12,7 +13,6 @@ from makeway.policies.candidates import (
     spoken_for,
     urgent,
 )
-from makeway.policies.holds import Answer, Ask, fits
 from makeway.policies.model import Cluster, Job, NodeState, Reserve
 
 

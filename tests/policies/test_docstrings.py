@@ -10,19 +10,19 @@ import pytest
 
 import makeway.policies
 
-NOT_POLICIES = {"actions", "arbiter", "contract", "model", "nouns", "profile", "registry", "solver"}
-MODULES = [info.name for info in pkgutil.iter_modules(makeway.policies.__path__)]
-PAPERS = [name for name in MODULES if name not in NOT_POLICIES]
+MODULES = [info.name for info in pkgutil.walk_packages(makeway.policies.__path__) if not info.ispkg]
+WITHOUT_PAPER = re.compile(r"(model|safety)\.\w+|contract|registry|api|common\.profile|horizon\.cp_sat")
+PAPERS = [name for name in MODULES if not WITHOUT_PAPER.fullmatch(name)]
 WITH_ALGORITHMS = {
-    "arrival": (),
-    "candidates": ("loss_node_s", "system_s", "application_s"),
-    "ckpt_backfill": ("decide", "outlook", "predicted_s"),
-    "eviction": ("solve",),
-    "eviction_reference": ("greedy", "backtracking"),
-    "placements": ("fitting",),
-    "wcjs": ("decide",),
-    "wcjs_cost": ("estimated_slowdown", "high_priority_s", "cost"),
-    "hybrid": ("preempt_at_arrival", "shrink_or_preempt_at_arrival"),
+    "eviction.policy": (),
+    "common.victims": ("loss_node_s", "system_s", "application_s"),
+    "ckpt_backfill.policy": ("decide", "outlook", "predicted_s"),
+    "eviction.knapsack": ("solve",),
+    "eviction.reference": ("greedy", "backtracking"),
+    "common.placements": ("fitting",),
+    "wcjs.policy": ("decide",),
+    "wcjs.cost": ("estimated_slowdown", "high_priority_s", "cost"),
+    "hybrid.policy": ("preempt_at_arrival", "shrink_or_preempt_at_arrival"),
 }
 LOCATION = re.compile(r"section|Algorithm|eq\.|P\d")
 

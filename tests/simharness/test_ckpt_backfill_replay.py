@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from makeway.daemon.cycle import CycleReport
 from makeway.daemon.journal import Journal
-from makeway.policies.ckpt_backfill import CKPT_BACKFILL
-from makeway.policies.ckpt_backfill_times import CkptBackfillConfig
+from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig
+from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.model import Phase
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob

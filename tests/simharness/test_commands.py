@@ -10,7 +10,7 @@ import pytest
 
 from makeway.daemon.journal import Journal
 from makeway.simharness.main import USER_ERRORS, main
-from tests.policies.under_test import EXAMPLE
+from tests.paths import EXAMPLE_POLICY as EXAMPLE
 
 TRACE = """; Version: 2.2
 ; MaxNodes: 4

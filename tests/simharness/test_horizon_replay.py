@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from makeway.daemon.cycle import CycleReport
 from makeway.daemon.journal import Journal
-from makeway.policies.horizon import HORIZON, HorizonConfig
-from makeway.policies.horizon_plan import Curve
+from makeway.policies.horizon.plan import Curve
+from makeway.policies.horizon.policy import HORIZON, HorizonConfig
 from makeway.policies.model import Plan
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob

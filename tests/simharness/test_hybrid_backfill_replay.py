@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.hybrid_arrival import HybridConfig
+from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from makeway.policies.arrival import EvictionConfig
+from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Cluster, JobKind
 from makeway.policies.registry import find
 from makeway.simharness.adapter import SimAdapter

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.horizon.cp_sat import Proof, SolverUnavailable
 from makeway.policies.model import JobKind
-from makeway.policies.solver import Proof, SolverUnavailable
 from makeway.simharness.offline import (
     OfflineJob,
     OfflineProblem,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
-from makeway.policies.wcjs import WCJS
-from makeway.policies.wcjs_cost import WcjsConfig
+from makeway.policies.wcjs.cost import WcjsConfig
+from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.invariants import InvariantViolated
 from makeway.simharness.jobs import SimJob

@@ -11,7 +11,7 @@ import pytest
 
 from makeway.daemon.cli import run_cli
 from makeway.policies.model import JobKind
-from makeway.policies.wcjs_cost import WcjsConfig
+from makeway.policies.wcjs.cost import WcjsConfig
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.mira import BASIC, HEURISTICS, SCHEMES
 from makeway.simharness.reproduce import Options

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from makeway.daemon.cli import run_cli
-from makeway.policies.eviction import Plan
+from makeway.policies.eviction.knapsack import Plan
 from makeway.policies.model import CheckpointSpec, Cluster, Method
 from makeway.simharness import reproduce, reproduce_p2_cases
 from makeway.simharness.reproduce_claims import Standing

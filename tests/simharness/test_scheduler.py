@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.common.profile import Profile
 from makeway.policies.model import JobKind
-from makeway.policies.profile import Profile
 from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob

@@ -1,4 +1,4 @@
-"""Writes what a real Slurm prints into `tests/adapters/captured/RELEASE/`, for the tests of the parsers.
+"""Writes what a real Slurm prints into `tests/adapters/slurm/captured/RELEASE/`, for the tests of the parsers.
 
 Run as `python -m tests.slurm.capture [CHROOT]` whenever the adapter asks Slurm for something else. What tells of the
 machine alone (its name and kernel) is replaced.
@@ -8,14 +8,14 @@ import re
 import socket
 import sys
 import time
-from pathlib import Path
 
 from makeway.adapters import slurm_build as build
 from makeway.adapters.devcluster import DevCluster, dev_cluster
 from makeway.adapters.devconf import DevSpec
+from tests.paths import CAPTURED
 
 TOKEN = "mwcaptured"
-FOLDER = Path(__file__).resolve().parent.parent / "adapters" / "captured"
+FOLDER = CAPTURED
 SPEC = DevSpec(
     partitions=(
         "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
+from tests.paths import DEPLOY
 from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
-DEPLOY = Path(__file__).resolve().parent.parent.parent / "deploy"
 STEPS = 12
 STEP_S = 0.2
 MINE = "mine; $(touch evil) makeway:min-nodes=2"

@@ -1,0 +1,1 @@
+"""What several policies share: requests, victims, commitments, shrinking, notices, queues. Imports the model and safety."""

@@ -1,0 +1,58 @@
+"""What malleable jobs can give without leaving: how many nodes, which ones, and the action that asks for them.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2 (SPAA).
+
+Differs from the paper:
+    The batch host is never given. Jobs that share nodes are never shrunk. A job that was shrunk gets a time limit in
+    which the work that it had left fits.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+from makeway.policies.common.commitments import Ask
+from makeway.policies.common.victims import Bundle
+from makeway.policies.model import Job, JobKind, Shrink
+
+KeyT = TypeVar("KeyT", str, tuple[str, ...])
+
+
+def spare_nodes(bundle: Bundle) -> tuple[str, ...]:
+    """The nodes that a malleable job can give, without its batch host and its smallest size; the last ones it holds."""
+    job = bundle.jobs[0]
+    if len(bundle.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
+        return ()
+    able = max(0, len(job.nodes) - max(1, job.node_count_min))
+    usable = [name for name in bundle.nodes if name != job.nodes[0]]
+    return tuple(usable[max(0, len(usable) - able) :])
+
+
+def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
+    """How many nodes each job gives: as equally as possible, nobody more than it can, `wanted` in all.
+
+    Jobs that can give least give first; what does not divide goes to the last of the order (supply, job id).
+    """
+    shares: dict[KeyT, int] = {}
+    order = sorted(supplies, key=lambda key: (supplies[key], key))
+    left = wanted
+    for index, key in enumerate(order):
+        shares[key] = min(supplies[key], left // (len(order) - index))
+        left -= shares[key]
+    return shares
+
+
+def shrink(ask: Ask, job: Job, given: frozenset[str]) -> Shrink:
+    """Keep the batch host and the first nodes; the limit grows so that the work that was left still fits."""
+    keep = tuple(name for name in job.nodes if name not in given)
+    elapsed_s = max(0.0, ask.cluster.now_s - (ask.cluster.now_s if job.start_s is None else job.start_s))
+    left_s = max(0.0, job.walltime_s - elapsed_s)
+    return Shrink(
+        job_id=job.job_id,
+        for_job_id=ask.request.job.job_id,
+        policy=ask.policy,
+        reason=ask.reason(fits=False),
+        keep_nodes=keep,
+        walltime_s=float(math.ceil(elapsed_s + left_s * len(job.nodes) / len(keep))),
+    )

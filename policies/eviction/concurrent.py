@@ -1,0 +1,206 @@
+"""The eviction problem where checkpoints are written at the same time and share the file system, solved exactly.
+
+The model: everybody is signalled at once. A checkpoint has a volume, counted in the seconds that it would take if the
+file system wrote nothing else and at its full bandwidth, and a share of that bandwidth beyond which its nodes cannot
+write. It begins at once, or, a regular one, after its wait, and is written at a constant rate from then until the
+deadline. A set of savers meets a deadline if nobody's rate is beyond its share and all rates together are at most the
+full bandwidth. Of signalled checkpoints alone that says that the time is at least
+
+    max(sum of sizes / bandwidth of the file system, greatest size / bandwidth of its nodes),
+
+which is the paper's eq. 1 for all their nodes as if they were one job's. The bandwidth is dealt out in equal parts, and
+a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, then, a saver needs so many parts and
+there are so many: that is the serial problem (`eviction.solve`) with parts in place of time. One pass answers one
+deadline.
+
+Of several choices the best has, in this order: the least loss, the earliest deadline that it meets, the fewest parts,
+and then as in `eviction`.
+
+A file system may share otherwise, and then the same set may take longer. `fair_end_s` tells how long it takes with equal
+shares; `plan_fair` finds a plan that meets the deadline with those as well.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    section III-A (eq. 1) and section III-B (concurrent checkpoints as a refinement), Algorithm 1.
+
+Differs from the paper:
+    It names concurrent checkpoints as a possible refinement and has no model of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, make_plan, solve
+from makeway.policies.model import Method
+
+PARTS = 1000
+"""How many parts the bandwidth has unless said otherwise."""
+
+
+def parts_needed(item: EvictionJob, method: Method, deadline_s: float, parts: int) -> int | None:
+    """How many parts of the bandwidth a checkpoint needs to be complete by the deadline. None: it cannot be."""
+    end_s = item.duration_s(method)
+    if end_s is None or end_s > deadline_s:
+        return None
+    begin_s = item.application_wait_s if method is Method.APPLICATION else 0.0
+    volume_s = item.bandwidth_share * (end_s - begin_s)
+    return math.ceil(parts * volume_s / (deadline_s - begin_s)) if volume_s > 0.0 else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    """What is asked, for whatever deadline."""
+
+    items: tuple[EvictionJob, ...]
+    needed: int
+    step_s: float
+    parts: int
+
+    def plan(self, step: int) -> Plan | None:
+        """The best choice for the deadline of this step, said to be complete then."""
+        deadline_s = step * self.step_s
+        in_parts = [
+            replace(
+                item,
+                system_s=_as_duration(parts_needed(item, Method.SYSTEM, deadline_s, self.parts)),
+                application_s=_as_duration(parts_needed(item, Method.APPLICATION, deadline_s, self.parts)),
+                application_wait_s=0.0,
+            )
+            for item in self.items
+        ]
+        found = solve(in_parts, self.needed, float(self.parts), 1.0).plan(float(self.parts))
+        if found is None:
+            return None
+        originals = {item.job_ids: item for item in self.items}
+        departures = [replace(leaver, item=originals[leaver.item.job_ids]) for leaver in found.departures]
+        saves = any(map(_saves, departures))
+        return make_plan(departures, step if saves else 0, self.step_s)
+
+    def earliest(self, step: int) -> Plan | None:
+        """The best choice for a step that is complete as early as any of the same loss."""
+        found = self.plan(step)
+        if found is None or found.checkpoint_steps == 0:
+            return found
+        low, high = 0, step  # losses fall with time: the first step of this loss lies between them
+        while low < high:
+            middle = (low + high) // 2
+            earlier = self.plan(middle)
+            if earlier is not None and earlier.loss_node_s == found.loss_node_s:
+                found, high = earlier, middle
+            else:
+                low = middle + 1
+        return found
+
+
+def _as_duration(parts: int | None) -> float | None:
+    return None if parts is None else float(parts)
+
+
+def _saves(leaver: Departure) -> bool:
+    return leaver.method in (Method.APPLICATION, Method.SYSTEM)
+
+
+def plans_concurrent(
+    items: Sequence[EvictionJob], node_count_needed: int, horizon_s: float, step_s: float, parts: int = PARTS
+) -> tuple[Plan | None, ...]:
+    """The best choice for each deadline 0, step, 2 * step, ... up to the horizon; None: there is none.
+
+    Time O(steps * items * nodes * parts).
+
+    Args:
+        items: who may leave or shrink. Their order does not matter.
+        node_count_needed: at least so many nodes are freed.
+        horizon_s: the last deadline, in seconds from now. Negative: no answer at all.
+        step_s: the resolution of deadlines.
+        parts: the resolution of bandwidth.
+
+    Raises:
+        ValueError: a step that is not positive, fewer than one part, or losses beyond 62 bits.
+    """
+    problem = _problem(items, node_count_needed, step_s, parts)
+    found: list[Plan | None] = []
+    for step in range(_steps(horizon_s, step_s) + 1):
+        before = found[-1] if found else None
+        plan = before if before is not None and before.loss_node_s == 0 else problem.plan(step)
+        if before is not None and plan is not None and plan.loss_node_s == before.loss_node_s:
+            plan = before
+        found.append(plan)
+    return tuple(found)
+
+
+def plan_concurrent(
+    items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
+) -> Plan | None:
+    """The last of `plans_concurrent`, in fewer passes."""
+    problem = _problem(items, node_count_needed, step_s, parts)
+    steps = _steps(deadline_s, step_s)
+    return problem.earliest(steps) if steps >= 0 else None
+
+
+def plan_fair(
+    items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
+) -> Plan | None:
+    """The best of the choices for any deadline up to `deadline_s` that is complete by it with equal shares as well."""
+    problem = _problem(items, node_count_needed, step_s, parts)
+    step = _steps(deadline_s, step_s)
+    while step >= 0:
+        found = problem.earliest(step)
+        if found is None or fair_end_s(found) <= deadline_s:
+            return found
+        step = found.checkpoint_steps - 1
+    return None
+
+
+def _problem(items: Sequence[EvictionJob], needed: int, step_s: float, parts: int) -> _Problem:
+    if not (step_s > 0.0 and parts >= 1):
+        raise ValueError(f"step_s is {step_s!r} and parts {parts!r}, wants positive numbers")
+    return _Problem(items=tuple(items), needed=needed, step_s=step_s, parts=parts)
+
+
+def _steps(deadline_s: float, step_s: float) -> int:
+    return math.floor(deadline_s / step_s) if deadline_s >= 0.0 else -1
+
+
+def fair_end_s(plan: Plan) -> float:
+    """When the last checkpoint of a plan is complete, in seconds from now, if all that write have equal shares.
+
+    Whoever cannot use its share leaves the rest to the others (max-min fairness).
+    """
+    waiting: list[tuple[float, int]] = []
+    left_s: dict[int, float] = {}
+    caps: dict[int, float] = {}
+    for key, leaver in enumerate(filter(_saves, plan.departures)):
+        item = leaver.item
+        begin_s = item.application_wait_s if leaver.method is Method.APPLICATION else 0.0
+        waiting.append((begin_s, key))
+        caps[key] = item.bandwidth_share
+        left_s[key] = item.bandwidth_share * ((item.duration_s(leaver.method) or 0.0) - begin_s)
+    waiting.sort(reverse=True)
+    now_s = 0.0
+    writing: list[int] = []
+    while waiting or writing:
+        if not writing:
+            now_s = max(now_s, waiting[-1][0])
+        while waiting and waiting[-1][0] <= now_s:
+            writing.append(waiting.pop()[1])
+        rates = _fair_rates({key: caps[key] for key in writing})
+        ends_s = {key: left_s[key] / rates[key] for key in writing}
+        next_s = min(ends_s.values())
+        if waiting:
+            next_s = min(next_s, waiting[-1][0] - now_s)
+        for key in writing:
+            left_s[key] -= rates[key] * next_s
+        writing = [key for key in writing if ends_s[key] > next_s]
+        now_s += next_s
+    return now_s
+
+
+def _fair_rates(caps: dict[int, float]) -> dict[int, float]:
+    """The max-min fair rates of those that write, of a bandwidth of 1."""
+    rates: dict[int, float] = {}
+    left = 1.0
+    for key in sorted(caps, key=lambda key: (caps[key], key)):
+        rates[key] = min(caps[key], left / (len(caps) - len(rates)))
+        left -= rates[key]
+    return rates

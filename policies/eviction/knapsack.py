@@ -1,0 +1,381 @@
+"""The eviction problem, solved exactly: who leaves, and how, so that enough nodes are free at the least loss.
+
+Each running job (or bundle of jobs) is left alone, killed, or made to leave after an application or a system
+checkpoint. A kill loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints run one
+after another. One pass answers every deadline up to the horizon and, if wanted, every number of nodes.
+
+A malleable job has one option more: it stays and gives any number of its spare nodes, at once and without a loss.
+As nothing speaks against that, the programme counts every spare node as given, and an item that leaves with only the
+nodes that it frees beyond its own spare ones: the set that leaves frees, so counted, what the spare nodes of all items
+lack. Who gives how many is settled afterwards.
+
+Of several choices the best has, in this order: the least loss, the least checkpoint time, the fewest items evicted,
+the fewest nodes that these free, the fewest system checkpoints (application before system), and then the order of the
+items. What those that stay still have to give is spread evenly.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    section III-C, Algorithm 1.
+
+Differs from the paper:
+    The node axis saturates at the number needed when only "at least K" is asked, which gives the same answer for less
+    work. Strategies are found by backpointers rather than kept as sets. Durations are rounded up to whole steps, so
+    that a plan never misses its deadline. Ties beyond loss and checkpoint time are settled as said above. Shrinking is
+    not the paper's.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from makeway.policies.common.shrinking import spread_evenly
+from makeway.policies.model import Method
+
+_LEAVE = 0
+METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL)
+"""The ways to leave in the order in which a tie is settled; way i has code i + 1."""
+_UNREACHED = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionJob:
+    """One item of the eviction problem: a job, or jobs that can only leave together."""
+
+    job_ids: tuple[str, ...]
+    node_count: int
+    """Nodes that its leaving frees for the urgent job; at least 1."""
+    loss_node_s: int
+    """Node-seconds that a kill loses; never negative."""
+    system_s: float | None = None
+    """Duration of a checkpoint that a signal starts. None: there is none."""
+    application_s: float | None = None
+    """Wait for the next regular checkpoint and its duration. None: there is none."""
+    spare_node_count: int = 0
+    """How many of the nodes it can give at once, by shrinking, if it stays."""
+    bandwidth_share: float = 1.0
+    """How much of the file system's bandwidth its checkpoint takes when nobody else writes; above 0, at most 1."""
+    application_wait_s: float = 0.0
+    """How much of `application_s` is the wait."""
+
+    def __post_init__(self) -> None:
+        durations = [duration for duration in (self.system_s, self.application_s) if duration is not None]
+        if (
+            self.node_count < 1
+            or not 0 <= self.spare_node_count <= self.node_count
+            or self.loss_node_s < 0
+            or not 0.0 < self.bandwidth_share <= 1.0
+            or not 0.0 <= self.application_wait_s <= (self.application_s or 0.0)
+            or any(not (math.isfinite(duration) and duration >= 0.0) for duration in durations)
+        ):
+            raise ValueError(
+                f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
+                "no negative loss, no negative or infinite duration, a share of the bandwidth, no wait beyond its end)"
+            )
+
+    @property
+    def extra_node_count(self) -> int:
+        """Nodes that its leaving frees beyond those that shrinking it frees."""
+        return self.node_count - self.spare_node_count
+
+    def duration_s(self, method: Method) -> float | None:
+        """How long leaving by `method` takes. None: it cannot leave so."""
+        match method:
+            case Method.KILL:
+                return 0.0
+            case Method.SHRINK:
+                return 0.0 if self.spare_node_count else None
+            case Method.APPLICATION:
+                return self.application_s
+            case Method.SYSTEM:
+                return self.system_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """One item that leaves, or shrinks, and how."""
+
+    item: EvictionJob
+    method: Method
+    given_node_count: int = 0
+    """Nodes that it gives by shrinking. 0: it leaves."""
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that it frees."""
+        return self.given_node_count if self.method is Method.SHRINK else self.item.node_count
+
+    @property
+    def loss_node_s(self) -> int:
+        """Node-seconds that are lost by it."""
+        return self.item.loss_node_s if self.method is Method.KILL else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A choice for every item; those that are not named are left alone. Departures are sorted by job ids."""
+
+    departures: tuple[Departure, ...]
+    loss_node_s: int
+    checkpoint_steps: int
+    """Steps that all checkpoints take one after another, each rounded up."""
+    checkpoint_s: float
+    """The same in seconds."""
+    node_count: int
+    """Nodes freed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Curve:
+    """The answers for every deadline 0, step, 2 * step, ... up to the horizon."""
+
+    items: tuple[EvictionJob, ...]
+    """Those that may have to leave, in the order in which they were decided."""
+    givers: tuple[EvictionJob, ...]
+    """Those that can shrink."""
+    node_count_needed: int
+    """The number of nodes that was solved for: all nodes of all items if none was named."""
+    rows: int
+    """The last row of the node axis, which counts nodes beyond the spare ones. It stands for "this many or more" if
+    there are more nodes than that."""
+    step_s: float
+    steps: int
+    """Index of the last deadline. Negative: there is none."""
+    _best: NDArray[np.int64]
+    """(rows + 1, steps + 1): the composite price of each (nodes freed, steps used)."""
+    _choice: NDArray[np.uint8]
+    """(items, rows + 1, steps + 1): what item i does in the best way to that cell; 0: it stays."""
+    _origin: NDArray[np.int32]
+    """(items, steps + 1): the row from which the last row was reached by item i."""
+    _weights: "_Weights"
+
+    def plan(self, deadline_s: float, node_count: int | None = None) -> Plan | None:
+        """The best choice that frees `node_count` nodes by `deadline_s` from now; None: there is none.
+
+        Args:
+            deadline_s: seconds from now; rounded down to a whole step, and to the horizon.
+            node_count: None: the number that was solved for. Anything up to it can be asked.
+
+        Raises:
+            ValueError: more nodes than were solved for.
+        """
+        index = min(self.steps, math.floor(deadline_s / self.step_s))
+        cell = self._cells(node_count)[index] if index >= 0 else None
+        return None if cell is None else self._trace(*cell, self._needed(node_count))
+
+    def losses(self, node_count: int | None = None) -> tuple[int | None, ...]:
+        """The least loss in node-seconds by each deadline; None: no choice. `node_count` as in `plan`."""
+        prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
+        return tuple(None if price is None else price // self._weights.loss for price in prices)
+
+    @property
+    def spare_node_count(self) -> int:
+        """Nodes that are to be had without anybody's leaving."""
+        return sum(item.spare_node_count for item in self.givers)
+
+    def _needed(self, node_count: int | None) -> int:
+        return max(0, self.node_count_needed if node_count is None else node_count)
+
+    def _cells(self, node_count: int | None) -> list[tuple[int, int] | None]:
+        """For each deadline the cell of the best choice: the line 22 of Algorithm 1."""
+        spare = self.spare_node_count
+        needed = max(0, self._needed(node_count) - spare)
+        if needed > sum(item.extra_node_count for item in self.items):
+            return [None] * (self.steps + 1)
+        if needed > self.rows:
+            raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} asked")
+        block = self._best[needed:]
+        rows = block.argmin(axis=0)
+        prices = block[rows, np.arange(block.shape[1])]
+        cells: list[tuple[int, int] | None] = []
+        best: tuple[int, int, int] | None = None  # loss, step, row
+        for step, price in enumerate(prices.tolist()):
+            loss = price // self._weights.loss
+            if price < _UNREACHED and (best is None or loss < best[0]):
+                best = (loss, step, needed + int(rows[step]))
+            cells.append(None if best is None else (best[2], best[1]))
+        return cells
+
+    def _trace(self, row: int, step: int, needed: int) -> Plan:
+        """The strategy that leads to a cell, along the backpointers, and who shrinks then to free `needed` nodes."""
+        steps_used = step
+        departures = []
+        for index in range(len(self.items) - 1, -1, -1):
+            code = int(self._choice[index, row, step])
+            if code == _LEAVE:
+                continue
+            item = self.items[index]
+            method = METHODS[code - 1]
+            departures.append(Departure(item=item, method=method))
+            row = int(self._origin[index, step]) if row == self.rows else row - item.extra_node_count
+            step -= duration_steps(item, method, self.step_s) or 0
+        departures.extend(self._shrinks(departures, needed))
+        return make_plan(departures, steps_used, self.step_s)
+
+    def _shrinks(self, departures: Sequence[Departure], needed: int) -> list[Departure]:
+        """Who gives how many nodes where those that leave free too few."""
+        missing = needed - sum(departure.node_count for departure in departures)
+        if missing <= 0:
+            return []
+        leaving = {departure.item.job_ids for departure in departures}
+        staying = {item.job_ids: item for item in self.givers if item.job_ids not in leaving}
+        shares = spread_evenly({key: item.spare_node_count for key, item in staying.items()}, missing)
+        return [
+            Departure(item=staying[key], method=Method.SHRINK, given_node_count=share)
+            for key, share in shares.items()
+            if share
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """How a price packs its criteria into one integer, the least loss on top: comparing prices compares them all."""
+
+    loss: int
+    eviction: int
+    node: int
+    system: int
+
+    def price(self, item: EvictionJob, method: Method) -> int:
+        """What it adds to the price of a cell that the item leaves by `method`."""
+        price = self.eviction + self.node * item.node_count
+        if method is Method.SYSTEM:
+            price += self.system
+        return price + (self.loss * item.loss_node_s if method is Method.KILL else 0)
+
+
+def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
+    """Weights under which no criterion spills into the one above it.
+
+    No cell is reached by more evictions than it has nodes, and none lies beyond the last row by more than one item
+    (of which malleable ones free more nodes than the rows count).
+    On a cluster so large that 62 bits do not hold them all, the last criteria are left to the order of the items.
+
+    Raises:
+        ValueError: not even the losses fit.
+    """
+    losses = sum(item.loss_node_s for item in items)
+    evictions = min(len(items), rows)
+    nodes = sum(item.node_count for item in items)
+    if not any(item.spare_node_count for item in items):
+        nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
+    for with_nodes, with_system in ((True, True), (True, False), (False, False)):
+        node = evictions + 1 if with_system else 1
+        eviction = node * (nodes + 1) if with_nodes else 1
+        loss = eviction * (evictions + 1)
+        if loss * (losses + 1) < _UNREACHED // 2:
+            return _Weights(
+                loss=loss, eviction=eviction, node=int(with_nodes) and node, system=int(with_system)
+            )
+    raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
+
+
+def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> Plan:
+    """The departures as a plan, with their totals."""
+    return Plan(
+        departures=tuple(sorted(departures, key=lambda departure: departure.item.job_ids)),
+        loss_node_s=sum(departure.loss_node_s for departure in departures),
+        checkpoint_steps=checkpoint_steps,
+        checkpoint_s=checkpoint_steps * step_s,
+        node_count=sum(departure.node_count for departure in departures),
+    )
+
+
+def solve(
+    items: Sequence[EvictionJob], node_count_needed: int | None, horizon_s: float, step_s: float
+) -> Curve:
+    """The least loss, and who leaves, for every deadline up to the horizon (Algorithm 1).
+
+    Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less the spare
+    ones.
+
+    Args:
+        items: who may leave. Their order does not matter.
+        node_count_needed: answers "at least so many", and less. None: answers every number up to all nodes.
+        horizon_s: the last deadline, in seconds from now. Negative: no answer at all.
+        step_s: the resolution of time. Durations are rounded up to it, deadlines down.
+
+    Raises:
+        ValueError: a step that is not positive, or losses beyond 62 bits.
+    """
+    if not step_s > 0.0:
+        raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
+    useful = [item for item in items if item.extra_node_count]
+    ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
+    givers = tuple(item for item in items if item.spare_node_count)
+    total = sum(item.extra_node_count for item in ordered)
+    spare = sum(item.spare_node_count for item in givers)
+    needed = total + spare if node_count_needed is None else node_count_needed
+    rows = min(max(0, needed - spare), total)
+    steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1
+    weights = _weigh(ordered, rows)
+    best = np.full((rows + 1, steps + 1), _UNREACHED, dtype=np.int64)
+    best[0, :1] = 0
+    choice = np.zeros((len(ordered), rows + 1, steps + 1), dtype=np.uint8)
+    origin = np.zeros((len(ordered), steps + 1), dtype=np.int32)
+    reach_row, reach_step = 0, 0
+    for index, item in enumerate(ordered):
+        durations = [duration_steps(item, method, step_s) for method in METHODS]
+        source = best[: min(reach_row, rows - 1) + 1, : min(reach_step, steps) + 1].copy()
+        for code, (method, duration) in enumerate(zip(METHODS, durations, strict=True), start=1):
+            if duration is not None and duration <= steps:
+                price = weights.price(item, method)
+                _relax(
+                    source, best, choice[index], origin[index], item.extra_node_count, duration, price, code
+                )
+        reach_row = min(rows, reach_row + item.extra_node_count)
+        reach_step += max(duration for duration in durations if duration is not None)
+    return Curve(
+        items=ordered,
+        givers=givers,
+        node_count_needed=needed,
+        rows=rows,
+        step_s=step_s,
+        steps=steps,
+        _best=best,
+        _choice=choice,
+        _origin=origin,
+        _weights=weights,
+    )
+
+
+def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | None:
+    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave so."""
+    duration_s = item.duration_s(method)
+    return None if duration_s is None else math.ceil(duration_s / step_s)
+
+
+def _relax(
+    source: NDArray[np.int64],
+    best: NDArray[np.int64],
+    choice: NDArray[np.uint8],
+    origin: NDArray[np.int32],
+    node_count: int,
+    duration: int,
+    price: int,
+    code: int,
+) -> None:
+    """Lines 10 to 18 of Algorithm 1 for one item and one option: better cells are written to `best` in place.
+
+    `source` is the copy from before the item, without the last row: nobody need leave once enough nodes are free.
+    """
+    rows = best.shape[0] - 1
+    width = min(source.shape[1], best.shape[1] - duration)
+    inner = min(source.shape[0], max(0, rows - node_count))
+    columns = slice(duration, duration + width)
+    if inner > 0:
+        target = best[node_count : node_count + inner, columns]
+        offered = source[:inner, :width] + price
+        better = offered < target
+        np.copyto(target, offered, where=better)
+        np.copyto(choice[node_count : node_count + inner, columns], code, where=better)
+    if inner < source.shape[0]:
+        block = source[inner:, :width]
+        nearest = block.argmin(axis=0)
+        offered_last = block[nearest, np.arange(width)] + price
+        better_last = offered_last < best[rows, columns]
+        np.copyto(best[rows, columns], offered_last, where=better_last)
+        np.copyto(choice[rows, columns], code, where=better_last)
+        np.copyto(origin[columns], (inner + nearest).astype(np.int32), where=better_last)

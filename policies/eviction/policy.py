@@ -1,0 +1,299 @@
+"""Policy "eviction": an urgent job takes free nodes, else the least-loss set of jobs leaves in time for it.
+
+The nodes are held first. Who leaves, and how (killed, after an application or after a system checkpoint), is the
+exact answer of the eviction problem for the time that is left. If no choice makes the deadline nobody is asked to
+leave, and the job goes to the front of the queue. If the site wants it, malleable jobs may give
+nodes without leaving.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    sections II and III.
+
+Differs from the paper:
+    The paper simulates the trade-off; here one point of it, the urgent job's own deadline, is acted upon. Jobs that
+    share nodes leave together. Malleable jobs may shrink where that spares somebody's leaving (`shrink`). Checkpoints may be
+    planned as written at the same time (`checkpoints: concurrent`).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from makeway.policies.common.commitments import (
+    Answer,
+    Ask,
+    decide_each,
+    departure,
+    hold,
+    leavers,
+    no_room,
+    rationale,
+    require_durations,
+    stays,
+)
+from makeway.policies.common.shrinking import shrink, spare_nodes
+from makeway.policies.common.victims import Bundle, bundles, loss_node_s
+from makeway.policies.contract import Policy
+from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
+from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
+
+CELLS = 50_000_000
+"""How many (item, nodes, time) cells a decision may take: about a second, and 50 MB. Beyond, time gets coarser."""
+MIN_PARTS = 20
+"""The bandwidth is never dealt out in fewer parts, however many cells that takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionConfig:
+    """Settings of policy "eviction"."""
+
+    start_within_s: float = 600.0
+    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+    margin_s: float = 30.0
+    """How long before the deadline the last victim must be gone. Kills are still allowed within the margin."""
+    step_s: float = 30.0
+    """The resolution of time: durations are rounded up to it."""
+    late: Literal["queue", "evict"] = "queue"
+    """Once the deadline has passed: evict nobody any more, or still the least-loss set as if the job came now."""
+    hold_slack_s: float = 600.0
+    """How much longer than the deadline and the walltime together a hold may last."""
+    shrink: bool = False
+    """Whether malleable jobs may be asked for nodes instead of leaving."""
+    checkpoints: Literal["serial", "concurrent"] = "serial"
+    """Whether checkpoints are planned one after another, or at the same time over a file system that they share."""
+    aggregate_gb_s: float = 250.0
+    """What the file system takes, GB per second; counts for concurrent checkpoints. The paper's Theta."""
+    node_gb_s: float = 20.0
+    """What one node writes, GB per second; as `aggregate_gb_s`."""
+
+    def __post_init__(self) -> None:
+        require_durations(
+            start_within_s=self.start_within_s, margin_s=self.margin_s, hold_slack_s=self.hold_slack_s
+        )
+        if not (math.isfinite(self.step_s) and self.step_s > 0.0):
+            raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
+        for name, value in (("aggregate_gb_s", self.aggregate_gb_s), ("node_gb_s", self.node_gb_s)):
+            if not (math.isfinite(value) and value > 0.0):
+                raise ValueError(f"{name} is {value!r}, wants a positive number of GB per second")
+
+
+def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
+    """Make way for every urgent job that needs it, in the order of submission."""
+    return decide_each(
+        cluster,
+        EVICTION.name,
+        lambda ask: make_room(ask, config),
+        start_within_s=config.start_within_s,
+        hold_slack_s=config.hold_slack_s,
+    )
+
+
+def make_room(ask: Ask, config: EvictionConfig) -> Answer:
+    """The least-loss set for one request that free nodes do not serve."""
+    if ask.late and config.late == "queue":
+        return no_room(
+            ask, f"{ask.shortage} more nodes are needed and the deadline has passed: nobody is evicted."
+        )
+    now_s = ask.cluster.now_s
+    latest_s = (now_s + config.start_within_s) if ask.late else max(now_s, ask.deadline_s - config.margin_s)
+    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
+    able = [bundle for bundle in considered if not bundle.barrier]
+    items = [item_of(bundle, config) for bundle in able]
+    plan = _plan(items, ask.shortage, latest_s - now_s, config)
+    if plan is None:
+        text = (
+            f"{ask.shortage} more nodes are needed; no choice among {sum(len(bundle.nodes) for bundle in able)} "
+            f"nodes of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
+        )
+        return no_room(ask, text, _candidates(considered, config, None))
+    return _evict(ask, considered, plan, config, latest_s)
+
+
+def _plan(items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig) -> Plan | None:
+    """The exact answer as far as `CELLS` go. Concurrent checkpoints: the serial plan where it loses less."""
+    coarse_s = within_s * len(items) * needed / CELLS
+    serial = solve(items, needed, within_s, max(config.step_s, coarse_s)).plan(within_s)
+    if serial is None or config.checkpoints == "serial" or serial.loss_node_s == 0:
+        return serial
+    parts = max(MIN_PARTS, min(PARTS, CELLS // max(1, len(items) * needed)))
+    together = plan_fair(items, needed, within_s, config.step_s, parts)
+    return together if together is not None and together.loss_node_s < serial.loss_node_s else serial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leave:
+    """Jobs that leave in one way: those of a chosen bundle that are on nodes which are held. Or one that shrinks."""
+
+    jobs: tuple[Job, ...]
+    departure: Departure
+    nodes: tuple[str, ...]
+    """The nodes that come free."""
+
+
+def _evict(
+    ask: Ask, considered: tuple[Bundle, ...], plan: Plan, config: EvictionConfig, latest_s: float
+) -> Answer:
+    """The hold, and the departures of the plan."""
+    departures = {departure.item.job_ids: departure for departure in plan.departures}
+    chosen = [(bundle, departures[bundle.job_ids]) for bundle in considered if bundle.job_ids in departures]
+    freed = [_freed(bundle, departure) for bundle, departure in chosen]
+    held = hold(ask, tuple(name for nodes in freed for name in nodes))
+    leaves = [
+        _Leave(jobs=leavers(bundle, held), departure=departure, nodes=nodes)
+        for (bundle, departure), nodes in zip(chosen, freed, strict=True)
+    ]
+    now_s = ask.cluster.now_s
+    lost_node_s = sum(
+        loss_node_s(job, now_s)
+        for leave in leaves
+        if leave.departure.method is Method.KILL
+        for job in leave.jobs
+    )
+    # Serial durations hold for whatever sharing of the file system; the others were planned for equal shares.
+    saved_s = (
+        max(plan.checkpoint_s, fair_end_s(plan)) if config.checkpoints == "concurrent" else plan.checkpoint_s
+    )
+    actions = [action for leave in leaves for action in _departures(ask, leave, saved_s, latest_s)]
+    return Answer(
+        actions=(held, *actions),
+        rationale=rationale(
+            ask,
+            f"{ask.shortage} more nodes are needed: {_told(leaves)}; "
+            f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {saved_s:.0f} s.",
+            candidates=_candidates(considered, config, plan),
+            loss_node_s=lost_node_s,
+            ready_s=max(ask.coming_s, now_s + saved_s),
+        ),
+    )
+
+
+def _freed(bundle: Bundle, departure: Departure) -> tuple[str, ...]:
+    """The nodes of a bundle that come free; one that shrinks gives the last ones."""
+    if departure.method is not Method.SHRINK:
+        return bundle.nodes
+    spare = spare_nodes(bundle)
+    return spare[len(spare) - departure.given_node_count :]
+
+
+def eviction_job(bundle: Bundle) -> EvictionJob:
+    """A bundle as an item of the eviction problem as the paper has it: nobody shrinks, checkpoints are serial."""
+    return EvictionJob(
+        job_ids=bundle.job_ids,
+        node_count=len(bundle.nodes),
+        loss_node_s=bundle.loss_node_s,
+        system_s=bundle.system_s,
+        application_s=bundle.application_s,
+    )
+
+
+def item_of(bundle: Bundle, config: EvictionConfig) -> EvictionJob:
+    """A bundle with what the settings allow. Several jobs save one after another, at the full bandwidth."""
+    item = eviction_job(bundle)
+    spare = len(spare_nodes(bundle)) if config.shrink else 0
+    if config.checkpoints == "serial" or len(bundle.jobs) > 1:
+        return replace(item, spare_node_count=spare) if spare else item
+    job = bundle.jobs[0]
+    return replace(
+        item,
+        spare_node_count=spare,
+        bandwidth_share=min(1.0, len(job.nodes) * config.node_gb_s / config.aggregate_gb_s),
+        application_wait_s=_wait_s(job, bundle.application_s),
+    )
+
+
+def _wait_s(job: Job, application_s: float | None) -> float:
+    """How much of `application_s` passes before the regular checkpoint begins; 0 where there is none."""
+    if application_s is None or job.checkpoint is None or job.checkpoint.application_s is None:
+        return 0.0
+    return max(0.0, application_s - job.checkpoint.application_s)
+
+
+def _departures(ask: Ask, leave: _Leave, saved_s: float, latest_s: float) -> list[Action]:
+    """The actions by which jobs leave; a checkpoint has its grace, or the time of all of them together."""
+    actions: list[Action] = []
+    method = leave.departure.method
+    for job in leave.jobs:
+        if method is Method.SHRINK:
+            actions.append(shrink(ask, job, frozenset(leave.nodes)))
+            continue
+        not_after_s = ask.cluster.now_s if method is Method.KILL else latest_s
+        if method is Method.SYSTEM and job.checkpoint is not None:
+            patience_s = max(job.checkpoint.grace_s, saved_s)
+            not_after_s = min(latest_s, ask.cluster.now_s + patience_s)
+        actions.extend(departure(ask, job, method, not_after_s))
+    return actions
+
+
+def _candidates(
+    considered: tuple[Bundle, ...], config: EvictionConfig, plan: Plan | None
+) -> tuple[Candidate, ...]:
+    """Every bundle with the price of each way to leave; those that may not leave, with the reason."""
+    chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
+    found = []
+    for bundle in considered:
+        prices: tuple[tuple[Method, int, float | None], ...] = (
+            (Method.KILL, bundle.loss_node_s, 0.0),
+            (Method.APPLICATION, 0, bundle.application_s),
+            (Method.SYSTEM, 0, bundle.system_s),
+        )
+        if bundle.barrier:
+            prices = ()
+            found.append(stays(bundle))
+        spare = len(spare_nodes(bundle)) if prices and config.shrink else 0
+        if spare:
+            prices = ((Method.SHRINK, 0, 0.0), *prices)
+        leaver = chosen.get(bundle.job_ids)
+        for method, lost_node_s, delay_s in prices:
+            if delay_s is not None:
+                taken = leaver is not None and leaver.method is method
+                found.append(
+                    Candidate(
+                        job_ids=bundle.job_ids,
+                        method=method,
+                        node_count=_candidate_nodes(bundle, method, spare, leaver),
+                        loss_node_s=lost_node_s,
+                        delay_s=delay_s,
+                        chosen=taken,
+                        note=f"could give {spare} nodes" if method is Method.SHRINK else "",
+                    )
+                )
+    return tuple(found)
+
+
+def _candidate_nodes(bundle: Bundle, method: Method, spare: int, leaver: Departure | None) -> int:
+    """The nodes that it frees in this way: one that shrinks as many as are taken, else as many as it could give."""
+    if method is not Method.SHRINK:
+        return len(bundle.nodes)
+    return leaver.given_node_count if leaver is not None and leaver.method is method else spare
+
+
+def _told(leaves: list[_Leave]) -> str:
+    """Who leaves and how, and who shrinks, in plain words."""
+    ways = {
+        Method.KILL: "killed",
+        Method.APPLICATION: "after its next checkpoint",
+        Method.SYSTEM: "after a signal",
+    }
+    evicted = [
+        f"{_ids(leave)} ({len(leave.nodes)} nodes, {ways[leave.departure.method]})"
+        for leave in leaves
+        if leave.departure.method in ways
+    ]
+    shrunk = [
+        f"{_ids(leave)} (by {len(leave.nodes)} nodes)" for leave in leaves if leave.departure.given_node_count
+    ]
+    parts = (("evict", evicted), ("shrink", shrunk))
+    return " and ".join(f"{verb} {', '.join(texts)}" for verb, texts in parts if texts)
+
+
+def _ids(leave: _Leave) -> str:
+    return "+".join(job.job_id for job in leave.jobs)
+
+
+EVICTION = Policy(
+    name="eviction",
+    summary="Take free nodes, else evict the least-loss set that makes the deadline (exact, P2).",
+    config_type=EvictionConfig,
+    decide=decide,
+)

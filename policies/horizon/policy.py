@@ -1,0 +1,325 @@
+"""Policy "horizon": the jobs that wait are planned together, and the queue is put into the order of the plan.
+
+A horizon begins when no job of the last plan waits any more: whoever waits then is planned as one problem. The plan is
+given as places in the queue, only to the jobs that have to move; the scheduler below starts them in that order and
+backfills, also with jobs that come meanwhile. Those wait for the next horizon if they do not fit, behind all that is
+planned, so nobody starves. Plans are made beside the cycles (`Planner`) from the same snapshots; until one is finished,
+the queue goes on as it is.
+
+Reference:
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
+    (HPCS 2016), section III and figure 1; the problem is in `horizon_plan`, its solution in `horizon_solver`.
+
+Differs from the paper:
+    A plan is an order and not a timetable: when jobs end sooner than their limits, the next ones start sooner. Nodes are
+    taken for alike; a job that some of them do not suit may start later than planned. A job that the site has not opted
+    in, or an urgent one, is not moved, and nobody who came after it is moved before it. The next plan is made when the
+    jobs of the last one have started, not when they have ended.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from makeway.policies.ckpt_backfill.outlook import turn
+from makeway.policies.common.commitments import require_durations
+from makeway.policies.contract import Planner, Policy
+from makeway.policies.horizon.cp_sat import cp_sat
+from makeway.policies.horizon.plan import (
+    Curve,
+    Objective,
+    PlanJob,
+    PlanProblem,
+    Reading,
+    Taken,
+    acceptable_s,
+    by_start,
+)
+from makeway.policies.horizon.solver import Effort, solve
+from makeway.policies.model import (
+    PLACES,
+    Action,
+    Cluster,
+    Decision,
+    Job,
+    JobState,
+    Plan,
+    Prioritise,
+    Rationale,
+    Reason,
+)
+from makeway.policies.safety.arbiter import hard_protection
+
+NAME = "horizon"
+STEP = 32
+"""Places are given so far apart that others may come between them later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizonConfig:
+    """How to plan."""
+
+    curve: Curve = Curve.MEDIAN
+    """Whose acceptance of response times makes the due dates: median, upper or lower (table I)."""
+    reading: Reading = Reading.RESPONSE
+    """How eq. 22 is read: response, or printed."""
+    late_weight: int = 0
+    """What a late job costs (sum of U)."""
+    tardiness_weight: int = 1
+    """What each second costs that a job is late (sum of T)."""
+    makespan_weight: int = 0
+    """What each second costs until the last planned job is done (C_max)."""
+    work: float = 20.0
+    """How long to search, in the solver's own measure: about a second each."""
+    time_limit_s: float = 600.0
+    """How long at the most, by the clock; the best plan found until then is used."""
+    moves_per_cycle: int = 50
+    """How many jobs are given their places in one cycle at the most."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for weights, efforts or numbers that make no sense."""
+        require_durations(work=self.work, time_limit_s=self.time_limit_s)
+        _ = self.objective, self.effort
+        if self.moves_per_cycle < 1:
+            raise ValueError(f"moves_per_cycle is {self.moves_per_cycle}, wants at least 1")
+
+    @property
+    def objective(self) -> Objective:
+        """What is to be least."""
+        return Objective(
+            late=self.late_weight, tardiness=self.tardiness_weight, makespan=self.makespan_weight
+        )
+
+    @property
+    def effort(self) -> Effort:
+        """How long to search."""
+        return Effort(work=self.work, time_limit_s=self.time_limit_s)
+
+
+def queue(cluster: Cluster) -> list[Job]:
+    """The jobs that wait for nodes and nothing else, in the queue's order."""
+    return sorted(
+        (
+            job
+            for job in cluster.jobs
+            if job.state is JobState.PENDING
+            and job.reservation is None
+            and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
+        ),
+        key=turn,
+    )
+
+
+def movable(cluster: Cluster) -> list[Job]:
+    """The jobs that may be given another place: those before the first one that must not be touched, in their order.
+
+    A job for which too few nodes are up is left where it is: it delays nobody, and no horizon waits for it.
+    """
+    open_to_us = takewhile(lambda job: hard_protection(job, cluster) is None, queue(cluster))
+    return [job for job in open_to_us if job.node_count <= _serving_count(job, cluster)]
+
+
+def _serving_count(job: Job, cluster: Cluster) -> int:
+    """How many nodes that are up could serve a job."""
+    up = cluster.up_nodes()
+    return len(up) if job.eligible_nodes is None else len(job.eligible_nodes & up.keys())
+
+
+def is_due(cluster: Cluster, config: HorizonConfig) -> bool:
+    """Whether a horizon begins: nobody of the last plan waits any more, and there is an order to be chosen (section III)."""
+    waiting = movable(cluster)
+    planned = frozenset() if cluster.plan is None else frozenset(cluster.plan.order)
+    return len(waiting) > 1 and not any(job.job_id in planned for job in waiting)
+
+
+def make(cluster: Cluster, config: HorizonConfig) -> Plan:
+    """Plan all jobs that may be moved (figure 1).
+
+    Raises:
+        SolverUnavailable: OR-Tools is not installed.
+    """
+    problem = problem_of(cluster, config)
+    found = solve(problem, config.objective, config.effort)
+    order = by_start(found.starts)
+    return Plan(
+        made_s=cluster.now_s,
+        order=tuple(problem.jobs[index].job_id for index in order),
+        starts_s=tuple(cluster.now_s + found.starts[index] for index in order),
+        value=found.value,
+        easy_value=found.easy_value,
+        bound=found.bound,
+    )
+
+
+def problem_of(cluster: Cluster, config: HorizonConfig) -> PlanProblem:
+    """The planning problem that a snapshot poses (eq. 25 to 27), with due dates by eq. 21 and 22."""
+    jobs = []
+    for job in movable(cluster):
+        length_s = max(1, math.ceil(job.walltime_s))
+        accepted_s = acceptable_s(length_s, config.curve, config.reading)
+        jobs.append(
+            PlanJob(
+                job_id=job.job_id,
+                node_count=job.node_count,
+                length_s=length_s,
+                due_s=math.floor(accepted_s - (cluster.now_s - job.submit_s)),
+            )
+        )
+    return PlanProblem(jobs=tuple(jobs), node_count=len(cluster.up_nodes()), taken=_taken(cluster))
+
+
+def _taken(cluster: Cluster) -> tuple[Taken, ...]:
+    """The nodes that jobs have, and those that others have reserved, by the instant until which they are."""
+    up = cluster.up_nodes()
+    until: dict[str, float] = {}
+    for job in cluster.holders():
+        end_s = cluster.now_s if job.start_s is None else job.start_s + job.walltime_s
+        for name in job.nodes:
+            until[name] = max(until.get(name, 0.0), end_s)
+    for reservation in cluster.reservations:
+        if reservation.start_s <= cluster.now_s < reservation.end_s:
+            for name in reservation.nodes:
+                until[name] = max(until.get(name, 0.0), reservation.end_s)
+    counts: dict[int, int] = {}
+    for name, end_s in until.items():
+        if name in up:
+            left_s = max(1, math.ceil(end_s - cluster.now_s))
+            counts[left_s] = counts.get(left_s, 0) + 1
+    return tuple(Taken(node_count=count, until_s=left_s) for left_s, count in sorted(counts.items()))
+
+
+def decide(cluster: Cluster, config: HorizonConfig) -> Decision:
+    """Give the jobs of the plan their places, the first ones first, as far as they do not have them (section III)."""
+    plan = cluster.plan
+    if plan is None:
+        return Decision(policy=NAME)
+    waiting = movable(cluster)
+    jobs = {job.job_id: job for job in waiting}
+    order = [jobs[job_id] for job_id in plan.order if job_id in jobs]
+    places = places_of(order, _newcomers(waiting, plan))
+    under_way = {operation.for_job_id for operation in cluster.operations}
+    moves = [
+        job
+        for job in order
+        if job.job_id in places and places[job.job_id] != job.place and job.job_id not in under_way
+    ]
+    starts_s = dict(zip(plan.order, plan.starts_s, strict=True))
+    actions: list[Action] = []
+    reasons: list[Rationale] = []
+    for job in moves[: config.moves_per_cycle]:
+        actions.append(
+            Prioritise(
+                job_id=job.job_id,
+                for_job_id=job.job_id,
+                policy=NAME,
+                reason=Reason.PLANNED,
+                place=places[job.job_id],
+            )
+        )
+        reasons.append(_told(job, cluster, plan, starts_s[job.job_id]))
+    return Decision(policy=NAME, actions=tuple(actions), rationale=tuple(reasons))
+
+
+def _newcomers(waiting: Sequence[Job], plan: Plan) -> list[Job]:
+    """Those who came after the plan."""
+    planned = frozenset(plan.order)
+    return [job for job in waiting if job.job_id not in planned]
+
+
+def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
+    """A place for every job that needs one, so that the queue is in this order and the others come behind.
+
+    The last ones of the order need none as long as they have none, stand in their own order, and before the others. Of
+    those that have a place, as many as possible keep it.
+    """
+    count = _placed_count(order, min(map(turn, others), default=None))
+    head = order[:count]
+    kept = _longest_rising([job.place for job in head])
+    places: dict[str, int] = {}
+    low, run = 0, list[Job]()
+    for index, job in enumerate(head):
+        if index not in kept or job.place is None:
+            run.append(job)
+            continue
+        if not _spread(run, low, job.place, places):
+            return _anew(head)
+        places[job.job_id] = low = job.place
+        run = []
+    if not _spread(run, low, min(low + STEP * (len(run) + 1), PLACES + 1), places):
+        return _anew(head)
+    return places
+
+
+def _placed_count(order: Sequence[Job], barrier: tuple[float, float, int, str] | None) -> int:
+    """How many of the first ones of the order need a place."""
+    count = len(order)
+    behind = barrier
+    for job in reversed(order):
+        own = turn(job)
+        if job.place is not None or (behind is not None and own > behind):
+            break
+        behind = own
+        count -= 1
+    return count
+
+
+def _spread(run: Sequence[Job], low: int, high: int, places: dict[str, int]) -> bool:
+    """Give a run of jobs places between two others, evenly. Returns whether there is room."""
+    width = (high - low) // (len(run) + 1)
+    if run and width < 1:
+        return False
+    for number, job in enumerate(run, start=1):
+        places[job.job_id] = low + number * width
+    return True
+
+
+def _anew(head: Sequence[Job]) -> dict[str, int]:
+    """New places for all, or for as many as there are places."""
+    width = max(1, min(STEP, PLACES // (len(head) + 1)))
+    return {job.job_id: number * width for number, job in enumerate(head[:PLACES], start=1)}
+
+
+def _longest_rising(values: Sequence[int | None]) -> frozenset[int]:
+    """Indices of a longest strictly rising part, None left out."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: dict[int, int | None] = {}
+    for index, value in enumerate(values):
+        if value is not None:
+            length = bisect_left(tails, value)
+            before[index] = ends[length - 1] if length else None
+            tails[length : length + 1] = [value]
+            ends[length : length + 1] = [index]
+    chain = set()
+    last = ends[-1] if ends else None
+    while last is not None:
+        chain.add(last)
+        last = before[last]
+    return frozenset(chain)
+
+
+def _told(job: Job, cluster: Cluster, plan: Plan, start_s: float) -> Rationale:
+    """Why a job is moved."""
+    number = plan.order.index(job.job_id) + 1
+    return Rationale(
+        for_job_id=job.job_id,
+        node_count=job.node_count,
+        free_node_count=len(cluster.free_nodes()),
+        deadline_s=start_s,
+        summary=(
+            f"Number {number} of the {len(plan.order)} jobs planned at {plan.made_s:.0f} s, to start by {start_s:.0f} s: the "
+            f"plan is worth {plan.value:.0f} (the queue's own order {plan.easy_value:.0f}, no plan less than {plan.bound:.0f})."
+        ),
+    )
+
+
+HORIZON = Policy(
+    name=NAME,
+    summary="Plan all waiting jobs together by users' acceptance of response times; the queue follows the plan (P4).",
+    config_type=HorizonConfig,
+    decide=decide,
+    arrivals_only=False,
+    planner=Planner(due=is_due, make=make, require=cp_sat),
+)

@@ -1,0 +1,272 @@
+"""Who passes the time on nodes that are held for an announced job, and how these leave when it comes.
+
+A waiting job is started on idle nodes of the hold by a hold of its own that overlaps with it and ends at the start. The
+announced job's hold stays as it is all the time, so its nodes are never anybody's choice, and those on which such a job
+runs count as ready. Jobs are looked at in the order of the queue, and one starts if idle nodes that are held suffice.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: "the nodes reserved for
+    on-demand jobs can be used to backfill jobs", which "have to be preempted immediately" at the arrival.
+
+Differs from the paper:
+    It does not say which jobs these are: `backfill_held` chooses, by default those that lose no work by it. Only jobs that the site lets us evict are started,
+    each once in its life, nobody who would still be within the site's minimum run time at the predicted arrival, and
+    no two kinds of nodes are mixed: a job that needs idle nodes beside those that are held waits. At the arrival those
+    that are needed leave, the least overhead first, and malleable ones are warned as always.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from makeway.policies.ckpt_backfill.outlook import turn
+from makeway.policies.common.commitments import Ask, departure
+from makeway.policies.common.notices import awaited
+from makeway.policies.hybrid.arrival import HybridConfig, overhead_node_s, way_out
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Decision,
+    Job,
+    JobState,
+    Method,
+    Operation,
+    Phase,
+    Rationale,
+    Reason,
+    Release,
+    Reserve,
+)
+from makeway.policies.safety.arbiter import protection, reservation_name, start_protection
+
+
+def vacate(ask: Ask, config: HybridConfig) -> Ask:
+    """The announced job is here: whoever was let on its nodes leaves, as far as they are needed, before anybody else."""
+    if ask.late or ask.shortage <= 0 or not ask.request.lodgers:
+        return ask
+    now_s = ask.cluster.now_s
+    grace_s = min(config.warning_s, ask.deadline_s - now_s)
+    held = _useful_nodes(ask)
+    leaving = sorted(
+        (
+            (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id, job)
+            for job in ask.request.lodgers
+            if job.job_id not in ask.spared
+            and not held.isdisjoint(job.nodes)
+            and protection(job, ask.cluster) is None
+        ),
+        key=lambda item: item[:2],
+    )
+    nodes: list[str] = []
+    gone: list[Job] = []
+    for _, _, job in leaving:
+        if len(nodes) < ask.shortage:
+            gone.append(job)
+            nodes.extend(filter(held.__contains__, job.nodes))
+    actions: list[Action] = []
+    ready_s = ask.coming_s
+    for job in gone:
+        method = way_out(job, grace_s)
+        not_after_s = now_s + (grace_s if method is Method.SYSTEM else 0.0)
+        actions.extend(departure(ask, job, method, not_after_s))
+        ready_s = max(ready_s, not_after_s)
+    return replace(
+        ask,
+        vacated=tuple(nodes[: ask.shortage]),
+        vacating=tuple(actions),
+        coming_s=ready_s,
+        unusable=ask.unusable.union(nodes),
+        spared=ask.spared.union(job.job_id for job in gone),
+    )
+
+
+def _useful_nodes(ask: Ask) -> frozenset[str]:
+    """The nodes of the hold that are up, that would serve the job, and that are promised to nobody."""
+    operation, eligible = ask.request.operation, ask.request.job.eligible_nodes
+    held = frozenset(() if operation is None else operation.nodes).intersection(ask.cluster.up_nodes())
+    return (held if eligible is None else held & eligible) - ask.unusable
+
+
+def lend_held(cluster: Cluster, decided: Decision, config: HybridConfig) -> Decision:
+    """What was decided, and the jobs that start on idle nodes which are held for announced jobs (section III-B-1)."""
+    calls = _calls_off(cluster, decided.policy)
+    loans = _loans(cluster, decided, config)
+    if not calls and not loans:
+        return decided
+    return replace(
+        decided,
+        actions=(*calls, *decided.actions, *(loan.hold for loan in loans)),
+        rationale=(*decided.rationale, *(loan.why for loan in loans)),
+    )
+
+
+def _calls_off(cluster: Cluster, policy: str) -> list[Release]:
+    """Starts that have not come about, on nodes whose job is here now: nobody starts there any more."""
+    arrived = {operation.reservation for operation in cluster.operations if not awaited(operation)}
+    return [
+        Release(
+            job_id=operation.for_job_id,
+            for_job_id=operation.for_job_id,
+            policy=policy,
+            reason=Reason.GIVEN_UP,
+            reservation=operation.reservation,
+        )
+        for operation in cluster.operations
+        if operation.out_of
+        and operation.phase is Phase.MAKING_ROOM
+        and not operation.observe
+        and not arrived.isdisjoint(operation.out_of)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loan:
+    """One start on nodes that are held, and why."""
+
+    hold: Reserve
+    why: Rationale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle:
+    """Idle nodes of one hold."""
+
+    names: tuple[str, ...]
+    reservation: str
+    expected_s: float
+    """When the job should come for which they are held."""
+
+
+def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_Loan]:
+    """Waiting jobs in the order of the queue, each with idle nodes of the holds, as long as there are any."""
+    waits = config.backfill_held != "none" and any(_may_lodge(job, cluster) for job in cluster.jobs)
+    idle = _idle(cluster, decided) if waits else []
+    left = sum(len(held.names) for held in idle)
+    if not left:
+        return []
+    served = {operation.for_job_id for operation in cluster.operations}
+    queue = sorted(
+        (
+            job
+            for job in cluster.jobs
+            if job.node_count <= left and job.job_id not in served and _may_lodge(job, cluster)
+        ),
+        key=turn,
+    )
+    loans: list[_Loan] = []
+    taken: set[str] = set()
+    for job in queue:
+        if left - len(taken) < job.node_count:
+            continue
+        loan = _loan(cluster, job, idle, taken, decided.policy, config)
+        if loan is not None:
+            loans.append(loan)
+            taken.update(loan.hold.nodes)
+        if len(taken) == left:
+            break
+    return loans
+
+
+def _may_lodge(job: Job, cluster: Cluster) -> bool:
+    """Whether a waiting job may start now, to be evicted at any time. Whoever had to leave before is not asked again."""
+    if job.state is not JobState.PENDING or job.reservation is not None or job.requeue_count:
+        return False
+    eligible = job.eligible_s is None or job.eligible_s <= cluster.now_s
+    return eligible and start_protection(job, cluster) is None
+
+
+def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
+    """The idle nodes of the holds that stand and that this decision leaves as they are, the latest arrival first."""
+    changed = {action.reservation for action in decided.actions if isinstance(action, Reserve | Release)}
+    standing = {reservation.name: reservation for reservation in cluster.reservations}
+    holds = [
+        operation
+        for operation in cluster.operations
+        if awaited(operation)
+        and operation.phase is Phase.MAKING_ROOM
+        and not operation.observe
+        and operation.reservation not in changed
+        and operation.reservation in standing
+    ]
+    if not holds:
+        return []
+    up = cluster.up_nodes()
+    idle = up.keys() - cluster.held_nodes()
+    own = {operation.reservation for operation in holds}
+    others = [held.nodes for name, held in standing.items() if name not in own]
+    others += [
+        one.nodes
+        for one in cluster.operations
+        if one.phase is Phase.MAKING_ROOM and one.reservation not in own
+    ]
+    others += [action.nodes for action in decided.actions if isinstance(action, Reserve)]
+    for nodes in others if idle else ():
+        idle.difference_update(nodes)
+    if not idle:
+        return []
+    found = []
+    for operation in sorted(holds, key=_expected_s, reverse=True):
+        kept = idle.intersection(operation.nodes).intersection(standing[operation.reservation].nodes)
+        if kept:
+            found.append(
+                _Idle(
+                    names=tuple(sorted(kept, key=up.__getitem__)),
+                    reservation=operation.reservation,
+                    expected_s=_expected_s(operation),
+                )
+            )
+    return found
+
+
+def _expected_s(operation: Operation) -> float:
+    return math.inf if operation.notice is None else operation.notice.expected_s
+
+
+def _loan(
+    cluster: Cluster,
+    job: Job,
+    idle: Sequence[_Idle],
+    taken: set[str],
+    policy: str,
+    config: HybridConfig,
+) -> _Loan | None:
+    """Nodes for one job out of those that are idle. None: too few of them will do."""
+    saves = config.backfill_held == "any" or way_out(job, config.warning_s) is Method.SYSTEM
+    least_s = cluster.limits.min_runtime_s if saves else job.walltime_s
+    eligible = job.eligible_nodes
+    nodes: list[str] = []
+    lenders: list[_Idle] = []
+    for held in idle:
+        if least_s and cluster.now_s + least_s > held.expected_s:
+            continue
+        fit = [name for name in held.names if name not in taken and (eligible is None or name in eligible)][
+            : job.node_count - len(nodes)
+        ]
+        if fit:
+            nodes += fit
+            lenders.append(held)
+    if len(nodes) < job.node_count:
+        return None
+    until_s = min(held.expected_s for held in lenders)
+    hold = Reserve(
+        job_id=job.job_id,
+        for_job_id=job.job_id,
+        policy=policy,
+        reason=Reason.SPECULATIVE,
+        reservation=reservation_name(job.job_id),
+        nodes=tuple(nodes),
+        duration_s=job.walltime_s + config.hold_slack_s,
+        out_of=tuple(sorted(held.reservation for held in lenders)),
+    )
+    text = (
+        f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, and leaves when the first of "
+        f"these comes, which is expected at {until_s:.0f} s."
+    )
+    why = Rationale(
+        for_job_id=job.job_id,
+        node_count=job.node_count,
+        free_node_count=sum(len(held.names) for held in idle) - len(taken),
+        deadline_s=until_s,
+        summary=text,
+    )
+    return _Loan(hold=hold, why=why)

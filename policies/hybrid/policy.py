@@ -1,0 +1,94 @@
+"""The six mechanisms of P5: what is done at the notice (N, CUA, CUP) and at the arrival (PAA, SPAA) of an urgent job.
+
+At the completion the nodes go back to their lenders, and a job that does not arrive loses what is held for it: that is
+the daemon's part, whatever the policy.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
+
+Differs from the paper:
+    See `hybrid_notice`, `hybrid_backfill` and `hybrid_arrival`.
+"""
+
+from collections.abc import Callable
+
+from makeway.policies.common.commitments import Answer, Ask, decide_each, no_room
+from makeway.policies.contract import Policy
+from makeway.policies.hybrid.arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
+from makeway.policies.hybrid.held_backfill import lend_held, vacate
+from makeway.policies.hybrid.notice import Collect, collect_each, collect_released, prepare
+from makeway.policies.model import Cluster, Decision
+
+Arrival = Callable[[Ask, HybridConfig], Answer]
+"""What is done when an on-demand job has arrived and free and held nodes do not suffice."""
+
+
+def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
+    """One of the six. `collect` None: nothing is done at the notice (section III-B-1, N)."""
+
+    def decide(cluster: Cluster, config: HybridConfig) -> Decision:
+        served = decide_each(
+            cluster,
+            name,
+            lambda ask: _while_on_time(ask, config, arrival),
+            start_within_s=config.start_within_s,
+            hold_slack_s=config.hold_slack_s,
+            vacate=lambda ask: vacate(ask, config),
+        )
+        if collect is None:
+            return served
+        return lend_held(cluster, collect_each(cluster, served, collect, config), config)
+
+    return Policy(
+        name=name,
+        summary=summary,
+        config_type=HybridConfig,
+        decide=decide,
+        collects=collect is not None,
+    )
+
+
+def _while_on_time(ask: Ask, config: HybridConfig, arrival: Arrival) -> Answer:
+    if ask.late:
+        return no_room(
+            ask, f"{ask.shortage} more nodes are needed and the deadline has passed: nobody is evicted."
+        )
+    return arrival(ask, config)
+
+
+N_PAA = _mechanism(
+    "n-paa",
+    "Preempt running jobs at the arrival, the least overhead first (P5, N&PAA).",
+    None,
+    preempt_at_arrival,
+)
+N_SPAA = _mechanism(
+    "n-spaa",
+    "Shrink malleable jobs evenly at the arrival if that is enough, else preempt (P5, N&SPAA).",
+    None,
+    shrink_or_preempt_at_arrival,
+)
+CUA_PAA = _mechanism(
+    "cua-paa",
+    "From the notice on, collect the nodes that come free; preempt at the arrival (P5, CUA&PAA).",
+    collect_released,
+    preempt_at_arrival,
+)
+CUA_SPAA = _mechanism(
+    "cua-spaa",
+    "From the notice on, collect the nodes that come free; shrink or preempt at the arrival (P5, CUA&SPAA).",
+    collect_released,
+    shrink_or_preempt_at_arrival,
+)
+CUP_PAA = _mechanism(
+    "cup-paa",
+    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-paa (P5, CUP&PAA).",
+    prepare,
+    preempt_at_arrival,
+)
+CUP_SPAA = _mechanism(
+    "cup-spaa",
+    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-spaa (P5, CUP&SPAA).",
+    prepare,
+    shrink_or_preempt_at_arrival,
+)

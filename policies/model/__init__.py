@@ -1,0 +1,99 @@
+"""The nouns of makeway: what a cluster looks like at one instant, and what may be done to it.
+
+Every value is frozen. Times ending in `_s` are seconds: instants are POSIX time on a live cluster and trace time in
+the simulator, durations are plain seconds. A job that is absent from `Cluster.jobs` has ended or was never there.
+This is the only module of the room that others import. The room uses the standard library only, so that an adapter
+that imports it loads nothing else.
+"""
+
+from makeway.policies.model.actions import (
+    PLACES,
+    Action,
+    Cancel,
+    Checkpoint,
+    Expand,
+    Method,
+    Prioritise,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+)
+from makeway.policies.model.cluster import (
+    Cluster,
+    Limits,
+    Plan,
+    kept,
+    names,
+)
+from makeway.policies.model.decision import (
+    Candidate,
+    Decision,
+    Rationale,
+)
+from makeway.policies.model.entities import (
+    RESERVATION_PREFIX,
+    Acknowledgement,
+    CheckpointSpec,
+    Eviction,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    NodeState,
+    Notice,
+    Placement,
+    Reservation,
+    SignalTarget,
+)
+from makeway.policies.model.operation import (
+    Lease,
+    Operation,
+    Phase,
+    Progress,
+    Task,
+)
+
+__all__ = [
+    "PLACES",
+    "RESERVATION_PREFIX",
+    "Acknowledgement",
+    "Action",
+    "Cancel",
+    "Candidate",
+    "Checkpoint",
+    "CheckpointSpec",
+    "Cluster",
+    "Decision",
+    "Eviction",
+    "Expand",
+    "Job",
+    "JobKind",
+    "JobState",
+    "Lease",
+    "Limits",
+    "Method",
+    "Node",
+    "NodeState",
+    "Notice",
+    "Operation",
+    "Phase",
+    "Placement",
+    "Plan",
+    "Prioritise",
+    "Progress",
+    "Rationale",
+    "Reason",
+    "Release",
+    "Requeue",
+    "Reservation",
+    "Reserve",
+    "RestorePriority",
+    "Shrink",
+    "SignalTarget",
+    "Task",
+    "kept",
+    "names",
+]

@@ -1,0 +1,146 @@
+"""What may be done to a cluster: the actions. Imported through `model`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from makeway.policies.model.entities import SignalTarget
+
+PLACES = 1 << 15
+"""Places of a planned order are numbered from 1 up to this."""
+
+
+class Method(StrEnum):
+    """How a job leaves its nodes (P2's options without "leave", and P5's shrink)."""
+
+    KILL = "kill"
+    APPLICATION = "application"  # right after its next regular checkpoint
+    SYSTEM = "system"  # right after a checkpoint that a signal starts
+    SHRINK = "shrink"
+
+
+class Reason(StrEnum):
+    """Why an action is taken: at once the log field and the metric label."""
+
+    URGENT_ARRIVAL = "urgent_arrival"  # an urgent job waits and too few nodes are free
+    URGENT_FITS = "urgent_fits"  # an urgent job waits and enough nodes are free
+    ANNOUNCED = "announced"  # an urgent job was announced and has not arrived
+    NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
+    SHORTFALL = "shortfall"  # a node that was held is lost, or somebody else is on it
+    BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
+    BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
+    GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
+    ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
+    SPECULATIVE = (
+        "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
+    )
+    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
+    PLANNED = "planned"  # a waiting job is given its place in the planned order
+    STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deed:
+    """What every action says of itself."""
+
+    job_id: str
+    """Whom it concerns."""
+    for_job_id: str
+    """The urgent job for whose sake it is done."""
+    policy: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(_Deed):
+    """Ask a running job to checkpoint now, by `signal` to its processes `signal_to`; it has `grace_s` to acknowledge.
+
+    Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
+    """
+
+    signal: str
+    grace_s: float
+    walltime_s: float
+    signal_to: SignalTarget = SignalTarget.BATCH
+    verb: Literal["checkpoint"] = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue(_Deed):
+    """Put a running job back into the queue, once `method` allows it or `not_after_s` is reached."""
+
+    method: Method
+    not_after_s: float
+    verb: Literal["requeue"] = "requeue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(_Deed):
+    """End a running job that cannot be requeued, once `method` allows it or `not_after_s` is reached."""
+
+    method: Method
+    not_after_s: float
+    verb: Literal["cancel"] = "cancel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrink(_Deed):
+    """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its start."""
+
+    keep_nodes: tuple[str, ...]
+    walltime_s: float
+    verb: Literal["shrink"] = "shrink"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand(_Deed):
+    """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are free)."""
+
+    nodes: tuple[str, ...]
+    reservation: str | None
+    verb: Literal["expand"] = "expand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve(_Deed):
+    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job.
+
+    Without nodes it is a promise of nodes to come: its operation is opened, and nothing is issued.
+    """
+
+    reservation: str
+    nodes: tuple[str, ...]
+    duration_s: float
+    user: str | None = None
+    """Whose job it will be: `job_id` is an announcement, and there is nothing to bind. None: `job_id` is a job."""
+    out_of: tuple[str, ...] = ()
+    """The reservations of ours for announced jobs of which `nodes` are a part, lent to `job_id` until one of these comes."""
+    verb: Literal["reserve"] = "reserve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(_Deed):
+    """End a reservation of ours; a pending job that is bound to it goes back to the common queue, a running one runs on."""
+
+    reservation: str
+    verb: Literal["release"] = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prioritise(_Deed):
+    """Move a pending job to the front of the queue and let it start at once, or to its place in a planned order."""
+
+    place: int | None = None
+    """Between 1 and `PLACES`: its place in the planned order, which follows the front. None: to the front."""
+    verb: Literal["prioritise"] = "prioritise"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePriority(_Deed):
+    """Let a job have the priority that the cluster gives it: one that has started from where we put it, or that waits in a place."""
+
+    verb: Literal["restore_priority"] = "restore_priority"
+
+
+Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
+"""Everything that can be done to a cluster."""

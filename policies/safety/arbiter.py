@@ -1,0 +1,435 @@
+"""The one gate that every action passes, whatever the policy: what the site forbids, and what is never right.
+
+Pure: a verdict depends on the actions and the snapshot alone. What takes something from somebody is checked; what
+gives back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) is let through even when the circuit breaker
+has tripped.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from makeway.policies.common.notices import awaited
+from makeway.policies.model import (
+    RESERVATION_PREFIX,
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Expand,
+    Job,
+    JobKind,
+    JobState,
+    Operation,
+    Phase,
+    Prioritise,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+)
+
+HOUR_S = 3600.0
+
+
+class Refusal(StrEnum):
+    """Why an action is refused: at once the log field and the metric label."""
+
+    URGENT = "urgent"  # the victim is itself an urgent job
+    NOT_PREEMPTIBLE = "not_preemptible"  # the site has not opted the job in
+    PROTECTED_USER = "protected_user"
+    PROTECTED_ACCOUNT = "protected_account"
+    PROTECTED_QOS = "protected_qos"
+    PROTECTED_PARTITION = "protected_partition"
+    NOT_RUNNING = "not_running"  # it ended, completes, is suspended, or was never there
+    MIN_RUNTIME = "min_runtime"  # its present run is too young
+    PER_JOB = "per_job"  # it was evicted often enough
+    PER_HOUR = "per_hour"  # everybody together was evicted often enough
+    TOO_SMALL = "too_small"  # a shrink below the smallest size
+    BATCH_HOST = "batch_host"  # a shrink that gives the batch host away, or keeps foreign nodes
+    CANNOT_EXPAND = "cannot_expand"  # jobs cannot grow on this cluster
+    MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
+    NODE_TAKEN = "node_taken"  # somebody else's reservation, or a node promised to another urgent job
+    NOT_OURS = "not_ours"  # a reservation that is not called as ours are
+    NOT_WAITING = "not_waiting"  # it was to be started, and runs, or is over
+    NO_HOLD = "no_hold"  # an eviction for an urgent job that nothing is held for
+    BREAKER = "breaker"  # too many commands failed lately
+    GROUP = "group"  # it stands and falls with an action that was refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the arbiter says to one action. `refusal` None: it may be done. `detail` says the rest in plain words."""
+
+    action: Action
+    refusal: Refusal | None = None
+    detail: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the action may be done."""
+        return self.refusal is None
+
+
+Ruling = tuple[Refusal, str] | None
+
+
+def protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why `job` may not be asked to leave, or to shrink, now. None: it may be asked."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.RUNNING or job.start_s is None:
+        return Refusal.NOT_RUNNING
+    limits = cluster.limits
+    if cluster.now_s - job.start_s < limits.min_runtime_s:
+        return Refusal.MIN_RUNTIME
+    if limits.evictions_per_job is not None and job.requeue_count >= limits.evictions_per_job:
+        return Refusal.PER_JOB
+    return None
+
+
+def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """The protections that also stop an eviction under way: whose job it is, never how old or how often. None: none."""
+    limits = cluster.limits
+    if job.kind is JobKind.ON_DEMAND:
+        return Refusal.URGENT
+    if not job.preemptible:
+        return Refusal.NOT_PREEMPTIBLE
+    if job.user in limits.protected_users:
+        return Refusal.PROTECTED_USER
+    if job.account in limits.protected_accounts:
+        return Refusal.PROTECTED_ACCOUNT
+    if job.qos in limits.protected_qos:
+        return Refusal.PROTECTED_QOS
+    if job.partition in limits.protected_partitions:
+        return Refusal.PROTECTED_PARTITION
+    return None
+
+
+def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why waiting `job` may not be started before its turn, to be evicted if need be. None: it may be."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.PENDING:
+        return Refusal.NOT_WAITING
+    limit = cluster.limits.evictions_per_job
+    return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
+
+
+def breaker_tripped(cluster: Cluster) -> bool:
+    """Whether so many commands failed of late that nothing more may be taken from anybody."""
+    limits = cluster.limits
+    if limits.breaker_failures is None:
+        return False
+    since_s = cluster.now_s - limits.breaker_window_s
+    return sum(1 for failed_s in cluster.failures_s if failed_s > since_s) >= limits.breaker_failures
+
+
+def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...]:
+    """One verdict for each action, in order.
+
+    Actions with the same `for_job_id` among which is a `Reserve` stand or fall together: if one is refused, the
+    others get `GROUP`. An action that already is a task of that urgent job's open operation is judged alone, and an
+    eviction among these is stopped by the breaker and `hard_protection` only, so that an operation under way is not
+    stranded by a limit that it met when it was opened.
+    """
+    if not actions:
+        return ()
+    court = _Court(cluster)
+    together = {
+        action.for_job_id for action in actions if isinstance(action, Reserve) and not court.under_way(action)
+    }
+    rulings: list[Ruling] = [None] * len(actions)
+    for members in _groups(actions, together, court):
+        before = court.spent
+        for index in members:
+            rulings[index] = court.judge(actions[index])
+        culprit = next((index for index in members if rulings[index] is not None), None)
+        if culprit is None:
+            continue
+        court.spent = before
+        for index in members:
+            if rulings[index] is None:
+                first = actions[culprit]
+                rulings[index] = (Refusal.GROUP, f"{first.verb} of job {first.job_id} was refused")
+    return tuple(
+        Verdict(action=action)
+        if ruling is None
+        else Verdict(action=action, refusal=ruling[0], detail=ruling[1])
+        for action, ruling in zip(actions, rulings, strict=True)
+    )
+
+
+def _groups(actions: Sequence[Action], together: set[str], court: "_Court") -> Iterable[list[int]]:
+    """Indices of the actions that are judged as one, in the order of each group's first action."""
+    groups: dict[str, list[int]] = {}
+    for index, action in enumerate(actions):
+        alone = action.for_job_id not in together or court.under_way(action)
+        groups.setdefault(f"alone {index}" if alone else f"group {action.for_job_id}", []).append(index)
+    return groups.values()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spent:
+    """What the actions allowed so far in this call use up of the limits, as a value so that a group can be undone."""
+
+    evicted: frozenset[str] = frozenset()
+    held: tuple[Reserve, ...] = ()
+    released: frozenset[str] = frozenset()
+    """Names of reservations."""
+
+
+@dataclass(slots=True)
+class _Court:
+    """One call of `arbitrate`: the snapshot, indexed, and what was allowed so far."""
+
+    cluster: Cluster
+    jobs: Mapping[str, Job] = field(init=False)
+    operations: dict[str, Operation] = field(init=False)
+    tripped: bool = field(init=False)
+    spent: _Spent = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.jobs = self.cluster.jobs_by_id()
+        self.operations = {
+            operation.for_job_id: operation
+            for operation in self.cluster.operations
+            if operation.phase is not Phase.CLOSED
+        }
+        self.tripped = breaker_tripped(self.cluster)
+        self.spent = _Spent()
+
+    def under_way(self, action: Action) -> bool:
+        """Whether the action is a task of the open operation of its urgent job."""
+        operation = self.operations.get(action.for_job_id)
+        return operation is not None and any(task.action == action for task in operation.tasks)
+
+    def judge(self, action: Action) -> Ruling:
+        """The ruling on one action; what it uses up is added to `spent` if it is allowed."""
+        match action:
+            case Checkpoint() | Requeue() | Cancel() | Shrink():
+                return self._judge_eviction(action)
+            case Reserve():
+                return self._judge_reserve(action)
+            case Release():
+                if not action.reservation.startswith(RESERVATION_PREFIX):
+                    return _foreign(action.reservation)
+                self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
+                return None
+            case Expand():
+                if self.cluster.can_expand:
+                    return None
+                return Refusal.CANNOT_EXPAND, "running jobs cannot grow on this cluster"
+            case Prioritise():
+                return None if action.place is None else self._judge_place(action)
+            case RestorePriority():
+                return None
+        assert_never(action)
+
+    def _judge_place(self, action: Prioritise) -> Ruling:
+        """A place in a planned order is no return: it is for a waiting job that the site has opted in."""
+        if self.tripped:
+            return _breaker(self.cluster)
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state is not JobState.PENDING:
+            return Refusal.NOT_WAITING, f"job {action.job_id}"
+        refusal = hard_protection(job, self.cluster)
+        return None if refusal is None else (refusal, f"job {action.job_id}")
+
+    def _judge_eviction(self, action: Checkpoint | Requeue | Cancel | Shrink) -> Ruling:
+        if self.tripped:
+            return _breaker(self.cluster)
+        job = self.jobs.get(action.job_id)
+        if self.under_way(action):
+            refusal = None if job is None else hard_protection(job, self.cluster)
+            if refusal is not None:
+                return refusal, f"job {action.job_id}"
+            return _judge_shrink(action, job) if isinstance(action, Shrink) and job is not None else None
+        if job is None:
+            return Refusal.NOT_RUNNING, f"there is no job {action.job_id}"
+        refusal = protection(job, self.cluster)
+        if refusal is not None:
+            return refusal, f"job {action.job_id}"
+        if not self._held_for(action.for_job_id):
+            return Refusal.NO_HOLD, f"no nodes are held for job {action.for_job_id}"
+        if isinstance(action, Shrink):
+            ruling = _judge_shrink(action, job)
+            if ruling is not None:
+                return ruling
+        return self._count_eviction(action.job_id)
+
+    def _held_for(self, for_job_id: str) -> bool:
+        """Whether the urgent job has an operation, or a hold allowed before in this call."""
+        return for_job_id in self.operations or any(hold.for_job_id == for_job_id for hold in self.spent.held)
+
+    def _count_eviction(self, job_id: str) -> Ruling:
+        """The limit for each hour. A job counts once, whether it checkpoints first or not."""
+        if job_id in self.spent.evicted:
+            return None
+        limit = self.cluster.limits.evictions_per_hour
+        if limit is not None:
+            used = self._evictions_counted(job_id) + len(self.spent.evicted)
+            if used >= limit:
+                return Refusal.PER_HOUR, f"{used} of {limit} evictions in an hour are used"
+        self.spent = replace(self.spent, evicted=self.spent.evicted | {job_id})
+        return None
+
+    def _evictions_counted(self, but_for: str) -> int:
+        """Evictions of the last hour, and those that open operations have promised but not yet carried out.
+
+        Whoever was let on nodes that are held for an announced job is promised to leave them. `but_for`: one who is
+        not counted among these.
+        """
+        since_s = self.cluster.now_s - HOUR_S
+        past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
+        promised = {
+            task.action.job_id
+            for operation in self.operations.values()
+            if not operation.observe
+            for task in operation.tasks
+            if task.ended_s is None
+            and isinstance(task.action, Requeue | Cancel | Shrink)
+            and not any(
+                eviction.job_id == task.action.job_id and eviction.at_s >= operation.opened_s
+                for eviction in past
+            )
+        }
+        lodging = {
+            operation.for_job_id
+            for operation in self.operations.values()
+            if not self._lent_nodes(operation.out_of).isdisjoint(operation.nodes)
+        }
+        return len(past) + len(promised | (lodging - self.spent.evicted - {but_for}))
+
+    def _lent_nodes(self, out_of: tuple[str, ...]) -> frozenset[str]:
+        """The nodes of those among these reservations that are held for jobs which have not started."""
+        holds = [
+            operation.nodes
+            for operation in (self.operations.values() if out_of else ())
+            if operation.reservation in out_of
+            and operation.phase is Phase.MAKING_ROOM
+            and not operation.observe
+        ]
+        return frozenset().union(*holds)
+
+    def _judge_reserve(self, action: Reserve) -> Ruling:
+        if self.tripped:
+            return _breaker(self.cluster)
+        if not action.reservation.startswith(RESERVATION_PREFIX):
+            return _foreign(action.reservation)
+        if action.reason is Reason.SPECULATIVE:
+            job = self.jobs.get(action.job_id)
+            refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
+            if refusal is not None:
+                return refusal, f"job {action.job_id}"
+        if action.out_of:
+            ruling = self._judge_lending(action)
+            if ruling is not None:
+                return ruling
+        wanted = set(action.nodes)
+        ours = self._held_by_us(action)
+        for name, nodes in (*self._foreign_holds(), *ours.items()):
+            common = wanted.intersection(nodes)
+            if common:
+                return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
+        limit = self.cluster.limits.max_nodes
+        if limit is not None and action.reason is not Reason.HEAD_DUE and not action.out_of:
+            # The queue's first job gets back what was its own, and what is lent is held, and counted, already.
+            held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
+            more = self._counted(action.reservation, action.nodes)
+            if held + more > limit:
+                return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
+        self.spent = replace(self.spent, held=(*self.spent.held, action))
+        return None
+
+    def _judge_lending(self, action: Reserve) -> Ruling:
+        """What is lent is held for announced jobs, and the limit for each hour lets the borrower be evicted."""
+        waited_for = {one.reservation for one in self.operations.values() if awaited(one)}
+        held = self._lent_nodes(tuple(waited_for.intersection(action.out_of)))
+        outside = sorted(set(action.nodes) - held)
+        if outside:
+            return Refusal.NODE_TAKEN, f"{outside[0]} is not held for an announced job"
+        return self._count_eviction(action.job_id)
+
+    def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
+        """How many nodes a hold counts as. One for an announced job may span more, but keeps as many as it is to have."""
+        for notice in self.cluster.notices:
+            if notice.job_id is None and reservation == reservation_name(notice.notice_id):
+                return min(notice.node_count, len(nodes))
+        return len(nodes)
+
+    def _foreign_holds(self) -> list[tuple[str, tuple[str, ...]]]:
+        now_s = self.cluster.now_s
+        return [
+            (reservation.name, reservation.nodes)
+            for reservation in self.cluster.reservations
+            if not reservation.ours and reservation.start_s <= now_s < reservation.end_s
+        ]
+
+    def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
+        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call.
+
+        Those that are let go in this call are none any more. What is lent is held by the borrower and the lender.
+        """
+        own = {action.reservation, *action.out_of}
+        own |= {one.reservation for one in self.operations.values() if action.reservation in one.out_of}
+        held = {
+            operation.reservation: operation.nodes
+            for operation in self.operations.values()
+            if not operation.observe
+            and operation.phase is not Phase.RETURNING
+            and (operation.keeps_hold or operation.phase is Phase.MAKING_ROOM)
+        }
+        for reservation in self.cluster.reservations:
+            if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
+                held[reservation.name] = reservation.nodes
+        held.update({hold.reservation: hold.nodes for hold in self.spent.held})
+        return {
+            name: nodes for name, nodes in held.items() if name not in own and name not in self.spent.released
+        }
+
+    def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
+        """How many nodes running jobs have that were started before their turn and that nothing holds any more."""
+        return sum(
+            len(operation.nodes)
+            for operation in self.cluster.speculative_jobs().values()
+            if not operation.observe and held.keys().isdisjoint((operation.reservation, *operation.out_of))
+        )
+
+
+def reservation_name(for_job_id: str) -> str:
+    """The name of the reservation that holds nodes for an urgent job."""
+    return RESERVATION_PREFIX + for_job_id
+
+
+def _breaker(cluster: Cluster) -> tuple[Refusal, str]:
+    limits = cluster.limits
+    return (
+        Refusal.BREAKER,
+        f"{limits.breaker_failures} commands failed within {limits.breaker_window_s:.0f} s",
+    )
+
+
+def _foreign(name: str) -> tuple[Refusal, str]:
+    return Refusal.NOT_OURS, f"reservation {name} is not called as ours are"
+
+
+def _judge_shrink(action: Shrink, job: Job) -> Ruling:
+    """A shrink keeps the batch host, keeps only what the job has, and at least its smallest size."""
+    kept = set(action.keep_nodes)
+    if (
+        not action.keep_nodes
+        or not job.nodes
+        or action.keep_nodes[0] != job.nodes[0]
+        or not kept <= set(job.nodes)
+    ):
+        return Refusal.BATCH_HOST, f"job {job.job_id} must keep its batch host first, and nodes of its own"
+    smallest = job.node_count if job.node_count_min is None else job.node_count_min
+    if len(kept) < smallest:
+        return Refusal.TOO_SMALL, f"job {job.job_id} needs {smallest} nodes, {len(kept)} would be left"
+    return None

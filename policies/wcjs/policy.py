@@ -1,0 +1,377 @@
+"""Policy "wcjs": an urgent job whose slowdown grows too large takes the placement whose jobs are cheapest to preempt.
+
+As long as its slowdown stays below its category's threshold, an urgent job waits in the queue like every other. Above it,
+it is of high priority: of the smallest placements that hold it, it gets one that is free, else the one whose jobs cost least
+together, the dearer the more nodes they have, the higher their slowdown, the longer ago their last checkpoint and the less
+time they have left. Urgent jobs, jobs larger than itself and batch jobs whose own slowdown is too high are not preempted.
+If no placement is left, nobody is asked to leave, and the job goes to the front of the queue.
+
+Where any nodes serve (no placements), or a placement is larger than the job, the set of jobs that costs least together is
+found exactly, by P2's programme.
+
+Reference:
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6, Algorithms 1 and 2.
+
+Differs from the paper:
+    The nodes are held before anybody is asked to leave. The jobs below stay in the hands of the cluster's scheduler, which
+    goes on starting them while one of high priority waits. A job is of high priority at its threshold, not only above it.
+    Nobody is asked to leave later than `evict_within_s` after that. Jobs that can, save themselves on a signal before they
+    leave (the paper's JIT-CKPT) if that is done in time; the others are killed and go on from their last checkpoint.
+    With all weights 0, thresholds of urgent jobs at 1, infinite ones of batch jobs and `spare_larger: false` it is the
+    preemptive scheduling of section 4.2: the placement that keeps most nodes in use.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from makeway.policies.common.commitments import (
+    Answer,
+    Ask,
+    Promised,
+    ask_for,
+    departure,
+    fits,
+    hold,
+    leavers,
+    no_room,
+    rationale,
+    stays,
+)
+from makeway.policies.common.placements import ANYWHERE, fitting
+from makeway.policies.common.victims import Bundle, Request, bundles, loss_node_s, system_s, urgent
+from makeway.policies.contract import Policy
+from makeway.policies.eviction.knapsack import EvictionJob, solve
+from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
+from makeway.policies.wcjs.cost import (
+    WcjsConfig,
+    cost,
+    estimated_slowdown,
+    high_priority_s,
+    just_in_time_s,
+)
+
+SHOWN = 12
+"""How many placements the rationale names: the cheapest of those that could be cleared."""
+_PARTS = 1_000_000
+"""Costs are whole parts of their sum where a set of jobs is chosen: fine enough, and small enough to be added up."""
+
+
+def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
+    """Serve the urgent jobs of high priority, the highest slowdown first (Algorithm 1)."""
+    now_s = cluster.now_s
+    promised = Promised(cluster=cluster)
+    answers = []
+    later_s = []
+    requests = sorted(
+        urgent(cluster),
+        key=lambda request: (-estimated_slowdown(request.job, now_s), request.job.job_id),
+    )
+    for request in requests:
+        due_s = high_priority_s(request.job, config)
+        if request.operation is None and now_s < due_s:
+            later_s.append(due_s)
+            continue
+        answer = _Search.begin(promised, request, due_s, config).answer()
+        promised.add(answer.actions)
+        answers.append(answer)
+    return Decision(
+        policy=WCJS.name,
+        actions=tuple(action for answer in answers for action in answer.actions),
+        rationale=tuple(answer.rationale for answer in answers),
+        again_s=min(later_s, default=None),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenant:
+    """Jobs on nodes that would serve, why they stay (empty: they may leave), and what their leaving costs."""
+
+    bundle: Bundle
+    barrier: str
+    cost: float
+
+
+_Part = tuple[_Tenant, tuple[str, ...]]
+"""Who may leave, and the nodes of a placement that come free then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A placement that would be free if some jobs left."""
+
+    placement: Placement
+    leaving: tuple[Bundle, ...]
+    freed: tuple[str, ...]
+    """The nodes of the placement that come free."""
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """One request, and what there is for it."""
+
+    promised: Promised
+    request: Request
+    config: WcjsConfig
+    deadline_s: float
+    duration_s: float
+    unusable: frozenset[str]
+    free: frozenset[str]
+    """Nodes that nobody has, or that its operation keeps."""
+    coming: Mapping[str, float]
+    """Nodes that others leave in time anyway, and when."""
+
+    @classmethod
+    def begin(cls, promised: Promised, request: Request, due_s: float, config: WcjsConfig) -> "_Search":
+        """What a request may count on, whatever the placement."""
+        cluster, job = promised.cluster, request.job
+        deadline_s = request.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)
+        patience_s = max(
+            (_patience_s(other, config) for other in cluster.holders() if other.preemptible), default=0.0
+        )
+        wait_s = min(patience_s, max(0.0, deadline_s - cluster.now_s))
+        duration_s = wait_s + job.walltime_s + config.hold_slack_s
+        unusable = promised.unusable(request, cluster.now_s + duration_s)
+
+        barred = unusable.union(request.kept)
+
+        def usable(names: Iterable[str]) -> list[str]:
+            eligible = job.eligible_nodes
+            fit = (name for name in names if eligible is None or name in eligible)
+            return [name for name in fit if name not in barred]
+
+        ready_s = promised.coming()
+        late = cluster.now_s > deadline_s
+        return cls(
+            promised=promised,
+            request=request,
+            config=config,
+            deadline_s=deadline_s,
+            duration_s=duration_s,
+            unusable=unusable,
+            free=frozenset(usable(promised.free)).union(request.kept),
+            coming={name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s},
+        )
+
+    def answer(self) -> Answer:
+        """The best placement for the request (Algorithm 2)."""
+        node_count = self.request.job.node_count
+        places = fitting(self.promised.cluster, node_count)
+        ready = [
+            (at_s, index) for index, place in enumerate(places) if (at_s := self.ready_s(place)) is not None
+        ]
+        if ready:
+            return fits(self.ask(places[min(ready)[1]]))
+        anywhere = self.ask(None)
+        if anywhere.late:
+            return no_room(
+                anywhere, f"No placement of {node_count} nodes is free and it is too late to evict."
+            )
+        tenants = self.tenants()
+        if places[0].name == ANYWHERE:
+            missing = node_count - len(self.free) - len(self.coming)
+            everybody = [(tenant, tenant.bundle.nodes) for tenant in tenants if not tenant.barrier]
+            offered = [_offer(places[0], missing, everybody)]
+        else:
+            by_node = {name: tenant for tenant in tenants for name in tenant.bundle.nodes}
+            offered = [self.within(place, by_node) for place in places]
+        offers = [offer for offer in offered if offer is not None]
+        offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
+        best = offers[0] if offers else None
+        candidates = (
+            self.placement_candidates(offers) if len(places) > 1 else self.job_candidates(tenants, best)
+        )
+        if best is None:
+            text = (
+                f"None of {len(places)} placements of the right size can be cleared for {node_count} nodes."
+            )
+            return no_room(anywhere, text, candidates)
+        return self.clear(best, len(places), candidates)
+
+    def ready_s(self, place: Placement) -> float | None:
+        """When the placement has enough nodes without anybody's being asked, now at the earliest. None: it has not."""
+        anywhere = place.name == ANYWHERE
+        free = len(self.free) if anywhere else sum(1 for name in place.nodes if name in self.free)
+        missing = self.request.job.node_count - free
+        now_s = self.promised.cluster.now_s
+        if missing <= 0:
+            return now_s
+        soon = self.coming if anywhere else [name for name in place.nodes if name in self.coming]
+        soon_s = sorted(self.coming[name] for name in soon)
+        return max(now_s, soon_s[missing - 1]) if len(soon_s) >= missing else None
+
+    def ask(self, place: Placement | None) -> Ask:
+        """The request within one placement. None: within all of them."""
+        request = self.request
+        if place is not None and len(place.nodes) < len(self.promised.cluster.nodes):
+            nodes = frozenset(place.nodes)
+            eligible = request.job.eligible_nodes
+            job = replace(request.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
+            kept = tuple(name for name in request.kept if name in nodes)
+            request = replace(request, job=job, kept=kept)
+        return ask_for(
+            self.promised,
+            request,
+            WCJS.name,
+            self.deadline_s,
+            self.duration_s,
+            unusable=self.unusable,
+        )
+
+    def tenants(self) -> list[_Tenant]:
+        """Who is on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
+        now_s = self.promised.cluster.now_s
+        found = bundles(
+            self.promised.cluster,
+            self.request,
+            unusable=self.unusable.union(self.coming),
+            spared=self.promised.spared,
+        )
+        return [
+            _Tenant(
+                bundle=bundle,
+                barrier=bundle.barrier or self.barrier(bundle),
+                cost=sum(cost(job, now_s, self.config) for job in bundle.jobs),
+            )
+            for bundle in found
+        ]
+
+    def barrier(self, bundle: Bundle) -> str:
+        """Why it is not to be preempted for this job (section 6.3, rules 2 and 3; rule 1 is the site's anyway)."""
+        now_s = self.promised.cluster.now_s
+        for job in bundle.jobs:
+            if self.config.spare_larger and job.node_count > self.request.job.node_count:
+                return f"job {job.job_id} is larger"
+            if estimated_slowdown(job, now_s) > self.config.batch_threshold(job):
+                return f"the slowdown of job {job.job_id} is too high"
+        return ""
+
+    def within(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
+        """The cheapest way to clear one placement. None: there is none."""
+        missing = self.request.job.node_count
+        held: dict[int, tuple[_Tenant, list[str]]] = {}
+        for name in place.nodes:
+            if name in self.free or name in self.coming:
+                missing -= 1
+            elif (tenant := by_node.get(name)) is not None and not tenant.barrier:
+                held.setdefault(id(tenant), (tenant, []))[1].append(name)
+        parts = [(tenant, tuple(names)) for tenant, names in held.values()]
+        return _offer(place, missing, sorted(parts, key=lambda part: part[0].bundle.job_ids))
+
+    def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Answer:
+        """The hold on the placement, and the departures (Algorithm 2, line 28)."""
+        ask = self.ask(offer.placement)
+        held = hold(ask, offer.freed)
+        actions: list[Action] = [held]
+        now_s = ask.cluster.now_s
+        lost_node_s, ready_s = 0, ask.coming_s
+        leaving = [job for bundle in offer.leaving for job in leavers(bundle, held)]
+        for job in leaving:
+            method = self.method(job)
+            not_after_s = now_s
+            if method is Method.SYSTEM:
+                not_after_s = min(self.deadline_s, now_s + _patience_s(job, self.config))
+                ready_s = max(ready_s, now_s + (system_s(job) or 0.0))
+            else:
+                lost_node_s += loss_node_s(job, now_s)
+            actions.extend(departure(ask, job, method, not_after_s))
+        where = f"{offer.placement.name}, the cheapest of {places}" if places > 1 else offer.placement.name
+        text = (
+            f"{ask.shortage} more nodes are needed: {', '.join(job.job_id for job in leaving)} leave {where}, "
+            f"at a cost of {offer.cost:.1f}."
+        )
+        return Answer(
+            actions=tuple(actions),
+            rationale=rationale(ask, text, candidates=candidates, loss_node_s=lost_node_s, ready_s=ready_s),
+        )
+
+    def method(self, job: Job) -> Method:
+        """Just in time if the job can and is done by the deadline, else killed."""
+        saves_s = just_in_time_s(job, self.config)
+        in_time = saves_s is not None and self.promised.cluster.now_s + saves_s <= self.deadline_s
+        return Method.SYSTEM if in_time else Method.KILL
+
+    def placement_candidates(self, offers: list[_Offer]) -> tuple[Candidate, ...]:
+        """The cheapest placements, the one that is taken first."""
+        return tuple(
+            self.candidate(
+                offer.leaving, len(offer.freed), place == 0, f"{offer.placement.name}: cost {offer.cost:.1f}"
+            )
+            for place, offer in enumerate(offers[:SHOWN])
+        )
+
+    def job_candidates(self, tenants: list[_Tenant], best: _Offer | None) -> tuple[Candidate, ...]:
+        """Everybody on the only placement, with the cost or the reason why he stays."""
+        taken = () if best is None else best.leaving
+        return tuple(
+            stays(replace(tenant.bundle, barrier=tenant.barrier))
+            if tenant.barrier
+            else self.candidate(
+                (tenant.bundle,),
+                len(tenant.bundle.nodes),
+                any(tenant.bundle is bundle for bundle in taken),
+                f"cost {tenant.cost:.1f}",
+            )
+            for tenant in tenants
+        )
+
+    def candidate(self, leaving: tuple[Bundle, ...], node_count: int, chosen: bool, note: str) -> Candidate:
+        """Jobs that could leave together."""
+        now_s = self.promised.cluster.now_s
+        jobs = [job for bundle in leaving for job in bundle.jobs]
+        ways = [self.method(job) for job in jobs]
+        saved = [job for job, way in zip(jobs, ways, strict=True) if way is Method.SYSTEM]
+        killed = [job for job, way in zip(jobs, ways, strict=True) if way is Method.KILL]
+        return Candidate(
+            job_ids=tuple(job.job_id for job in jobs),
+            method=Method.KILL if killed else Method.SYSTEM,
+            node_count=node_count,
+            loss_node_s=sum(loss_node_s(job, now_s) for job in killed),
+            delay_s=max((system_s(job) or 0.0 for job in saved), default=0.0),
+            chosen=chosen,
+            note=note,
+        )
+
+
+def _patience_s(job: Job, config: WcjsConfig) -> float:
+    """How long the job may take to leave: its grace, and never less than its checkpoint takes."""
+    saves_s = just_in_time_s(job, config)
+    return 0.0 if saves_s is None or job.checkpoint is None else max(saves_s, job.checkpoint.grace_s)
+
+
+def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
+    """The cheapest of those who may leave (Algorithm 2, lines 6 to 24). None: all of them free too few nodes."""
+    supply = sum(len(names) for _, names in parts)
+    if supply < missing:
+        return None
+    chosen = _cheapest(parts, missing) if supply > missing else parts
+    return _Offer(
+        placement=place,
+        leaving=tuple(tenant.bundle for tenant, _ in chosen),
+        freed=tuple(name for _, names in chosen for name in names),
+        cost=sum(tenant.cost for tenant, _ in chosen),
+    )
+
+
+def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
+    """Those that free so many nodes at the least cost together, exactly: P2's programme with kills alone."""
+    total = sum(tenant.cost for tenant, _ in parts)
+    items = [
+        EvictionJob(
+            job_ids=tenant.bundle.job_ids,
+            node_count=len(names),
+            loss_node_s=max(1, round(_PARTS * tenant.cost / total)),
+        )
+        for tenant, names in parts
+    ]
+    plan = solve(items, needed, 0.0, 1.0).plan(0.0)
+    leaving = set() if plan is None else {left.item.job_ids for left in plan.departures}
+    return [part for part in parts if part[0].bundle.job_ids in leaving]
+
+
+WCJS = Policy(
+    name="wcjs",
+    summary="Urgent jobs wait up to a slowdown, then take the placement that is cheapest to clear (P1).",
+    config_type=WcjsConfig,
+    decide=decide,
+)

@@ -1,0 +1,11 @@
+"""Where the files are that tests read."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+CAPTURED = ROOT / "tests" / "adapters" / "slurm" / "captured"
+"""What real Slurms printed, a folder for each release."""
+EXAMPLE_POLICY = ROOT / "docs" / "examples" / "youngest.py"
+SHARED = ROOT.parent / "shared"
+"""Real traces beside the checkout. It is absent on a user's machine."""

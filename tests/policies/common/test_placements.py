@@ -1,0 +1,22 @@
+"""Which placements are of the right size."""
+
+from collections.abc import Callable
+
+from makeway.policies.common.placements import ANYWHERE, fitting
+from makeway.policies.model import Cluster, Placement
+
+LEFT = Placement(name="left", nodes=("n0", "n1"))
+RIGHT = Placement(name="right", nodes=("n2", "n3"))
+BOTH = Placement(name="both", nodes=("n0", "n1", "n2", "n3"))
+
+
+def test_the_smallest_that_hold_the_job_in_the_cluster_s_order(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(6, placements=(RIGHT, BOTH, LEFT))
+    assert fitting(cluster, 1) == fitting(cluster, 2) == (RIGHT, LEFT)
+    assert fitting(cluster, 3) == (BOTH,)
+
+
+def test_any_nodes_serve_where_no_placement_is_large_enough(cluster_of: Callable[..., Cluster]) -> None:
+    everything = (Placement(name=ANYWHERE, nodes=("n0", "n1", "n2", "n3", "n4", "n5")),)
+    assert fitting(cluster_of(6, placements=(LEFT, BOTH)), 5) == everything
+    assert fitting(cluster_of(6), 1) == everything

@@ -1,0 +1,396 @@
+"""Who asks, who may be asked, and what it costs."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from makeway.policies.common.victims import (
+    Leave,
+    Request,
+    application_s,
+    bundles,
+    coming_free,
+    departures,
+    engaged,
+    loss_node_s,
+    shortfall,
+    spoken_for,
+    system_s,
+    urgent,
+)
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Expand,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    Method,
+    Node,
+    NodeState,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+    Requeue,
+    Reservation,
+    Shrink,
+    Task,
+)
+
+Build = Callable[..., Job]
+BuildCluster = Callable[..., Cluster]
+NOW_S = 10_000.0
+
+
+def operation(
+    for_job_id: str,
+    nodes: str,
+    *victims: str,
+    progress: Progress = Progress.PLANNED,
+    phase: Phase = Phase.MAKING_ROOM,
+    observe: bool = False,
+) -> Operation:
+    tasks = tuple(
+        Task(
+            action=Requeue(
+                job_id=victim,
+                for_job_id=for_job_id,
+                policy="test",
+                reason=Reason.URGENT_ARRIVAL,
+                method=Method.KILL,
+                not_after_s=NOW_S,
+            ),
+            progress=progress,
+        )
+        for victim in victims
+    )
+    return Operation(
+        operation_id=f"{for_job_id}@1",
+        for_job_id=for_job_id,
+        policy="test",
+        reservation=f"mw_{for_job_id}",
+        nodes=tuple(nodes.split()),
+        opened_s=NOW_S - 100.0,
+        deadline_s=NOW_S + 500.0,
+        give_up_s=NOW_S + 1100.0,
+        phase=phase,
+        tasks=tasks,
+        observe=observe,
+    )
+
+
+def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) -> None:
+    job = running("a", "n0 n1")
+    assert loss_node_s(job, NOW_S) == 2000
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 10.4), NOW_S) == 21, "rounded up"
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 5000.0), NOW_S) == 2000, "of an earlier run"
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S + 99.0), NOW_S) == 0
+    assert loss_node_s(replace(job, start_s=None), NOW_S) == 0
+
+
+def test_system_checkpoint(running: Build) -> None:
+    job = running("a", "n0")
+    assert system_s(job) is None
+    assert system_s(replace(job, checkpoint=CheckpointSpec())) is None
+    assert system_s(replace(job, checkpoint=CheckpointSpec(system_s=90.0))) == 90.0
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -5.0])
+def test_nonsense_that_a_job_declares_is_no_checkpoint(running: Build, nonsense: float) -> None:
+    job = running(
+        "a", "n0", checkpoint=CheckpointSpec(system_s=nonsense, interval_s=600.0, application_s=nonsense)
+    )
+    assert system_s(job) is None
+    assert application_s(job, NOW_S) is None
+
+
+def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 100.0)
+    assert application_s(job, NOW_S) == 540.0
+    during = replace(job, last_checkpoint_s=NOW_S - 610.0)
+    assert application_s(during, NOW_S) == 30.0, "the checkpoint is being written"
+    fresh = replace(job, last_checkpoint_s=None, start_s=NOW_S - 300.0, setup_s=200.0)
+    assert application_s(fresh, NOW_S) == 540.0, "counted from the end of the setup"
+    overdue = replace(job, last_checkpoint_s=NOW_S - 650.0)
+    assert application_s(overdue, NOW_S) == 630.0, "expected at the next multiple of its period"
+    for missing in (None, CheckpointSpec(interval_s=600.0), CheckpointSpec(application_s=40.0)):
+        assert application_s(replace(job, checkpoint=missing), NOW_S) is None
+    nothing = CheckpointSpec(interval_s=0.0, application_s=0.0)
+    assert application_s(replace(job, checkpoint=nothing), NOW_S) is None
+    assert application_s(replace(job, start_s=None), NOW_S) is None
+
+
+def test_urgent_requests_come_in_the_order_of_submission(waiting: Build, cluster_of: BuildCluster) -> None:
+    jobs = (
+        waiting("late", 1),
+        waiting("b", 1, submit_s=9_000.0),
+        waiting("a", 1, submit_s=9_000.0),
+        waiting("later", 1, eligible_s=NOW_S + 1.0),
+        waiting("now", 1, eligible_s=NOW_S),
+        waiting("runs", 1, state=JobState.RUNNING, nodes=("n0",), start_s=9_000.0),
+        waiting("batch", 1, kind=JobKind.RIGID),
+        waiting("served", 1),
+        waiting("watched", 1),
+    )
+    operations = (operation("served", "n1"), operation("watched", "n9", observe=True))
+    found = urgent(cluster_of(4, *jobs, operations=operations))
+    assert [request.job.job_id for request in found] == ["a", "b", "late", "now"]
+    assert all(request.operation is None and request.missing == 1 for request in found)
+
+
+@pytest.mark.parametrize("phase", [Phase.LENT, Phase.RETURNING])
+def test_only_an_operation_that_makes_room_can_lack_nodes(
+    waiting: Build, cluster_of: BuildCluster, phase: Phase
+) -> None:
+    cluster = cluster_of(2, waiting("u", 1), operations=(operation("u", "n9", phase=phase),))
+    assert urgent(cluster) == ()
+
+
+def test_a_closed_operation_is_none(waiting: Build, cluster_of: BuildCluster) -> None:
+    cluster = cluster_of(2, waiting("u", 1), operations=(operation("u", "n0", phase=Phase.CLOSED),))
+    assert [request.operation for request in urgent(cluster)] == [None]
+
+
+def test_shortfall(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
+    jobs = (running("victim", "n0"), running("intruder", "n1"), running("leaves", "n2"))
+    cluster = cluster_of(6, *jobs, waiting("u", 6))
+    cluster = replace(
+        cluster,
+        jobs=(*cluster.jobs[:2], replace(jobs[2], state=JobState.COMPLETING), cluster.jobs[3]),
+        nodes=(
+            *cluster.nodes[:4],
+            Node(name="n4", state=NodeState.DRAINED),
+            Node(name="n5", state=NodeState.DOWN),
+        ),
+    )
+    held = operation("u", "n5 n0 n1 n2 n3 n4 n7", "victim")
+    assert shortfall(held, cluster) == ("n5", "n1", "n4", "n7")
+    (request,) = urgent(replace(cluster, operations=(held,)))
+    assert request == Request(job=cluster.jobs[3], operation=held, kept=("n0", "n2", "n3"))
+    assert request.missing == 3
+
+
+@pytest.mark.parametrize(
+    ("progress", "lost"),
+    [
+        (Progress.PLANNED, ()),
+        (Progress.ISSUING, ()),
+        (Progress.ACCEPTED, ()),
+        (Progress.DONE, ("n0",)),
+        (Progress.REFUSED, ("n0",)),
+        (Progress.GONE, ("n0",)),
+        (Progress.DROPPED, ("n0",)),
+    ],
+)
+def test_a_victim_that_will_not_leave_costs_its_node(
+    running: Build, cluster_of: BuildCluster, progress: Progress, lost: tuple[str, ...]
+) -> None:
+    held = operation("u", "n0 n1", "victim", progress=progress)
+    assert shortfall(held, cluster_of(2, running("victim", "n0"))) == lost
+
+
+def test_the_urgent_job_on_its_own_nodes_is_no_shortfall(waiting: Build, cluster_of: BuildCluster) -> None:
+    job = waiting("u", 1, state=JobState.RUNNING, nodes=("n0",), start_s=NOW_S)
+    assert shortfall(operation("u", "n0"), cluster_of(2, job)) == ()
+
+
+def test_deadline(waiting: Build) -> None:
+    job = waiting("u", 1)
+    assert Request(job=job).deadline_s(600.0) == NOW_S + 600.0
+    assert Request(job=replace(job, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
+    assert Request(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress.PLANNED, True),
+        (Progress.ISSUING, True),
+        (Progress.ACCEPTED, True),
+        (Progress.REFUSED, True),
+        (Progress.DONE, False),
+        (Progress.GONE, False),
+        (Progress.DROPPED, False),
+    ],
+)
+def test_a_job_of_which_an_open_operation_wants_something_is_engaged(
+    cluster_of: BuildCluster, progress: Progress, expected: bool
+) -> None:
+    under_way = operation("u", "n0", "a", progress=progress)
+    assert engaged(cluster_of(4, operations=(under_way,))) == ({"a"} if expected else set())
+    closed = replace(under_way, phase=Phase.CLOSED)
+    assert engaged(cluster_of(4, operations=(closed,))) == frozenset()
+
+
+def test_a_lender_that_is_growing_back_is_engaged(cluster_of: BuildCluster) -> None:
+    expand = Expand(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.BORROWER_ENDED,
+        nodes=("n0",),
+        reservation="mw_u",
+    )
+    returning = replace(operation("u", "n0", phase=Phase.RETURNING), tasks=(Task(action=expand),))
+    assert engaged(cluster_of(4, operations=(returning,))) == {"a"}
+    done = replace(returning, tasks=(Task(action=expand, progress=Progress.DONE),))
+    assert engaged(cluster_of(4, operations=(done,))) == frozenset()
+
+
+def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: BuildCluster) -> None:
+    shrink = Shrink(
+        job_id="m",
+        for_job_id="v",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        keep_nodes=("n4",),
+        walltime_s=9_000.0,
+    )
+    later = operation("u", "n0", "a", "b")
+    later = replace(
+        later,
+        tasks=tuple(
+            replace(task, action=replace(task.action, not_after_s=NOW_S + 50.0)) if index else task
+            for index, task in enumerate(later.tasks)
+            if isinstance(task.action, Requeue)
+        ),
+    )
+    operations = (
+        later,
+        replace(operation("v", "n5"), tasks=(Task(action=shrink),)),
+        operation("w", "n9", "watched", observe=True),
+        operation("x", "n9", "left", progress=Progress.DONE),
+        operation("y", "n9", "dropped", phase=Phase.RETURNING),
+        operation("z", "n9", "asked", phase=Phase.RETURNING, progress=Progress.ACCEPTED),
+    )
+    jobs = (
+        running("a", "n0 n1 n2"),
+        running("b", "n2 n3"),
+        running("c", "n3"),
+        running("m", "n4 n5 n6"),
+        running("asked", "n7"),
+        running("watched", "n8"),
+    )
+    cluster = cluster_of(10, *jobs, operations=operations)
+    leaves = departures(cluster)
+    assert sorted(leaves) == ["a", "asked", "b", "m"]
+    assert leaves["m"] == Leave(by_s=NOW_S, keeps=frozenset({"n4"}))
+    assert coming_free(cluster, leaves) == {
+        "n0": NOW_S,
+        "n1": NOW_S,
+        "n2": NOW_S + 50.0,
+        "n5": NOW_S,
+        "n6": NOW_S,
+        "n7": NOW_S,
+    }, "c stays on n3, and m keeps n4"
+    assert coming_free(cluster, {}) == {}
+
+
+def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    held = operation("v", "n1")
+    first = operation("u", "n0", "a")
+    job = running("a", "n0 n1")
+    assert shortfall(held, cluster_of(2, job, operations=(first, held))) == ()
+    over = replace(first, phase=Phase.RETURNING)
+    assert shortfall(held, cluster_of(2, job, operations=(over, held))) == ("n1",)
+
+
+def test_nodes_that_are_kept_for_somebody_else(waiting: Build, cluster_of: BuildCluster) -> None:
+    def reservation(name: str, node: str, start_s: float, end_s: float = 90_000.0) -> Reservation:
+        return Reservation(name=name, nodes=(node,), start_s=start_s, end_s=end_s)
+
+    cluster = cluster_of(
+        20,
+        reservations=(
+            reservation("site_now", "n0", 0.0),
+            reservation("site_soon", "n1", NOW_S + 100.0),
+            reservation("site_later", "n2", NOW_S + 101.0),
+            reservation("site_over", "n3", 0.0, NOW_S),
+            reservation("mw_v", "n4", 0.0),
+            reservation("mw_u", "n5", 0.0),
+        ),
+        operations=(
+            operation("u", "n6"),
+            operation("v", "n7"),
+            operation("w", "n8", phase=Phase.LENT),
+            operation("x", "n9", phase=Phase.RETURNING),
+            operation("y", "n10", observe=True),
+            operation("z", "n11", phase=Phase.LENT, observe=True),
+        ),
+    )
+    request = Request(job=waiting("u", 1), operation=cluster.operations[0])
+    taken = spoken_for(cluster, request, until_s=NOW_S + 100.0)
+    assert taken == {"n0", "n1", "n4", "n7", "n8", "n10"}
+
+
+def test_bundles_have_what_would_serve_and_what_it_costs(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    spec = CheckpointSpec(system_s=50.0, interval_s=600.0, application_s=20.0)
+    jobs = (
+        running("b", "n0 n1 n2", checkpoint=spec, last_checkpoint_s=NOW_S - 100.0),
+        running("a", "n3", preemptible=False),
+        running("c", "n4", start_s=NOW_S - 10.0),
+        running("d", "n5 n6"),
+        running("e", "n7"),
+    )
+    cluster = cluster_of(9, *jobs, limits=Limits(min_runtime_s=60.0))
+    nodes = list(cluster.nodes)
+    nodes[2] = Node(name="n2", state=NodeState.DRAINED)
+    cluster = replace(cluster, nodes=tuple(nodes))
+    request = Request(job=waiting("u", 9, eligible_nodes=frozenset({f"n{index}" for index in range(7)})))
+    found = bundles(cluster, request, unusable={"n6"}, spared={"d"})
+    assert [(bundle.job_ids, bundle.nodes, bundle.barrier) for bundle in found] == [
+        (("a",), ("n3",), "not_preemptible"),
+        (("b",), ("n0", "n1"), ""),
+        (("c",), ("n4",), "min_runtime"),
+        (("d",), ("n5",), "engaged elsewhere"),
+    ]
+    assert (found[1].loss_node_s, found[1].system_s, found[1].application_s) == (300, 50.0, 520.0)
+
+
+def test_nodes_that_the_operation_keeps_are_no_use_twice(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(3, running("a", "n0 n1"))
+    request = Request(job=waiting("u", 2), operation=operation("u", "n0 n2"), kept=("n0",))
+    assert [bundle.nodes for bundle in bundles(cluster, request, unusable=set(), spared=set())] == [("n1",)]
+
+
+def test_jobs_that_share_nodes_leave_together(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    saves = CheckpointSpec(system_s=50.0, interval_s=600.0, application_s=20.0)
+    jobs = (
+        running("d", "n0 n1", checkpoint=saves),
+        running("b", "n1 n2", checkpoint=saves),
+        running("a", "n4 n5", checkpoint=saves),
+        running("c", "n2 n5"),
+        running("e", "n6", checkpoint=saves),
+    )
+    found = bundles(cluster_of(8, *jobs), Request(job=waiting("u", 5)), unusable=set(), spared=set())
+    chain, single = found
+    assert chain.job_ids == ("a", "b", "c", "d")
+    assert sorted(chain.nodes) == ["n0", "n1", "n2", "n4", "n5"], "each node once"
+    assert chain.loss_node_s == 4 * 2000
+    assert (chain.system_s, chain.application_s) == (None, None), "c has no checkpoint"
+    assert single.job_ids == ("e",)
+    assert single.application_s is not None
+    without_c = cluster_of(8, *(job for job in jobs if job.job_id != "c"))
+    pair = bundles(without_c, Request(job=waiting("u", 5)), unusable=set(), spared=set())[1]
+    assert (pair.job_ids, pair.system_s, pair.application_s) == (("b", "d"), 100.0, None)
+
+
+def test_a_bundle_is_barred_by_any_of_its_jobs(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(4, running("a", "n0 n1"), running("b", "n1", state=JobState.SUSPENDED))
+    (bundle,) = bundles(cluster, Request(job=waiting("u", 2)), unusable=set(), spared=set())
+    assert bundle.barrier == "job b: not_running"

@@ -1,0 +1,429 @@
+"""Who is let on nodes that are held for announced jobs, and how they leave: as values."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from makeway.policies.common.guests import lodgers
+from makeway.policies.common.victims import lost_for_good, shortfall
+from makeway.policies.hybrid.arrival import HybridConfig
+from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, N_PAA
+from makeway.policies.model import (
+    Checkpoint,
+    CheckpointSpec,
+    Cluster,
+    Eviction,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    Method,
+    Node,
+    Notice,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    Reservation,
+    Reserve,
+    Task,
+)
+from makeway.policies.safety.arbiter import Refusal, arbitrate
+
+Build = Callable[..., Job]
+BuildCluster = Callable[..., Cluster]
+NOW_S = 10_000.0
+SAVES = CheckpointSpec(system_s=60.0)
+ANY = HybridConfig(backfill_held="any")
+NOTICE = Notice(
+    notice_id="notice-1",
+    user="urgent",
+    node_count=3,
+    walltime_s=1800.0,
+    announced_s=NOW_S - 60.0,
+    expected_s=NOW_S + 1200.0,
+)
+
+
+def collected(nodes: str, notice: Notice = NOTICE, *, job_id: str | None = None) -> Operation:
+    """The operation of a notice that holds these nodes. `job_id`: the job that has come for it."""
+    hold = Reserve(
+        job_id=notice.notice_id,
+        for_job_id=notice.notice_id,
+        policy="cua-paa",
+        reason=Reason.ANNOUNCED,
+        reservation=f"mw_{notice.notice_id}",
+        nodes=tuple(nodes.split()),
+        duration_s=1800.0,
+        user="urgent",
+    )
+    return Operation(
+        operation_id=f"{notice.notice_id}@1",
+        for_job_id=job_id or notice.notice_id,
+        policy="cua-paa",
+        reservation=hold.reservation,
+        nodes=hold.nodes,
+        opened_s=NOW_S - 60.0,
+        deadline_s=notice.expected_s,
+        give_up_s=notice.expected_s + 600.0,
+        tasks=(Task(action=hold, progress=Progress.DONE),),
+        notice=notice,
+    )
+
+
+def loan(job_id: str, nodes: str, *out_of: str, walltime_s: float = 9000.0) -> Reserve:
+    return Reserve(
+        job_id=job_id,
+        for_job_id=job_id,
+        policy="cua-paa",
+        reason=Reason.SPECULATIVE,
+        reservation=f"mw_{job_id}",
+        nodes=tuple(nodes.split()),
+        duration_s=walltime_s + 600.0,
+        out_of=out_of or ("mw_notice-1",),
+    )
+
+
+def lodging(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
+    """The operation of a job that was let on held nodes."""
+    return Operation(
+        operation_id=f"{hold.job_id}@2",
+        for_job_id=hold.job_id,
+        policy="cua-paa",
+        reservation=hold.reservation,
+        nodes=hold.nodes,
+        opened_s=NOW_S - 30.0,
+        deadline_s=NOW_S + 1200.0,
+        give_up_s=NOW_S + 30.0,
+        phase=phase,
+        tasks=(Task(action=hold, progress=Progress.DONE),),
+    )
+
+
+def under_way(cluster: Cluster, *operations: Operation) -> Cluster:
+    """The cluster with these operations; those that make room have their reservations."""
+    kept = tuple(
+        Reservation(name=one.reservation, nodes=one.nodes, start_s=NOW_S - 60.0, end_s=NOW_S + 1800.0)
+        for one in operations
+        if one.phase is Phase.MAKING_ROOM
+    )
+    notices = tuple(
+        replace(one.notice, job_id=None if one.for_job_id == one.notice.notice_id else one.for_job_id)
+        for one in operations
+        if one.notice is not None
+    )
+    return replace(cluster, operations=operations, reservations=kept, notices=notices)
+
+
+@pytest.fixture
+def queued(waiting: Build) -> Build:
+    """`queued("w", 2, **changes)`: a malleable job of the queue that would save itself."""
+
+    def build(job_id: str, node_count: int, **changes: Any) -> Job:
+        usual = {
+            "kind": JobKind.MALLEABLE,
+            "user": "alice",
+            "walltime_s": 9000.0,
+            "submit_s": NOW_S - 500.0,
+            "checkpoint": SAVES,
+            "preemptible": True,
+        }
+        return waiting(job_id, node_count, **(usual | changes))
+
+    return build
+
+
+def test_the_first_of_the_queue_that_fit_start_on_the_held_nodes(
+    running: Build, queued: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (
+        running("busy", "n3 n4"),
+        queued("late", 1, submit_s=NOW_S - 10.0),
+        queued("large", 4, submit_s=NOW_S - 900.0),
+        queued("first", 2, submit_s=NOW_S - 800.0),
+        queued("second", 2, submit_s=NOW_S - 700.0),
+    )
+    decision = CUA_PAA.decide(under_way(cluster_of(5, *jobs), collected("n0 n1 n2")), HybridConfig())
+    assert decision.actions == (loan("first", "n0 n1"), loan("late", "n2"))
+    assert [why.deadline_s for why in decision.rationale] == [NOW_S + 1200.0] * 2
+    seen = under_way(cluster_of(5, *jobs), collected("n0 n1 n2"))
+    assert all(verdict.allowed for verdict in arbitrate(decision.actions, seen))
+
+
+@pytest.mark.parametrize(
+    ("changes", "backfill_held", "starts"),
+    [
+        ({}, "lossless", True),
+        ({}, "none", False),
+        ({"checkpoint": None}, "lossless", False),
+        ({"checkpoint": None}, "any", True),
+        ({"checkpoint": None, "walltime_s": 1200.0}, "lossless", True),
+        ({"kind": JobKind.RIGID}, "lossless", False),
+        ({"preemptible": False}, "any", False),
+        ({"requeue_count": 1}, "any", False),
+        ({"reservation": "site"}, "any", False),
+        ({"eligible_s": NOW_S + 60.0}, "any", False),
+        ({"eligible_nodes": frozenset({"n0", "n3"})}, "any", False),
+        ({"user": "root"}, "any", False),
+    ],
+)
+def test_only_jobs_that_may_leave_at_once_are_let_in(
+    queued: Build, cluster_of: BuildCluster, changes: dict[str, Any], backfill_held: Any, starts: bool
+) -> None:
+    seen = under_way(cluster_of(3, queued("w", 2, **changes)), collected("n0 n1 n2"))
+    seen = replace(seen, limits=Limits(protected_users=frozenset({"root"})))
+    decision = CUP_PAA.decide(seen, HybridConfig(backfill_held=backfill_held))
+    assert [action.job_id for action in decision.actions] == (["w"] if starts else [])
+
+
+def test_nobody_is_let_in_who_would_be_too_young_to_leave(queued: Build, cluster_of: BuildCluster) -> None:
+    seen = under_way(cluster_of(3, queued("w", 2)), collected("n0 n1 n2"))
+    for least_s, starts in ((1200.0, True), (1201.0, False)):
+        limited = replace(seen, limits=Limits(min_runtime_s=least_s))
+        assert bool(CUA_PAA.decide(limited, ANY).actions) == starts
+
+
+def test_a_loan_may_span_two_holds_and_nothing_that_is_not_held(
+    running: Build, queued: Build, cluster_of: BuildCluster
+) -> None:
+    other = replace(NOTICE, notice_id="notice-2", node_count=1, expected_s=NOW_S + 1500.0)
+    holds = (collected("n0 n1 n2"), collected("n3", other))
+    seen = under_way(cluster_of(5, queued("w", 4)), *holds)
+    assert CUA_PAA.decide(seen, ANY).actions == (loan("w", "n3 n0 n1 n2", "mw_notice-1", "mw_notice-2"),)
+    busy = under_way(cluster_of(5, running("r", "n3"), queued("w", 4)), holds[0])
+    assert CUA_PAA.decide(busy, ANY).actions == (), "n4 is idle, and not held"
+
+
+def test_a_hold_that_is_about_to_change_lends_nothing(
+    running: Build, queued: Build, cluster_of: BuildCluster
+) -> None:
+    seen = under_way(cluster_of(4, running("r", "n3"), queued("w", 1)), collected("n0 n3"))
+    decision = CUA_PAA.decide(seen, ANY)
+    assert [action.job_id for action in decision.actions] == ["notice-1"]
+
+
+def test_nodes_with_lodgers_stay_collected(running: Build, cluster_of: BuildCluster) -> None:
+    seen = under_way(
+        cluster_of(5, running("w", "n0 n1"), running("busy", "n3 n4")),
+        collected("n0 n1 n2"),
+        lodging(loan("w", "n0 n1")),
+    )
+    assert [job.job_id for job in lodgers(seen)["mw_notice-1"]] == ["w"]
+    assert shortfall(seen.operations[0], seen) == ("n0", "n1")
+    assert lost_for_good(seen.operations[0], seen) == ()
+    assert CUA_PAA.decide(seen, ANY).actions == ()
+    protected = replace(seen, limits=Limits(protected_users=frozenset({"alice"})))
+    assert lost_for_good(protected.operations[0], protected) == ("n0", "n1"), "it may not be asked to leave"
+
+
+def test_another_urgent_job_has_no_right_to_nodes_with_lodgers(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    seen = under_way(
+        cluster_of(5, running("w", "n0 n1"), running("busy", "n3 n4"), waiting("u", 2)),
+        collected("n0 n1 n2"),
+        lodging(loan("w", "n0 n1")),
+    )
+    [hold, *leaving] = CUA_PAA.decide(seen, ANY).actions
+    assert isinstance(hold, Reserve)
+    assert hold.nodes == ("n3", "n4")
+    assert [action.job_id for action in leaving] == ["busy"]
+
+
+def test_at_the_arrival_the_lodgers_leave_and_nobody_else(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cheap = running("cheap", "n3 n4", start_s=NOW_S - 1.0)
+    rigid = running("rigid", "n0", start_s=NOW_S - 300.0)
+    saving = running("saving", "n1", kind=JobKind.MALLEABLE, checkpoint=SAVES, setup_s=10.0)
+    seen = under_way(
+        cluster_of(5, cheap, rigid, saving, waiting("u", 3, notice_id="notice-1")),
+        collected("n0 n1 n2", job_id="u"),
+        lodging(loan("rigid", "n0")),
+        lodging(loan("saving", "n1")),
+    )
+    for policy in (CUA_PAA, CUA_SPAA):
+        hold, *leaving = policy.decide(seen, ANY).actions
+        assert isinstance(hold, Reserve)
+        assert hold.nodes == ("n2", "n1", "n0")
+        assert hold.reason is Reason.URGENT_ARRIVAL
+        assert [(type(action), action.job_id) for action in leaving] == [
+            (Checkpoint, "saving"),
+            (Requeue, "saving"),
+            (Requeue, "rigid"),
+        ]
+        killed, saved = leaving[2], leaving[1]
+        assert isinstance(killed, Requeue)
+        assert isinstance(saved, Requeue)
+        assert (killed.method, killed.not_after_s) == (Method.KILL, NOW_S)
+        assert (saved.method, saved.not_after_s) == (Method.SYSTEM, NOW_S + 120.0)
+    smaller = replace(seen, jobs=(*seen.jobs[:-1], waiting("u", 2, notice_id="notice-1")))
+    hold, *leaving = CUA_PAA.decide(smaller, ANY).actions
+    assert {action.job_id for action in leaving} == {"saving"}, (
+        "no more than are needed, the least overhead first"
+    )
+
+
+def test_lodgers_leave_first_and_others_for_what_is_still_missing(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    seen = under_way(
+        cluster_of(4, running("w", "n0"), running("busy", "n2 n3"), waiting("u", 3)),
+        collected("n0 n1", job_id="u"),
+        lodging(loan("w", "n0")),
+    )
+    hold, *leaving = CUA_PAA.decide(seen, ANY).actions
+    assert isinstance(hold, Reserve)
+    assert sorted(hold.nodes) == ["n0", "n1", "n2"]
+    assert [action.job_id for action in leaving] == ["busy", "w"]
+    assert all(verdict.allowed for verdict in arbitrate((hold, *leaving), seen))
+    late = replace(seen, now_s=NOW_S + 700.0)
+    assert not any(isinstance(action, Requeue) for action in CUA_PAA.decide(late, ANY).actions)
+
+
+def test_who_is_too_young_at_an_early_arrival_stays(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    seen = under_way(
+        cluster_of(4, running("w", "n0", start_s=NOW_S - 5.0), running("busy", "n2 n3"), waiting("u", 2)),
+        collected("n0 n1", job_id="u"),
+        lodging(loan("w", "n0")),
+    )
+    seen = replace(seen, limits=Limits(min_runtime_s=10.0))
+    assert [action.job_id for action in CUA_PAA.decide(seen, ANY).actions] == ["u", "busy"]
+
+
+def test_a_start_that_has_not_come_about_is_called_off_at_the_arrival(
+    queued: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    bound = queued("w", 2, reservation="mw_w")
+    seen = under_way(
+        cluster_of(3, bound, waiting("u", 3)),
+        collected("n0 n1 n2", job_id="u"),
+        lodging(loan("w", "n0 n1"), Phase.MAKING_ROOM),
+    )
+    release, hold = CUA_PAA.decide(seen, ANY).actions
+    assert isinstance(release, Release)
+    assert (release.for_job_id, release.reservation) == ("w", "mw_w")
+    assert isinstance(hold, Reserve)
+    assert set(hold.nodes) == {"n0", "n1", "n2"}
+    assert all(verdict.allowed for verdict in arbitrate((release, hold), seen))
+
+
+def test_without_collecting_nobody_is_let_in(queued: Build, cluster_of: BuildCluster) -> None:
+    seen = replace(cluster_of(3, queued("w", 2)), notices=(NOTICE,))
+    assert N_PAA.decide(seen, ANY).actions == ()
+
+
+def test_the_arbiter_lends_only_what_is_held_for_announced_jobs(
+    queued: Build, cluster_of: BuildCluster
+) -> None:
+    seen = under_way(cluster_of(4, queued("w", 1), queued("x", 1)), collected("n0 n1 n2"))
+
+    def refusals(cluster: Cluster, *actions: Reserve) -> list[Refusal | None]:
+        return [verdict.refusal for verdict in arbitrate(actions, cluster)]
+
+    assert refusals(seen, loan("w", "n0"), loan("x", "n1")) == [None, None]
+    assert refusals(seen, loan("w", "n0"), loan("x", "n0")) == [None, Refusal.NODE_TAKEN]
+    assert refusals(seen, loan("w", "n3")) == [Refusal.NODE_TAKEN]
+    assert refusals(seen, loan("w", "n0", "mw_other")) == [Refusal.NODE_TAKEN]
+    here = under_way(seen, collected("n0 n1 n2", job_id="u"))
+    assert refusals(here, loan("w", "n0")) == [Refusal.NODE_TAKEN], "its job has come"
+    full = replace(seen, limits=Limits(max_nodes=3))
+    assert refusals(full, loan("w", "n0")) == [None], "what is lent is held already"
+
+
+def test_every_lodger_keeps_an_eviction_of_the_hour_free(
+    running: Build, queued: Build, cluster_of: BuildCluster
+) -> None:
+    limits = Limits(evictions_per_hour=2)
+    past = (Eviction(job_id="x", at_s=NOW_S - 60.0),)
+    seen = under_way(cluster_of(3, queued("w", 1), queued("x", 1)), collected("n0 n1 n2"))
+    seen = replace(seen, limits=limits, evictions=past)
+    verdicts = arbitrate((loan("w", "n0"), loan("x", "n1")), seen)
+    assert [verdict.refusal for verdict in verdicts] == [None, Refusal.PER_HOUR]
+    lent = under_way(
+        cluster_of(5, running("w", "n0"), running("busy", "n3")),
+        collected("n0 n1 n2"),
+        lodging(loan("w", "n0")),
+    )
+    lent = replace(lent, limits=limits, evictions=past)
+
+    def eviction(job_id: str) -> Requeue:
+        return Requeue(
+            job_id=job_id,
+            for_job_id="notice-1",
+            policy="cua-paa",
+            reason=Reason.ANNOUNCED,
+            method=Method.KILL,
+            not_after_s=NOW_S,
+        )
+
+    assert [arbitrate((eviction(name),), lent)[0].refusal for name in ("busy", "w")] == [
+        Refusal.PER_HOUR,
+        None,
+    ]
+
+
+@st.composite
+def holding(draw: st.DrawFn) -> Cluster:
+    """A cluster with holds that stand, jobs on some of their nodes, and a queue."""
+    names = draw(st.permutations([f"n{index}" for index in range(10)]))
+    cuts = sorted(draw(st.lists(st.integers(0, 8), min_size=2, max_size=2)))
+    notices, operations = [], []
+    for index, held in enumerate((names[: cuts[0]], names[cuts[0] : cuts[1]])):
+        if held:
+            expected_s = NOW_S + draw(st.sampled_from([-60.0, 300.0, 1200.0]))
+            notice = replace(NOTICE, notice_id=f"notice-{index}", node_count=len(held), expected_s=expected_s)
+            notices.append(notice)
+            operations.append(collected(" ".join(held), notice))
+    nodes = tuple(Node(name=name) for name in sorted(names))
+    jobs = []
+    for index in range(draw(st.integers(1, 6))):
+        saves = draw(st.booleans())
+        jobs.append(
+            Job(
+                job_id=f"w{index}",
+                kind=JobKind.MALLEABLE if saves else JobKind.RIGID,
+                state=JobState.PENDING,
+                node_count=draw(st.integers(1, 6)),
+                walltime_s=draw(st.sampled_from([200.0, 1000.0, 9000.0])),
+                submit_s=NOW_S - draw(st.integers(0, 3)),
+                user="alice",
+                checkpoint=SAVES if saves else None,
+                preemptible=draw(st.integers(0, 3)) > 0,
+            )
+        )
+    return under_way(Cluster(now_s=NOW_S, nodes=nodes, jobs=tuple(jobs)), *operations)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cluster=holding(), backfill_held=st.sampled_from(["lossless", "any"]))
+def test_every_loan_is_allowed_and_no_more_jobs_would_fit(cluster: Cluster, backfill_held: Any) -> None:
+    config = HybridConfig(backfill_held=backfill_held)
+    decision = CUA_PAA.decide(cluster, config)
+    assert CUA_PAA.decide(replace(cluster, jobs=cluster.jobs[::-1]), config) == decision
+    loans = [action for action in decision.actions if isinstance(action, Reserve)]
+    assert len(loans) == len(decision.actions)
+    assert all(verdict.allowed for verdict in arbitrate(loans, cluster))
+    lent = [name for action in loans for name in action.nodes]
+    assert len(lent) == len(set(lent))
+    ends_s = {one.reservation: one.deadline_s for one in cluster.operations}
+    left_to = {one.reservation: set(one.nodes) - set(lent) for one in cluster.operations}
+    jobs = cluster.jobs_by_id()
+    for job in jobs.values():
+        mine = [action for action in loans if action.job_id == job.job_id]
+        leaves_s = 0.0 if backfill_held == "any" or job.checkpoint else NOW_S + job.walltime_s
+        if mine:
+            event("a loan")
+            assert len(mine[0].nodes) == job.node_count
+            assert all(leaves_s <= ends_s[name] for name in mine[0].out_of)
+        elif job.preemptible:
+            open_to_it = [left_to[name] for name, end_s in ends_s.items() if leaves_s <= end_s]
+            assert sum(map(len, open_to_it)) < job.node_count

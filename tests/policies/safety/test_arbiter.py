@@ -1,0 +1,385 @@
+"""What the arbiter lets pass, rule by rule."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Eviction,
+    Expand,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    Method,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    Reservation,
+    Reserve,
+    Shrink,
+    Task,
+)
+from makeway.policies.safety.arbiter import (
+    Refusal,
+    arbitrate,
+    breaker_tripped,
+    hard_protection,
+    protection,
+    reservation_name,
+)
+
+Build = Callable[..., Job]
+BuildCluster = Callable[..., Cluster]
+
+
+def hold(for_job_id: str, nodes: str, name: str | None = None) -> Reserve:
+    return Reserve(
+        job_id=for_job_id,
+        for_job_id=for_job_id,
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        reservation=reservation_name(for_job_id) if name is None else name,
+        nodes=tuple(nodes.split()),
+        duration_s=3600.0,
+    )
+
+
+def requeue(job_id: str, for_job_id: str = "u") -> Requeue:
+    return Requeue(
+        job_id=job_id,
+        for_job_id=for_job_id,
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.KILL,
+        not_after_s=10_000.0,
+    )
+
+
+def cancel(job_id: str, for_job_id: str = "u") -> Cancel:
+    return Cancel(
+        job_id=job_id,
+        for_job_id=for_job_id,
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.KILL,
+        not_after_s=10_000.0,
+    )
+
+
+def checkpoint(job_id: str, for_job_id: str = "u") -> Checkpoint:
+    return Checkpoint(
+        job_id=job_id,
+        for_job_id=for_job_id,
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        signal="USR1",
+        grace_s=60.0,
+        walltime_s=3660.0,
+    )
+
+
+def shrink(job_id: str, keep: str, for_job_id: str = "u") -> Shrink:
+    return Shrink(
+        job_id=job_id,
+        for_job_id=for_job_id,
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        keep_nodes=tuple(keep.split()),
+        walltime_s=30_000.0,
+    )
+
+
+def giving_back(for_job_id: str = "u") -> tuple[Action, ...]:
+    return (
+        Expand(
+            job_id="a",
+            for_job_id=for_job_id,
+            policy="test",
+            reason=Reason.BORROWER_ENDED,
+            nodes=("n0",),
+            reservation=None,
+        ),
+        Prioritise(job_id="a", for_job_id=for_job_id, policy="test", reason=Reason.BORROWER_ENDED),
+        Release(
+            job_id=for_job_id,
+            for_job_id=for_job_id,
+            policy="test",
+            reason=Reason.BORROWER_ENDED,
+            reservation="mw_u",
+        ),
+    )
+
+
+def refusals(actions: tuple[Action, ...], cluster: Cluster) -> list[Refusal | None]:
+    verdicts = arbitrate(actions, cluster)
+    assert tuple(verdict.action for verdict in verdicts) == actions
+    assert all(bool(verdict.detail) == (verdict.refusal is not None) for verdict in verdicts)
+    assert all(verdict.allowed == (verdict.refusal is None) for verdict in verdicts)
+    return [verdict.refusal for verdict in verdicts]
+
+
+def operation(
+    *actions: Action, phase: Phase = Phase.MAKING_ROOM, nodes: str = "n0", observe: bool = False
+) -> Operation:
+    return Operation(
+        operation_id="u@1",
+        for_job_id="u",
+        policy="test",
+        reservation="mw_u",
+        nodes=tuple(nodes.split()),
+        opened_s=9_000.0,
+        deadline_s=10_500.0,
+        give_up_s=11_000.0,
+        phase=phase,
+        tasks=tuple(Task(action=action) for action in actions),
+        observe=observe,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "expected"),
+    [
+        ({}, {}, None),
+        ({"kind": JobKind.ON_DEMAND}, {}, Refusal.URGENT),
+        ({"preemptible": False}, {}, Refusal.NOT_PREEMPTIBLE),
+        ({"user": "root"}, {"protected_users": frozenset({"root"})}, Refusal.PROTECTED_USER),
+        ({"account": "gold"}, {"protected_accounts": frozenset({"gold"})}, Refusal.PROTECTED_ACCOUNT),
+        ({"qos": "vip"}, {"protected_qos": frozenset({"vip"})}, Refusal.PROTECTED_QOS),
+        ({"partition": "gpu"}, {"protected_partitions": frozenset({"gpu"})}, Refusal.PROTECTED_PARTITION),
+        ({"state": JobState.COMPLETING}, {}, Refusal.NOT_RUNNING),
+        ({"state": JobState.SUSPENDED}, {}, Refusal.NOT_RUNNING),
+        ({"state": JobState.PENDING, "start_s": None}, {}, Refusal.NOT_RUNNING),
+        ({"start_s": 9_941.0}, {"min_runtime_s": 60.0}, Refusal.MIN_RUNTIME),
+        ({"start_s": 9_940.0}, {"min_runtime_s": 60.0}, None),
+        ({"requeue_count": 2}, {"evictions_per_job": 2}, Refusal.PER_JOB),
+        ({"requeue_count": 1}, {"evictions_per_job": 2}, None),
+    ],
+)
+def test_protection(
+    running: Build,
+    cluster_of: BuildCluster,
+    changes: dict[str, Any],
+    limits: dict[str, Any],
+    expected: Refusal | None,
+) -> None:
+    job = running("a", "n0 n1", **changes)
+    cluster = cluster_of(4, job, limits=replace(Limits(), **limits))
+    assert protection(job, cluster) is expected
+    wanted = [Refusal.GROUP if expected else None, expected]
+    assert refusals((hold("u", "n0"), requeue("a")), cluster) == wanted
+
+
+def test_the_hard_protections_ignore_age_and_history(running: Build, cluster_of: BuildCluster) -> None:
+    job = running("a", "n0", start_s=9_999.0, requeue_count=7)
+    limits = Limits(min_runtime_s=600.0, evictions_per_job=1)
+    cluster = cluster_of(2, job, limits=limits)
+    assert hard_protection(job, cluster) is None
+    assert hard_protection(replace(job, preemptible=False), cluster) is Refusal.NOT_PREEMPTIBLE
+
+
+def test_a_job_that_is_not_there_is_not_evicted(cluster_of: BuildCluster) -> None:
+    assert refusals((hold("u", "n0"), requeue("ghost")), cluster_of(2)) == [
+        Refusal.GROUP,
+        Refusal.NOT_RUNNING,
+    ]
+
+
+@pytest.mark.parametrize("eviction", [requeue("a"), cancel("a"), checkpoint("a"), shrink("a", "n0")])
+def test_nobody_is_asked_to_leave_without_a_hold(
+    running: Build, cluster_of: BuildCluster, eviction: Action
+) -> None:
+    cluster = cluster_of(4, running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1))
+    assert refusals((eviction,), cluster) == [Refusal.NO_HOLD]
+    assert refusals((eviction, hold("u", "n0")), cluster) == [Refusal.NO_HOLD, Refusal.GROUP]
+    assert refusals((hold("other", "n0"), eviction), cluster) == [None, Refusal.NO_HOLD]
+    assert refusals((hold("u", "n0"), eviction), cluster) == [None, None]
+    assert refusals((eviction,), replace(cluster, operations=(operation(),))) == [None]
+
+
+def test_a_group_stands_or_falls_together_and_only_that_group(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(6, running("a", "n0"), running("b", "n1", preemptible=False), running("c", "n2"))
+    actions = (hold("u", "n0 n1"), requeue("a"), requeue("b"), hold("v", "n2"), requeue("c", "v"))
+    assert refusals(actions, cluster) == [Refusal.GROUP, Refusal.GROUP, Refusal.NOT_PREEMPTIBLE, None, None]
+
+
+def test_what_a_refused_group_would_have_used_is_free_for_the_next(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    limits = Limits(evictions_per_hour=1, max_nodes=2)
+    cluster = cluster_of(
+        6, running("a", "n0"), running("b", "n1", preemptible=False), running("c", "n2"), limits=limits
+    )
+    actions = (hold("u", "n0 n1"), requeue("a"), requeue("b"), hold("v", "n1 n2"), requeue("c", "v"))
+    assert refusals(actions, cluster)[3:] == [None, None]
+
+
+def test_evictions_for_each_hour(running: Build, cluster_of: BuildCluster) -> None:
+    jobs = (running("a", "n0"), running("b", "n1"), running("c", "n2"))
+    cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=2))
+    group = (hold("u", "n0 n1"), requeue("b"), checkpoint("a"), requeue("a"))
+    assert refusals(group, cluster) == [None] * 4, "a checkpoint and the requeue of one job count once"
+    assert refusals((*group, requeue("c")), cluster) == [Refusal.GROUP] * 4 + [Refusal.PER_HOUR]
+    past = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_400.0),))
+    assert refusals(group, past) == [None] * 4, "an hour ago does not count"
+    recent = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_401.0),))
+    assert refusals(group, recent)[2] is Refusal.PER_HOUR
+
+
+def test_evictions_that_were_promised_and_not_yet_carried_out_count(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0"), running("b", "n1"))
+    promised = operation(hold("u", "n0"), checkpoint("a"), requeue("a"))
+    cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=1), operations=(promised,))
+    group = (hold("v", "n1"), requeue("b", "v"))
+    assert refusals(group, cluster) == [Refusal.GROUP, Refusal.PER_HOUR]
+    carried_out = replace(cluster, evictions=(Eviction(job_id="a", at_s=9_500.0),))
+    assert refusals(group, carried_out) == [Refusal.GROUP, Refusal.PER_HOUR], "counted once, not twice"
+    two = replace(carried_out, limits=Limits(evictions_per_hour=2))
+    assert refusals(group, two) == [None, None]
+    only_watched = replace(cluster, operations=(replace(promised, observe=True),))
+    assert refusals(group, only_watched) == [None, None]
+    over = replace(promised, tasks=tuple(replace(task, ended_s=9_900.0) for task in promised.tasks))
+    assert refusals(group, replace(cluster, operations=(over,))) == [None, None]
+
+
+def test_an_operation_under_way_is_not_stranded(running: Build, cluster_of: BuildCluster) -> None:
+    under_way = operation(hold("u", "n0 n1"), checkpoint("a"), requeue("a"))
+    job = running("a", "n0 n1", start_s=9_990.0, requeue_count=9)
+    limits = Limits(min_runtime_s=900.0, evictions_per_job=1, evictions_per_hour=0, max_nodes=2)
+    cluster = cluster_of(4, job, limits=limits, operations=(under_way,))
+    assert refusals((checkpoint("a"), requeue("a")), cluster) == [None, None]
+    assert refusals((hold("u", "n0 n1"),), cluster) == [None], "the hold may be asked for again"
+    gone = replace(cluster, jobs=())
+    assert refusals((requeue("a"),), gone) == [None], "the cluster itself says that it is gone"
+    assert refusals((cancel("a"),), cluster) == [Refusal.MIN_RUNTIME], "no task of it: a new eviction"
+    protected = replace(cluster, jobs=(replace(job, preemptible=False),))
+    assert refusals((requeue("a"),), protected) == [Refusal.NOT_PREEMPTIBLE]
+
+
+def test_a_task_under_way_is_judged_apart_from_a_new_hold_of_the_same_job(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0"), running("b", "n1", preemptible=False))
+    cluster = cluster_of(4, *jobs, operations=(operation(hold("u", "n0"), requeue("a")),))
+    actions = (requeue("a"), hold("u", "n1"), requeue("b"))
+    assert refusals(actions, cluster) == [None, Refusal.GROUP, Refusal.NOT_PREEMPTIBLE]
+
+
+def test_shrinking(running: Build, cluster_of: BuildCluster) -> None:
+    job = running("a", "n0 n1 n2 n3", kind=JobKind.MALLEABLE, node_count_min=2)
+    cluster = cluster_of(6, job, operations=(operation(),))
+    assert refusals((shrink("a", "n0 n3"),), cluster) == [None]
+    assert refusals((shrink("a", "n0"),), cluster) == [Refusal.TOO_SMALL]
+    assert refusals((shrink("a", "n0 n0"),), cluster) == [Refusal.TOO_SMALL]
+    assert refusals((shrink("a", "n1 n0"),), cluster) == [Refusal.BATCH_HOST]
+    assert refusals((shrink("a", "n0 n5"),), cluster) == [Refusal.BATCH_HOST]
+    assert refusals((shrink("a", ""),), cluster) == [Refusal.BATCH_HOST]
+    rigid = replace(cluster, jobs=(replace(job, node_count_min=None),))
+    assert refusals((shrink("a", "n0 n1 n2"),), rigid) == [Refusal.TOO_SMALL]
+    under_way = replace(cluster, operations=(operation(shrink("a", "n0")),))
+    assert refusals((shrink("a", "n0"),), under_way) == [Refusal.TOO_SMALL], "never below the minimum"
+
+
+def test_holds(cluster_of: BuildCluster) -> None:
+    cluster = cluster_of(8, limits=Limits(max_nodes=3))
+    assert refusals((hold("u", "n0 n1 n2"),), cluster) == [None]
+    assert refusals((hold("u", "n0 n1 n2 n3"),), cluster) == [Refusal.MAX_NODES]
+    assert refusals((hold("u", "n0 n1"), hold("v", "n2 n3")), cluster) == [None, Refusal.MAX_NODES]
+    assert refusals((hold("u", "n0"), hold("v", "n0")), cluster) == [None, Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n0", name="maintenance"),), cluster) == [Refusal.NOT_OURS]
+
+
+def test_holds_beside_reservations(cluster_of: BuildCluster) -> None:
+    def reservation(name: str, nodes: str, start_s: float = 0.0, end_s: float = 20_000.0) -> Reservation:
+        return Reservation(name=name, nodes=tuple(nodes.split()), start_s=start_s, end_s=end_s)
+
+    foreign = cluster_of(8, reservations=(reservation("maintenance", "n0 n1"),))
+    assert refusals((hold("u", "n1 n2"),), foreign) == [Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n2 n3"),), foreign) == [None]
+    over = cluster_of(8, reservations=(reservation("maintenance", "n0 n1", end_s=10_000.0),))
+    assert refusals((hold("u", "n1 n2"),), over) == [None]
+    limits = Limits(max_nodes=4)
+    ours = cluster_of(8, reservations=(reservation("mw_v", "n0 n1"),), limits=limits)
+    assert refusals((hold("u", "n1"),), ours) == [Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n2 n3 n4"),), ours) == [Refusal.MAX_NODES]
+    assert refusals((hold("v", "n1 n2 n3 n4"),), ours) == [None], "its own old hold is replaced"
+
+
+@pytest.mark.parametrize(
+    ("phase", "observe", "expected"),
+    [
+        (Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
+        (Phase.LENT, False, Refusal.NODE_TAKEN),
+        (Phase.RETURNING, False, None),
+        (Phase.MAKING_ROOM, True, None),
+    ],
+)
+def test_a_hold_that_was_issued_and_not_yet_seen_counts(
+    cluster_of: BuildCluster, phase: Phase, observe: bool, expected: Refusal | None
+) -> None:
+    cluster = cluster_of(8, operations=(operation(phase=phase, nodes="n0 n1", observe=observe),))
+    assert refusals((hold("v", "n1"),), cluster) == [expected]
+
+
+def test_only_reservations_of_ours_are_released(cluster_of: BuildCluster) -> None:
+    release = Release(
+        job_id="u", for_job_id="u", policy="test", reason=Reason.ORPHANED, reservation="maintenance"
+    )
+    cluster = cluster_of(1)
+    assert refusals((release, replace(release, reservation="mw_u")), cluster) == [Refusal.NOT_OURS, None]
+
+
+def test_growing_needs_a_cluster_that_can(cluster_of: BuildCluster) -> None:
+    expand = giving_back()[0]
+    assert refusals((expand,), cluster_of(2)) == [Refusal.CANNOT_EXPAND]
+    assert refusals((expand,), cluster_of(2, can_expand=True)) == [None]
+
+
+def test_the_breaker_stops_what_takes_and_never_what_gives_back(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    limits = Limits(breaker_failures=2, breaker_window_s=100.0)
+    job = running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1)
+    cluster = cluster_of(4, job, limits=limits, failures_s=(9_950.0, 9_951.0), can_expand=True)
+    assert breaker_tripped(cluster)
+    takes = (hold("u", "n0"), checkpoint("a"), requeue("a"), cancel("a"), shrink("a", "n0"))
+    assert refusals(takes, cluster) == [Refusal.BREAKER] * 5
+    assert refusals(giving_back(), cluster) == [None] * 3
+    under_way = replace(cluster, operations=(operation(requeue("a")),))
+    assert refusals((requeue("a"),), under_way) == [Refusal.BREAKER]
+    for failures_s in ((9_899.0, 9_900.0, 9_951.0), (9_951.0,), ()):
+        assert refusals(takes, replace(cluster, failures_s=failures_s)) == [None] * 5
+    assert not breaker_tripped(replace(cluster, limits=Limits(breaker_failures=None)))
+
+
+def test_an_operation_that_is_closed_is_no_operation(running: Build, cluster_of: BuildCluster) -> None:
+    closed = operation(requeue("a"), phase=Phase.CLOSED)
+    cluster = cluster_of(2, running("a", "n0"), operations=(closed,))
+    assert refusals((requeue("a"),), cluster) == [Refusal.NO_HOLD]
+
+
+def test_a_refused_task_no_longer_promises_an_eviction(running: Build, cluster_of: BuildCluster) -> None:
+    promised = operation(hold("u", "n0"), requeue("a"))
+    refused = replace(
+        promised,
+        tasks=tuple(
+            replace(task, progress=Progress.REFUSED, ended_s=9_100.0, detail="no") for task in promised.tasks
+        ),
+    )
+    limits = Limits(evictions_per_hour=1)
+    cluster = cluster_of(4, running("b", "n1"), limits=limits, operations=(refused,))
+    assert refusals((hold("v", "n1"), requeue("b", "v")), cluster) == [None, None]

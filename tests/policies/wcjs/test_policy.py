@@ -1,0 +1,352 @@
+"""Policy "wcjs": who becomes one of high priority, which placement is cleared, and who is spared."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.policies.model import (
+    Action,
+    Checkpoint,
+    CheckpointSpec,
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    Method,
+    Node,
+    NodeState,
+    Operation,
+    Placement,
+    Prioritise,
+    Reason,
+    Requeue,
+    Reservation,
+    Reserve,
+)
+from makeway.policies.wcjs.cost import WcjsConfig, cost
+from makeway.policies.wcjs.policy import SHOWN, decide
+
+NOW_S = 10_000.0
+JIT = CheckpointSpec(system_s=120.0, grace_s=150.0)
+AT_ONCE: dict[str, Any] = {
+    f"urgent_{size}": 1.0 for size in ("narrow_short", "narrow_long", "wide_short", "wide_long")
+}
+CONFIG = WcjsConfig(**AT_ONCE, batch_narrow_long=5.0)
+"""Urgent jobs are of high priority at once; the batch jobs here have walltimes of 20,000 s."""
+
+ClusterOf = Callable[..., Cluster]
+JobOf = Callable[..., Job]
+
+
+def halves(count: int) -> tuple[Placement, ...]:
+    """The left and the right half, and all of it."""
+    nodes = tuple(f"n{index}" for index in range(count))
+    return (
+        Placement(name="left", nodes=nodes[: count // 2]),
+        Placement(name="right", nodes=nodes[count // 2 :]),
+        Placement(name="all", nodes=nodes),
+    )
+
+
+def held(actions: tuple[Action, ...]) -> tuple[str, ...]:
+    return next((action.nodes for action in actions if isinstance(action, Reserve)), ())
+
+
+def leaving(actions: tuple[Action, ...]) -> list[str]:
+    return [action.job_id for action in actions if isinstance(action, Requeue)]
+
+
+def test_below_its_threshold_a_job_waits_and_the_decision_says_until_when(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    config = WcjsConfig(urgent_narrow_short=1.2)
+    early = waiting("u", 1, walltime_s=3600.0, submit_s=NOW_S - 719.0)
+    other = waiting("v", 1, walltime_s=3600.0, submit_s=NOW_S - 600.0)
+    decision = decide(cluster_of(1, running("a", "n0"), early, other), config)
+    assert (decision.actions, decision.rationale, decision.again_s) == ((), (), NOW_S + 1.0)
+
+
+def test_a_free_placement_is_taken_and_nobody_leaves(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    cluster = cluster_of(4, running("a", "n1"), waiting("u", 2), placements=halves(4))
+    decision = decide(cluster, CONFIG)
+    assert (held(decision.actions), leaving(decision.actions)) == (("n2", "n3"), [])
+    assert decision.again_s is None
+
+
+def test_free_nodes_of_two_placements_do_not_make_one(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    jobs = (running("a", "n1"), running("b", "n2"), waiting("u", 2))
+    decision = decide(cluster_of(4, *jobs, placements=halves(4)), CONFIG)
+    assert held(decision.actions) == ("n0", "n1")
+    assert leaving(decision.actions) == ["a"]
+    assert held(decide(cluster_of(4, *jobs), CONFIG).actions) == ("n0", "n3")
+
+
+def test_the_placement_whose_jobs_cost_least_is_cleared(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    # On the left one job that has waited long, on the right two that have not: 2 x 1.5 against 1 + 1.
+    config = replace(CONFIG, checkpoint_weight=0.0, remaining_weight=0.0)
+    jobs = (
+        running("old", "n0 n1", submit_s=-1000.0, checkpoint=JIT),
+        running("b", "n2", submit_s=9000.0, checkpoint=JIT),
+        running("c", "n3", submit_s=9000.0),
+        waiting("u", 2),
+    )
+    decision = decide(cluster_of(4, *jobs, placements=halves(4)), config)
+    assert decision.actions == (
+        Reserve(
+            job_id="u",
+            for_job_id="u",
+            policy="wcjs",
+            reason=Reason.URGENT_ARRIVAL,
+            reservation="mw_u",
+            nodes=("n2", "n3"),
+            duration_s=150.0 + 1800.0 + config.hold_slack_s,
+        ),
+        Checkpoint(
+            job_id="b",
+            for_job_id="u",
+            policy="wcjs",
+            reason=Reason.URGENT_ARRIVAL,
+            signal="USR1",
+            grace_s=150.0,
+            walltime_s=20_150.0,
+        ),
+        Requeue(
+            job_id="b",
+            for_job_id="u",
+            policy="wcjs",
+            reason=Reason.URGENT_ARRIVAL,
+            method=Method.SYSTEM,
+            not_after_s=NOW_S + 150.0,
+        ),
+        Requeue(
+            job_id="c",
+            for_job_id="u",
+            policy="wcjs",
+            reason=Reason.URGENT_ARRIVAL,
+            method=Method.KILL,
+            not_after_s=NOW_S,
+        ),
+    )
+    why = decision.rationale[0]
+    told = [(one.job_ids, one.chosen, one.note) for one in why.candidates]
+    assert told == [(("b", "c"), True, "right: cost 2.0"), (("old",), False, "left: cost 3.0")]
+    assert (why.loss_node_s, why.ready_s) == (1000, NOW_S + 120.0)
+    assert why.summary == "2 more nodes are needed: b, c leave right, the cheapest of 2, at a cost of 2.0."
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": JobKind.ON_DEMAND}, "urgent"),
+        ({"preemptible": False}, "not_preemptible"),
+        ({"nodes": ("n0", "n1"), "node_count": 2}, "job a is larger"),
+        ({"submit_s": -80_001.0}, "the slowdown of job a is too high"),
+    ],
+)
+def test_the_rules_of_exclusion(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf, changes: dict[str, object], reason: str
+) -> None:
+    job = replace(running("a", "n0", start_s=0.0, submit_s=0.0), **changes)  # type: ignore[arg-type]
+    cluster = cluster_of(len(job.nodes), job, waiting("u", 1))
+    decision = decide(cluster, CONFIG)
+    assert decision.actions == (Prioritise(job_id="u", for_job_id="u", policy="wcjs", reason=Reason.NO_ROOM),)
+    assert [candidate.note for candidate in decision.rationale[0].candidates] == [reason]
+    assert decision.rationale[0].summary.startswith("None of 1 placements")
+    again = replace(cluster, jobs=(job, waiting("u", 1, prioritised=True)))
+    assert decide(again, CONFIG).actions == ()
+
+
+def test_the_second_rule_can_be_switched_off(cluster_of: ClusterOf, running: JobOf, waiting: JobOf) -> None:
+    cluster = cluster_of(2, running("a", "n0 n1"), waiting("u", 1))
+    decision = decide(cluster, replace(CONFIG, spare_larger=False))
+    assert (held(decision.actions), leaving(decision.actions)) == (("n0",), ["a"])
+
+
+def test_the_highest_slowdown_is_served_first(cluster_of: ClusterOf, running: JobOf, waiting: JobOf) -> None:
+    early = waiting("u", 1, submit_s=NOW_S - 900.0, walltime_s=90_000.0)
+    short = waiting("v", 1, submit_s=NOW_S - 60.0, walltime_s=600.0)
+    decision = decide(cluster_of(1, running("a", "n0"), early, short), CONFIG)
+    assert [why.for_job_id for why in decision.rationale] == ["v", "u"]
+    assert [action.for_job_id for action in decision.actions if isinstance(action, Reserve)] == ["v"]
+
+
+def test_two_jobs_at_once_take_two_placements(cluster_of: ClusterOf, running: JobOf, waiting: JobOf) -> None:
+    jobs = (running("a", "n0 n1"), running("b", "n2 n3"), waiting("u", 2), waiting("v", 2))
+    decision = decide(cluster_of(4, *jobs, placements=halves(4)), CONFIG)
+    holds = [action.nodes for action in decision.actions if isinstance(action, Reserve)]
+    assert sorted(holds) == [("n0", "n1"), ("n2", "n3")]
+    assert sorted(leaving(decision.actions)) == ["a", "b"]
+
+
+def test_a_placement_that_comes_free_anyway_is_waited_for(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    """What a victim of one leaves beyond what was needed serves the next."""
+    jobs = (
+        running("a", "n0 n1", checkpoint=JIT),
+        waiting("u", 1, submit_s=NOW_S - 100.0),
+        waiting("v", 1),
+    )
+    decision = decide(cluster_of(2, *jobs), replace(CONFIG, spare_larger=False))
+    assert leaving(decision.actions) == ["a"]
+    assert [action.nodes for action in decision.actions if isinstance(action, Reserve)] == [("n0",), ("n1",)]
+
+
+def test_too_late_to_evict(cluster_of: ClusterOf, running: JobOf, waiting: JobOf) -> None:
+    late = waiting("u", 1, submit_s=NOW_S - 3601.0)
+    decision = decide(cluster_of(1, running("a", "n0"), late), CONFIG)
+    assert [action.verb for action in decision.actions] == ["prioritise"]
+    assert decision.rationale[0].summary.endswith("too late to evict.")
+    assert held(decide(cluster_of(1, late), CONFIG).actions) == ("n0",)
+
+
+def test_who_cannot_save_himself_in_time_is_killed(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    cluster = cluster_of(1, running("a", "n0", checkpoint=JIT), waiting("u", 1, start_within_s=119.0))
+    assert [action.method for action in decide(cluster, CONFIG).actions if isinstance(action, Requeue)] == [
+        Method.KILL
+    ]
+    in_time = cluster_of(1, running("a", "n0", checkpoint=JIT), waiting("u", 1, start_within_s=130.0))
+    requeue = decide(in_time, CONFIG).actions[-1]
+    assert isinstance(requeue, Requeue)
+    assert (requeue.method, requeue.not_after_s) == (Method.SYSTEM, NOW_S + 130.0)
+
+
+def test_a_placement_with_a_node_down_is_none(cluster_of: ClusterOf, running: JobOf, waiting: JobOf) -> None:
+    cluster = cluster_of(
+        4, running("a", "n0 n1", submit_s=9000.0), running("b", "n2"), waiting("u", 2), placements=halves(4)
+    )
+    nodes = (*cluster.nodes[:3], Node(name="n3", state=NodeState.DOWN))
+    assert leaving(decide(replace(cluster, nodes=nodes), CONFIG).actions) == ["a"]
+
+
+def test_a_hold_that_lost_a_node_moves_to_another_placement(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    hold = Reservation(name="mw_u", nodes=("n0", "n1"), start_s=0.0, end_s=NOW_S + 9000.0)
+    operation = Operation(
+        operation_id="u@1",
+        for_job_id="u",
+        policy="wcjs",
+        reservation="mw_u",
+        nodes=hold.nodes,
+        opened_s=NOW_S - 10.0,
+        deadline_s=NOW_S + 3000.0,
+        give_up_s=NOW_S + 4000.0,
+    )
+    cluster = cluster_of(
+        4,
+        running("b", "n2 n3"),
+        waiting("u", 2, reservation="mw_u"),
+        placements=halves(4),
+        reservations=(hold,),
+        operations=(operation,),
+    )
+    nodes = (Node(name="n0", state=NodeState.DOWN), *cluster.nodes[1:])
+    decision = decide(replace(cluster, nodes=nodes), CONFIG)
+    assert decision.actions[0].reason is Reason.SHORTFALL
+    assert (held(decision.actions), leaving(decision.actions)) == (("n2", "n3"), ["b"])
+
+
+def test_the_rationale_names_the_cheapest_placements_only(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    count = SHOWN + 3
+    jobs = [running(f"a{index:02d}", f"n{index}", submit_s=9000.0 - 10.0 * index) for index in range(count)]
+    single = tuple(Placement(name=f"p{index}", nodes=(f"n{index}",)) for index in range(count))
+    decision = decide(cluster_of(count, *jobs, waiting("u", 1), placements=single), CONFIG)
+    told = decision.rationale[0].candidates
+    assert [one.job_ids for one in told] == [(f"a{index:02d}",) for index in range(SHOWN)]
+    assert [one.chosen for one in told] == [True] + [False] * (SHOWN - 1)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Cluster:
+    """Up to ten batch jobs on all nodes, and one urgent job that wants some of them."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=10))
+    jobs = []
+    first = 0
+    for index, size in enumerate(sizes):
+        jobs.append(
+            Job(
+                job_id=f"r{index}",
+                kind=JobKind.RIGID,
+                state=JobState.RUNNING,
+                node_count=size,
+                walltime_s=float(draw(st.integers(7000, 9000))),
+                submit_s=float(draw(st.integers(0, 3000))),
+                start_s=float(draw(st.integers(3000, 9999))),
+                user="alice",
+                nodes=tuple(f"n{number}" for number in range(first, first + size)),
+                preemptible=True,
+            )
+        )
+        first += size
+    urgent = Job(
+        job_id="u",
+        kind=JobKind.ON_DEMAND,
+        state=JobState.PENDING,
+        node_count=draw(st.integers(1, first)),
+        walltime_s=600.0,
+        submit_s=NOW_S,
+        user="urgent",
+    )
+    nodes = tuple(Node(name=f"n{number}") for number in range(first))
+    return Cluster(now_s=NOW_S, nodes=nodes, jobs=(*jobs, urgent))
+
+
+@settings(deadline=None, max_examples=200)
+@given(cluster=crowds())
+def test_on_any_nodes_the_cheapest_set_of_all(cluster: Cluster) -> None:
+    config = replace(CONFIG, spare_larger=False, batch_narrow_short=99.0, batch_narrow_long=99.0)
+    jobs = [job for job in cluster.jobs if job.nodes]
+    needed = cluster.jobs_by_id()["u"].node_count
+    cheapest = min(
+        sum(cost(job, NOW_S, config) for job in some)
+        for count in range(1, len(jobs) + 1)
+        for some in combinations(jobs, count)
+        if sum(job.node_count for job in some) >= needed
+    )
+    decision = decide(cluster, config)
+    chosen = [cluster.jobs_by_id()[job_id] for job_id in leaving(decision.actions)]
+    assert sum(cost(job, NOW_S, config) for job in chosen) == pytest.approx(cheapest, rel=1e-4)
+    assert len(held(decision.actions)) == needed
+
+
+@settings(deadline=None, max_examples=200)
+@given(cluster=crowds(), cuts=st.lists(st.integers(1, 29), max_size=4), nested=st.booleans())
+def test_with_placements_the_hold_is_within_one_of_the_right_size(
+    cluster: Cluster, cuts: list[int], nested: bool
+) -> None:
+    names = tuple(node.name for node in cluster.nodes)
+    edges = sorted({0, len(names), *(cut for cut in cuts if cut < len(names))})
+    blocks = [names[low:high] for low, high in pairwise(edges)]
+    if nested:
+        blocks.append(names)
+    placements = tuple(Placement(name=f"p{index}", nodes=block) for index, block in enumerate(blocks))
+    placed = replace(cluster, placements=placements)
+    decision = decide(placed, replace(CONFIG, spare_larger=False))
+    assert decision == decide(replace(placed, jobs=placed.jobs[::-1]), replace(CONFIG, spare_larger=False))
+    nodes = held(decision.actions)
+    needed = cluster.jobs_by_id()["u"].node_count
+    sizes = [len(block) for block in blocks if len(block) >= needed]
+    if not nodes:
+        assert [action.verb for action in decision.actions] == ["prioritise"]
+        return
+    assert len(nodes) == needed
+    if sizes:
+        assert any(set(nodes) <= set(block) for block in blocks if len(block) == min(sizes))
+    freed = {name for job_id in leaving(decision.actions) for name in cluster.jobs_by_id()[job_id].nodes}
+    assert set(nodes) <= freed
