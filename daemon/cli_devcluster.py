@@ -11,9 +11,9 @@ from types import FrameType
 
 import click
 
-from makeway.adapters import devcluster
-from makeway.adapters.devcluster import DevClusterError
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster import cluster as devcluster
+from makeway.adapters.devcluster.cluster import DevClusterError
+from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import AdapterError
 from makeway.daemon.errors import UserError, printable
 

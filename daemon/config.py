@@ -112,7 +112,7 @@ def open_adapter(settings: "AdapterSettings", factories: Mapping[str, AdapterFac
 
 def _open_slurm(settings: "AdapterSettings") -> Connection:
     """A real Slurm. Nothing is asked of it yet."""
-    from makeway.adapters.slurm_cli import SlurmCliAdapter
+    from makeway.adapters.slurm.adapter import SlurmCliAdapter
 
     assert settings.type == "slurm"
     return Connection(adapter=SlurmCliAdapter(settings.to_settings()))

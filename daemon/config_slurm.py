@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PlainSerializer, StringConstraints, field_validator, model_validator
 
-from makeway.adapters.slurm_settings import JobClass, Placing, SlurmSettings
+from makeway.adapters.slurm.settings import JobClass, Placing, SlurmSettings
 from makeway.daemon.config_parts import DAY_S, FilePath, Section
 from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 

@@ -89,7 +89,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         checks.append(check_snapshot(cluster, capabilities, took_s, settings.poll_interval_s))
         checks.append(check_jobs(cluster, settings.mode))
         if settings.adapter.type == "slurm":
-            from makeway.adapters.slurm_survey import survey
+            from makeway.adapters.slurm.survey import survey
             from makeway.daemon.doctor_slurm import check_slurm
 
             try:

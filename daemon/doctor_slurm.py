@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from makeway.adapters.slurm_build import RESIZES_CLEANLY
-from makeway.adapters.slurm_settings import JobClass
-from makeway.adapters.slurm_survey import ClassCount, Privilege, Survey, parameters
+from makeway.adapters.slurm.build import RESIZES_CLEANLY
+from makeway.adapters.slurm.settings import JobClass
+from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
 from makeway.daemon.config import Config, Mode
 from makeway.daemon.config_schema import Settings
 from makeway.daemon.doctor import Check, counted, ok, problem, warning

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from makeway.adapters.slurm_classes import comment_words
+from makeway.adapters.slurm.translate import comment_words
 from tests.paths import DEPLOY
 
 HELPER = DEPLOY / "makeway-job.sh"

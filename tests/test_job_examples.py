@@ -13,7 +13,6 @@ import pytest
 
 from tests.batch_job import (
     ASKS,
-    DEPLOY,
     DONE,
     EXAMPLES,
     HELPER,
@@ -25,6 +24,7 @@ from tests.batch_job import (
     make_batch,
     words,
 )
+from tests.paths import DEPLOY
 
 SCRIPTS = (HELPER, DONE, *sorted(EXAMPLES.glob("*.sh")))
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters import devcluster
-from makeway.adapters.devcluster import DevCluster, DevClusterError, Status
-from makeway.adapters.devconf import DevSpec
-from makeway.adapters.processes import Process
+from makeway.adapters.devcluster import cluster as devcluster
+from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, Status
+from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.devcluster.processes import Process
 from makeway.daemon import cli_devcluster
 from makeway.daemon.cli import run_cli
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from makeway.adapters.slurm_cli import SlurmCliAdapter
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.settings import JobClass, SlurmSettings
 from makeway.daemon.config import effective, load, open_adapter
 from makeway.daemon.config_file import ConfigError
 from makeway.daemon.config_slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings

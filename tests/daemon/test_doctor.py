@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters import slurm_parse
 from makeway.adapters.protocol import Unavailable
-from makeway.adapters.slurm_settings import JobClass
-from makeway.adapters.slurm_survey import ClassCount, Privilege, Survey
+from makeway.adapters.slurm import parse as slurm_parse
+from makeway.adapters.slurm.settings import JobClass
+from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey
 from makeway.daemon import doctor_slurm
 from makeway.daemon.cli import run_cli
 from makeway.daemon.config import Config, Connection, Mode, load
@@ -27,7 +27,7 @@ from makeway.daemon.doctor import (
 )
 from makeway.daemon.journal import Journal
 from makeway.policies.model import CheckpointSpec, JobKind
-from tests.adapters.test_slurm_parse import RELEASES, captured
+from tests.adapters.slurm.test_parse import RELEASES, captured
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 

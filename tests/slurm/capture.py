@@ -9,9 +9,9 @@ import socket
 import sys
 import time
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters.devcluster import DevCluster, dev_cluster
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.slurm import build
 from tests.paths import CAPTURED
 
 TOKEN = "mwcaptured"

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster, DevClusterError, dev_cluster, slurm_version
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev_cluster, slurm_version
+from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.daemon import DaemonProcess, Killing
 from tests.slurm.story import Story
 from tests.slurm.world import SlurmWorld

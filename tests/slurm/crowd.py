@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from makeway.adapters.command import CommandRunner, CompletedCommand
-from makeway.adapters.devcluster import DevCluster
-from makeway.adapters.devconf import DevSpec
-from makeway.adapters.slurm_cli import SlurmCliAdapter
+from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.daemon.config import Mode
 from makeway.daemon.cycle import LoopSettings
 from makeway.daemon.journal import Journal

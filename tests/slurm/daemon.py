@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster
+from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.daemon.api import request
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal import Journal

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from makeway.adapters.devcluster import DevClusterError
-from makeway.adapters.slurm_build import FRONT_PRIORITY
+from makeway.adapters.devcluster.cluster import DevClusterError
+from makeway.adapters.slurm.build import FRONT_PRIORITY
 from makeway.policies.model import PLACES, RESERVATION_PREFIX
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld

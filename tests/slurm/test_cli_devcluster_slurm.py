@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters import devcluster, processes
+from makeway.adapters.devcluster import cluster as devcluster
+from makeway.adapters.devcluster import processes
 from makeway.daemon.cli import run_cli
 from tests.slurm.world import PATIENCE_S, POLL_S
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster
+from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import Killing

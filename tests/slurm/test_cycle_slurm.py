@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.devcluster import dev_cluster
+from makeway.adapters.devcluster.cluster import dev_cluster
 from tests.slurm.crowd import RUNNING, SLEEP, WAITING, WHOLE, CountingRunner, crowd_spec, daemon_on, fill
 from tests.slurm.world import SlurmWorld
 

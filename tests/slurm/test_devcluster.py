@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters import processes
 from makeway.adapters.devcluster import (
     DevCluster,
     DevClusterError,
     attach,
     dev_cluster,
     down,
+    processes,
     slurm_version,
     status,
     up,
 )
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.conf import DevSpec
 
 pytestmark = pytest.mark.slurm
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from makeway.adapters.slurm_build import place_of
+from makeway.adapters.slurm.build import place_of
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.story import URGENT, Story, nothing_is_left

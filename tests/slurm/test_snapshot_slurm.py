@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster, dev_cluster
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import Unavailable
-from makeway.adapters.slurm_classes import NOT_BEFORE_S
-from makeway.adapters.slurm_cli import SlurmCliAdapter
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.translate import NOT_BEFORE_S
 from makeway.policies.model import JobKind, JobState, NodeState
 from tests.adapters.conformance import job_of, running, runs, waits
 from tests.slurm.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC

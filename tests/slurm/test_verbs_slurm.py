@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters.devcluster import DevClusterError, dev_cluster
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.cluster import DevClusterError, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
+from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, SignalTarget
 from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
 from tests.slurm.world import SAVES, SlurmWorld

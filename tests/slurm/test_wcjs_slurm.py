@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster, dev_cluster
-from makeway.adapters.devconf import DevSpec
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
 from tests.slurm.world import SlurmWorld

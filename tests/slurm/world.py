@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.adapters.devcluster import DevCluster
-from makeway.adapters.slurm_cli import SlurmCliAdapter
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.settings import JobClass, SlurmSettings
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
 
 PATIENCE_S = 60.0

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters.slurm_classes import (
+from makeway.adapters.slurm import build
+from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition
+from makeway.adapters.slurm.settings import JobClass
+from makeway.adapters.slurm.translate import (
     NOT_BEFORE_S,
     Translator,
     comment_words,
@@ -19,8 +21,6 @@ from makeway.adapters.slurm_classes import (
     printable,
     state,
 )
-from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition
-from makeway.adapters.slurm_settings import JobClass
 from makeway.policies.model import (
     PLACES,
     Acknowledgement,

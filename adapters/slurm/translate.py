@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
 
-from makeway.adapters.slurm_build import FRONT_PRIORITY, place_of
-from makeway.adapters.slurm_features import satisfying
-from makeway.adapters.slurm_parse import Gres, RawJob, RawNode, RawPartition, RawReservation
-from makeway.adapters.slurm_settings import JobClass
+from makeway.adapters.slurm.build import FRONT_PRIORITY, place_of
+from makeway.adapters.slurm.features import satisfying
+from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.settings import JobClass
 from makeway.policies.model import (
     CheckpointSpec,
     Job,

@@ -2,14 +2,14 @@
 
 import pytest
 
-from makeway.adapters import slurm_build as build
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Unreadable
-from makeway.adapters.slurm_cli import SlurmCliAdapter
-from makeway.adapters.slurm_settings import Placing, SlurmSettings
-from makeway.adapters.slurm_topology import placements
+from makeway.adapters.slurm import build
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.settings import Placing, SlurmSettings
+from makeway.adapters.slurm.topology import placements
 from makeway.policies.model import Placement
-from tests.adapters.fake_slurm import FakeSlurm
+from tests.adapters.slurm.fake_slurm import FakeSlurm
 from tests.paths import CAPTURED
 
 LEFT, RIGHT = ("n1", "n2", "n3", "n4"), ("n5", "n6", "n7", "n8")

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from makeway.adapters import slurm_build as build
 from makeway.adapters.command import CompletedCommand
-from makeway.adapters.slurm_cli import SlurmCliAdapter
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.slurm import build
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.settings import JobClass, SlurmSettings
 from makeway.policies.model import JobKind
-from tests.adapters.test_slurm_parse import ROW
+from tests.adapters.slurm.test_parse import ROW
 
 NODES = "\n".join(
     f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null) Gres=(null) Partitions=batch"

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters import slurm_parse as parse
 from makeway.adapters.protocol import Unreadable
-from makeway.adapters.slurm_parse import Gres, RawJob
+from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.parse import Gres, RawJob
 from tests.paths import CAPTURED
 
 RELEASES = {"22.05": (22, 5), "24.11": (24, 11), "26.05": (26, 5)}

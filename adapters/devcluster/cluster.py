@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from makeway.adapters import processes
 from makeway.adapters.command import CommandRunner, CompletedCommand
-from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
+from makeway.adapters.devcluster import processes
+from makeway.adapters.devcluster.conf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0

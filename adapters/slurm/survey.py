@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters import slurm_parse as parse
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
-from makeway.adapters.slurm_access import new_token, runner_of
-from makeway.adapters.slurm_classes import job_class, over, state
-from makeway.adapters.slurm_errors import refusal
-from makeway.adapters.slurm_parse import RawJob
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
+from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.access import new_token, runner_of
+from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.translate import job_class, over, state
 from makeway.policies.model import JobState
 
 _OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnly=NO")

@@ -11,16 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters import slurm_parse as parse
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable, Unsupported
-from makeway.adapters.slurm_access import known, new_token, runner_of
-from makeway.adapters.slurm_classes import Translator, job_class, node, over, reservation, state
-from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
-from makeway.adapters.slurm_parse import RawJob
-from makeway.adapters.slurm_settings import Placing, SlurmSettings
-from makeway.adapters.slurm_topology import placements
+from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.access import known, new_token, runner_of
+from makeway.adapters.slurm.errors import in_use, refusal, unknown_reservation
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.settings import Placing, SlurmSettings
+from makeway.adapters.slurm.topology import placements
+from makeway.adapters.slurm.translate import Translator, job_class, node, over, reservation, state
 from makeway.policies.model import Cluster, JobKind, JobState, Placement, SignalTarget
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")

@@ -4,7 +4,7 @@ import pytest
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
-from makeway.adapters.slurm_errors import in_use, refusal, unknown_reservation
+from makeway.adapters.slurm.errors import in_use, refusal, unknown_reservation
 
 
 def failed(stderr: str, stdout: str = "") -> CompletedCommand:

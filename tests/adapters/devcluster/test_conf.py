@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from makeway.adapters.devconf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
+from makeway.adapters.devcluster.conf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
 
 
 def settings_of(spec: DevSpec, *, address: str | None = "127.0.0.1") -> dict[str, str]:

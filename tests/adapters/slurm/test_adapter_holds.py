@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from makeway.adapters import slurm_build as build
 from makeway.adapters.protocol import Gone, Rejected
-from tests.adapters.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of
-from tests.adapters.test_slurm_parse import ROW
+from makeway.adapters.slurm import build
+from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of
+from tests.adapters.slurm.test_parse import ROW
 
 
 def test_a_reservation_that_cannot_be_bound_is_taken_away_again() -> None:

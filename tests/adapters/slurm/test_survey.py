@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters import slurm_parse as parse
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Unavailable, Unreadable
-from makeway.adapters.slurm_settings import JobClass, SlurmSettings
-from makeway.adapters.slurm_survey import (
+from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.survey import (
     ClassCount,
     Privilege,
     clock_ahead_s,
@@ -24,7 +23,7 @@ from makeway.adapters.slurm_survey import (
     survey,
 )
 from makeway.policies.model import JobKind
-from tests.adapters.test_slurm_parse import COMMAND, RELEASES, TOKEN, captured
+from tests.adapters.slurm.test_parse import COMMAND, RELEASES, TOKEN, captured
 
 DATABASE = {"AccountingStorageType": "accounting_storage/slurmdbd", "SlurmUser": "slurm(64030)"}
 USERS = """Current Association Manager state

@@ -2,11 +2,10 @@
 
 import secrets
 
-from makeway.adapters import slurm_build as build
-from makeway.adapters import slurm_parse as parse
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand
 from makeway.adapters.protocol import Capabilities, Unreadable
-from makeway.adapters.slurm_settings import SlurmSettings
+from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.settings import SlurmSettings
 
 
 def runner_of(settings: SlurmSettings) -> CommandRunner:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.adapters import slurm_build as build
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, SignalTarget
-from tests.adapters.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
-from tests.adapters.test_slurm_parse import ROW
+from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
+from tests.adapters.slurm.test_parse import ROW
 
 # Reading
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters import slurm_build as build
 from makeway.adapters.protocol import Rejected
+from makeway.adapters.slurm import build
 from makeway.policies.model import PLACES, SignalTarget
 
 

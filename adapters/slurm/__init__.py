@@ -1,0 +1,1 @@
+"""Slurm by its commands. Imports the model, the protocol and the site's words."""
