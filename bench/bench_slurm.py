@@ -19,7 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
-from makeway.daemon.api import request
+from makeway.daemon.service.socket_api import request
 from tests.slurm.crowd import RUNNING, SLEEP, WAITING, WHOLE, CountingRunner, crowd_spec, daemon_on, fill
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.story import Story

@@ -3,7 +3,7 @@
 USER_ERRORS = frozenset(
     {
         "makeway.daemon.errors.UserError",
-        "makeway.daemon.journal_file.JournalError",
+        "makeway.daemon.journal.schema.JournalError",
         "makeway.policies.registry.UnknownPolicy",
         "makeway.policies.horizon.cp_sat.SolverUnavailable",
     }

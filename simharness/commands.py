@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from makeway.daemon.cli import cli, duration
+from makeway.daemon.cli.main import cli, duration
 from makeway.simharness import terminal
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
     """The experiment with this policy and the settings of `--set`, refused early if they are wrong."""
     import yaml
 
-    from makeway.daemon.policy_finder import find_policy
+    from makeway.daemon.config.policy_finder import find_policy
     from makeway.simharness.experiment import ExperimentError, policy_config
 
     policy = find_policy(name)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from makeway.daemon.cycle import CycleReport
-from makeway.daemon.executor import Outcome
-from makeway.daemon.journal import Journal
-from makeway.daemon.policy_finder import find_policy
+from makeway.daemon.config.policy_finder import find_policy
+from makeway.daemon.control.executor import Outcome
+from makeway.daemon.control.report import CycleReport
+from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Operation, Phase
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.experiment import Experiment, Workload, policy_config, storage_of

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from makeway.adapters.protocol import Capabilities
-from makeway.daemon.config import Connection
-from makeway.daemon.config_schema import SimulatedSettings
+from makeway.daemon.config.load import Connection
+from makeway.daemon.config.schema import SimulatedSettings
 from makeway.policies.model import Cluster, SignalTarget
 from makeway.simharness.adapter import SimAdapter
 from makeway.simharness.cluster import SimCluster

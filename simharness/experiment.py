@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from makeway.daemon.policy_finder import find_policy
+from makeway.daemon.config.policy_finder import find_policy
 from makeway.policies.model import JobKind
 from makeway.simharness.cluster import SimCluster
 from makeway.simharness.jobs import SimJob
@@ -146,7 +146,7 @@ def run(
         # Nobody would be asked, so neither the daemon nor what it is made of is needed.
         cluster.run(progress)
         return cluster.record(policy=policy.name, excluded=excluded)
-    from makeway.daemon.journal import Journal
+    from makeway.daemon.journal.store import Journal
     from makeway.simharness.replay import Replay, ReplaySettings
 
     settings = ReplaySettings(
@@ -179,7 +179,7 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
         return config_type()
     from pydantic import TypeAdapter, ValidationError
 
-    from makeway.daemon.config_parts import complaints
+    from makeway.daemon.config.sections import complaints
 
     try:
         return TypeAdapter(config_type).validate_python(dict(settings))

@@ -3,12 +3,12 @@
 import sys
 from typing import TYPE_CHECKING
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.simharness import commands, reproduce
 
 if TYPE_CHECKING:
-    from makeway.daemon.config import Connection
-    from makeway.daemon.config_schema import AdapterSettings
+    from makeway.daemon.config.load import Connection
+    from makeway.daemon.config.schema import AdapterSettings
 
 __all__ = ["commands", "main", "reproduce"]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from makeway.daemon.config import Mode
-from makeway.daemon.cycle import CycleReport, LoopSettings
-from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon
-from makeway.daemon.observation import Patience
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.observation import Patience
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Phase
 from makeway.simharness.adapter import SimAdapter

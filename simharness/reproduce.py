@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from makeway.daemon.cli import cli
+from makeway.daemon.cli.main import cli
 from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:

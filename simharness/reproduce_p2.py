@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.cli import duration
+from makeway.daemon.cli.main import duration
 from makeway.simharness.reproduce import Options, deliver, paper_options, run_all
 from makeway.simharness.reproduce_claims import Claim, claims_table
 from makeway.simharness.reproduce_p2_cases import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.config import Mode, load
-from makeway.daemon.config_schema import SOCKET_PATH_LIMIT
-from makeway.daemon.config_slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
+from makeway.daemon.config.load import Mode, load
+from makeway.daemon.config.schema import SOCKET_PATH_LIMIT
+from makeway.daemon.config.slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
 from makeway.policies.model import JobKind
 from tests.paths import DEPLOY
 

@@ -1,8 +1,8 @@
 """An operation at work on a cluster of four nodes: `v` has to leave for the urgent job `u`."""
 
-from makeway.daemon.due import next_due
-from makeway.daemon.observation import Patience
-from makeway.daemon.operations import advance, issuing, open_operation, record
+from makeway.daemon.operation.due import next_due
+from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.transitions import advance, issuing, open_operation, record
 from makeway.policies.model import (
     Action,
     Checkpoint,

@@ -2,7 +2,7 @@
 
 import os
 
-from makeway.daemon.policy_finder import find_policy
+from makeway.daemon.config.policy_finder import find_policy
 from makeway.policies.registry import POLICIES
 from tests.paths import EXAMPLE_POLICY
 

@@ -6,8 +6,8 @@ from random import Random
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.cycle import CycleReport
-from makeway.daemon.journal import Journal
+from makeway.daemon.control.report import CycleReport
+from makeway.daemon.journal.store import Journal
 from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig
 from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.model import Phase

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.journal import Journal
+from makeway.daemon.journal.store import Journal
 from makeway.simharness.main import USER_ERRORS, main
 from tests.paths import EXAMPLE_POLICY as EXAMPLE
 

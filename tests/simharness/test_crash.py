@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.journal import Journal
+from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 from makeway.simharness.adapter import SimAdapter

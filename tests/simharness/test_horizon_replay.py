@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.cycle import CycleReport
-from makeway.daemon.journal import Journal
+from makeway.daemon.control.report import CycleReport
+from makeway.daemon.journal.store import Journal
 from makeway.policies.horizon.plan import Curve
 from makeway.policies.horizon.policy import HORIZON, HorizonConfig
 from makeway.policies.model import Plan

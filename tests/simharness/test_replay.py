@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.config import Mode
-from makeway.daemon.cycle import CycleReport
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.report import CycleReport
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind
 from makeway.policies.registry import POLICIES, find

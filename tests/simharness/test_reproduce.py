@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.daemon.errors import UserError
 from makeway.simharness import reproduce
 from makeway.simharness.reproduce import Options, run_all

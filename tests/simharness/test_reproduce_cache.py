@@ -263,7 +263,7 @@ def test_the_modules_that_a_result_depends_on() -> None:
     assert not any("report" in name or "claims" in name for name in cases)
     replays = reached("makeway.simharness.experiment")
     assert {
-        "makeway.daemon.loop",
+        "makeway.daemon.control.reconciler",
         "makeway.policies.hybrid.policy",
         "makeway.simharness.scheduler",
     } <= replays

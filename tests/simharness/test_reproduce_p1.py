@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.policies.model import JobKind
 from makeway.policies.wcjs.cost import WcjsConfig
 from makeway.simharness.jobs import SimJob

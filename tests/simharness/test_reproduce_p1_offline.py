@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.simharness.offline_logs import TABLE_2, TABLE_3
 from makeway.simharness.reproduce_claims import Standing
 from makeway.simharness.reproduce_p1_offline import Case, claims, questions, table_2, table_3

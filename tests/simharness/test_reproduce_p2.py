@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.policies.eviction.knapsack import Plan
 from makeway.policies.model import CheckpointSpec, Cluster, Method
 from makeway.simharness import reproduce, reproduce_p2_cases

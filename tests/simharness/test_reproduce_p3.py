@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.simharness import reproduce, reproduce_p3_cases
 from makeway.simharness.jobs import SimJob
 from makeway.simharness.reproduce_claims import Standing

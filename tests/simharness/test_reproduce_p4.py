@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from makeway.policies.horizon.plan import Curve, Taken
 from makeway.simharness.reproduce_claims import Standing
 from makeway.simharness.reproduce_p4 import overview

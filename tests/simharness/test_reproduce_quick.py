@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 
 HOLD = {
     "p1": {"urgent-gain", "batch-cost", "order-batch", "urgent-categories", "preemption"},

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.cli import run_cli
-from makeway.daemon.config import Mode
-from makeway.daemon.journal import Journal
-from makeway.daemon.summary import UNKNOWN, Answer, Summary, summarise
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.config.load import Mode
+from makeway.daemon.inspect.summary import UNKNOWN, Answer, Summary, summarise
+from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind, Limits, Method
 from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster

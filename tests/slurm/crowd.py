@@ -9,10 +9,10 @@ from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.daemon.config import Mode
-from makeway.daemon.cycle import LoopSettings
-from makeway.daemon.journal import Journal
-from makeway.daemon.loop import Daemon
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
 from makeway.policies.registry import find
 from tests.slurm.world import SETTINGS
 

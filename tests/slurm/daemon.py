@@ -15,10 +15,10 @@ from typing import Any, Literal
 import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster
-from makeway.daemon.api import request
 from makeway.daemon.errors import UserError
-from makeway.daemon.journal import Journal
-from makeway.daemon.stored import StoredCommand
+from makeway.daemon.journal.codec import StoredCommand
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
 from tests.slurm.world import PATIENCE_S, POLL_S
 

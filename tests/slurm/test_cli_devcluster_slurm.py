@@ -12,7 +12,7 @@ import pytest
 
 from makeway.adapters.devcluster import cluster as devcluster
 from makeway.adapters.devcluster import processes
-from makeway.daemon.cli import run_cli
+from makeway.daemon.cli.main import run_cli
 from tests.slurm.world import PATIENCE_S, POLL_S
 
 pytestmark = pytest.mark.slurm

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.devcluster import (
+from makeway.adapters.devcluster import processes
+from makeway.adapters.devcluster.cluster import (
     DevCluster,
     DevClusterError,
     attach,
     dev_cluster,
     down,
-    processes,
     slurm_version,
     status,
     up,

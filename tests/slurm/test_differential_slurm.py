@@ -5,7 +5,7 @@ What differs is left out on purpose: job ids and names of nodes, and instants, a
 
 import pytest
 
-from makeway.daemon.stored import StoredCommand
+from makeway.daemon.journal.codec import StoredCommand
 from makeway.policies.model import JobKind, Limits, Shrink
 from makeway.policies.registry import find
 from makeway.simharness.cluster import SimCluster

@@ -1,0 +1,344 @@
+"""The command line. Only click is imported here: each command loads what it needs when it runs.
+
+`run_cli` is the whole program: it turns the user's errors into one line on standard error and exit status 2.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from makeway.daemon.errors import USER_ERRORS, is_user_error, printable
+
+if TYPE_CHECKING:
+    from makeway.daemon.config.load import AdapterFactory
+
+CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
+SOCKET_PATH = Path("/run/makeway/makeway.sock")
+JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+YEAR_S = 365 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """What the program around the commands gives them."""
+
+    factories: "Mapping[str, AdapterFactory]" = field(default_factory=dict)
+    """How to open a cluster, by the adapter's type."""
+
+
+def duration(text: str) -> float:
+    """An option's value in seconds, written `90`, `15m`, `1h30m`, `2d` or `1:30:00`.
+
+    Raises:
+        BadParameter: it is nothing of that, or more than a year.
+    """
+    seconds = duration_s(text)
+    if seconds is None or seconds > YEAR_S:
+        raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
+    return seconds
+
+
+def duration_s(text: str) -> float | None:
+    """The seconds that a duration means. None: it means nothing."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text, re.ASCII):
+        return float(text)
+    clock = re.fullmatch(r"(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})", text, re.ASCII)
+    if clock:
+        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    if re.fullmatch(r"([0-9]+(\.[0-9]+)?[smhd])+", text, re.ASCII):
+        return sum(
+            float(count) * _UNITS_S[unit] for count, unit in re.findall(r"([0-9.]+)([smhd])", text, re.ASCII)
+        )
+    return None
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_config_option = click.option(
+    "--config", type=_FILE, envvar="MAKEWAY_CONFIG", help=f"Configuration file [default: {CONFIG_PATH}]."
+)
+_socket_option = click.option(
+    "--socket", type=_FILE, help=f"Socket of the daemon [default: the configuration's, else {SOCKET_PATH}]."
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="makeway", message="makeway %(version)s")
+def cli() -> None:
+    """Make way for urgent jobs on a Slurm cluster, at the least loss of the work already running."""
+
+
+@cli.command()
+@_config_option
+@click.pass_obj
+def run(shell: Shell, config: Path | None) -> int:
+    """Run the daemon in the foreground.
+
+    SIGHUP reads the configuration again, SIGTERM ends it after the present cycle.
+    """
+    from makeway.daemon.service.service import serve
+
+    return serve(config or CONFIG_PATH, shell.factories)
+
+
+@cli.command("check-config")
+@click.argument("file", type=_FILE)
+def check_config(file: Path) -> None:
+    """Check a configuration FILE and print it with every default written out."""
+    from makeway.daemon.config.load import effective, load
+
+    click.echo(effective(load(file)), nl=False)
+
+
+@cli.command()
+@_config_option
+@_json_option
+@click.pass_obj
+def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
+    """Look for what could keep makeway from doing its work here.
+
+    Checks the configuration, the folders, the cluster and, of a Slurm, what matters of its own configuration. Nothing is
+    changed. Exit status 1 if there is a problem.
+    """
+    from makeway.daemon.cli import doctor as cli_doctor
+
+    return cli_doctor.show(shell.factories, config or CONFIG_PATH, as_json=as_json)
+
+
+@cli.command()
+@click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes are wanted.")
+@click.option("--deadline", type=duration, default="15m", show_default=True, help="By when, from now.")
+@click.option("--walltime", type=duration, default="1h", show_default=True, help="For how long.")
+@click.option("--step", type=duration, help="Resolution of the deadlines [default: a fine one].")
+@click.option(
+    "--shrink/--no-shrink",
+    default=None,
+    help="Whether malleable jobs may give nodes instead of leaving [default: as policy eviction is configured].",
+)
+@_config_option
+@click.option("--journal", type=_FILE, help="Ask about a stored snapshot instead of the cluster as it is.")
+@click.option(
+    "--decision", type=click.IntRange(min=1), help="Which one [default: the latest; needs --journal]."
+)
+@_json_option
+@click.pass_obj
+def whatif(shell: Shell, /, **options: Any) -> None:
+    """What making room now would cost.
+
+    Prints the least loss of work for every deadline up to --deadline, and for each level of loss who would have to
+    leave, and how, when checkpoints are written one after another. Nothing is touched.
+    """
+    from makeway.daemon.cli import whatif as cli_whatif
+
+    cli_whatif.show(shell.factories, cli_whatif.Options(**options))
+
+
+@cli.command()
+@click.argument("decision", required=False)
+@_config_option
+@click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
+@_json_option
+def explain(decision: str | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
+    """Why a DECISION was taken: its candidates, their costs, and what became of its actions.
+
+    DECISION is a number of the log, or `last`. Without it the latest decisions are listed.
+    """
+    from makeway.daemon.cli import explain as cli_explain
+
+    cli_explain.show(journal or _from_config(config, "journal", JOURNAL_PATH), decision, as_json=as_json)
+
+
+@cli.command()
+@click.option(
+    "--since", type=duration, help="So long before the newest decision [default: all that is kept]."
+)
+@_config_option
+@click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
+@_json_option
+def summary(since: float | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
+    """What was decided over some days, and what became of it.
+
+    In observe mode: which urgent jobs would have been served, who would have had to leave and what that would have cost, beside
+    when plain Slurm started them.
+    """
+    from makeway.daemon.cli import summary as cli_summary
+
+    cli_summary.show(journal or _from_config(config, "journal", JOURNAL_PATH), since, as_json=as_json)
+
+
+@cli.command()
+@_socket_option
+@_config_option
+@_json_option
+def status(socket: Path | None, config: Path | None, as_json: bool) -> None:
+    """How the running daemon is."""
+    from makeway.daemon.cli import control as cli_control
+
+    cli_control.status(socket or _from_config(config, "socket", SOCKET_PATH), as_json=as_json)
+
+
+@cli.command()
+@_socket_option
+@_config_option
+@click.option("--ack", "job_id", help="Say that this job has acknowledged its checkpoint.")
+def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
+    """Have the running daemon start a cycle at once."""
+    from makeway.daemon.cli import control as cli_control
+
+    cli_control.poke(socket or _from_config(config, "socket", SOCKET_PATH), job_id)
+
+
+@cli.command()
+@click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes it will want.")
+@click.option("--walltime", type=duration, required=True, help="For how long.")
+@click.option("--in", "in_s", type=duration, required=True, help="When it is expected, from now.")
+@click.option("--user", help="Whose job it is [default: yours; others' only for root and the daemon's user].")
+@_socket_option
+@_config_option
+def notice(
+    nodes: int, walltime: float, in_s: float, user: str | None, socket: Path | None, config: Path | None
+) -> None:
+    """Announce an urgent job to the running daemon. Prints the id of the announcement."""
+    from makeway.daemon.cli import control as cli_control
+
+    path = socket or _from_config(config, "socket", SOCKET_PATH)
+    cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user)
+
+
+@cli.group()
+def devcluster() -> None:
+    """A real Slurm on this machine, on loopback, for development and demonstrations."""
+
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_folder_option = click.option(
+    "--folder",
+    type=_FOLDER,
+    help="State folder [default: /tmp/makeway-devcluster-UID, in the chroot if there is one].",
+)
+_root_option = click.option(
+    "--version-root",
+    type=_FOLDER,
+    help="Chroot with another Slurm, as deploy/install-slurm-chroot.sh makes it.",
+)
+
+
+@devcluster.command()
+@click.option("--nodes", type=click.IntRange(1, 4096), default=8, show_default=True, help="How many nodes.")
+@click.option("--cpus", type=click.IntRange(1, 1024), default=2, show_default=True, help="CPUs of a node.")
+@click.option(
+    "--memory-mb", type=click.IntRange(1), default=1000, show_default=True, help="Memory of a node."
+)
+@_root_option
+@_folder_option
+@click.option(
+    "--expansion/--no-expansion", default=True, show_default=True, help="Whether running jobs may grow."
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A line of slurm.conf instead of ours."
+)
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="LINE", help="A partition line instead of ours."
+)
+def up(**options: Any) -> None:
+    """Start a cluster of nodes n1, n2, ... and wait until every node is idle."""
+    from makeway.daemon.cli import devcluster as cli_devcluster
+
+    cli_devcluster.up(cli_devcluster.Options(**options))
+
+
+@devcluster.command()
+@_root_option
+@_folder_option
+def down(version_root: Path | None, folder: Path | None) -> None:
+    """Cancel the jobs, stop the cluster and remove its folder; also what an interrupted one has left."""
+    from makeway.daemon.cli import devcluster as cli_devcluster
+
+    cli_devcluster.down(folder, version_root)
+
+
+@devcluster.command("status")
+@_root_option
+@_folder_option
+def devcluster_status(version_root: Path | None, folder: Path | None) -> int:
+    """What runs, and what sinfo says. Exit status 1 if there is no cluster."""
+    from makeway.daemon.cli import devcluster as cli_devcluster
+
+    return cli_devcluster.status(folder, version_root)
+
+
+@cli.command()
+@click.argument("shell_name", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell_name: str) -> None:
+    """Print the completion script for SHELL (bash, zsh or fish).
+
+    \b
+    bash:  makeway completion bash > ~/.local/share/bash-completion/completions/makeway
+    zsh:   makeway completion zsh > ~/.zfunc/_makeway     (with ~/.zfunc in fpath)
+    fish:  makeway completion fish > ~/.config/fish/completions/makeway.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell_name)
+    assert kind is not None
+    click.echo(kind(cli, {}, "makeway", "_MAKEWAY_COMPLETE").source())
+
+
+def run_cli(
+    arguments: Sequence[str],
+    *,
+    factories: "Mapping[str, AdapterFactory]",
+    user_errors: frozenset[str] = frozenset(),
+) -> int:
+    """Run one command. Returns the exit status: 2 for the user's errors, each of them one line.
+
+    Args:
+        arguments: the command line without the program's name.
+        factories: how to open a cluster, by the adapter's type.
+        user_errors: dotted names of further exceptions (with their subclasses) that are the user's to mend.
+    """
+    try:
+        result = cli.main(
+            args=list(arguments), prog_name="makeway", standalone_mode=False, obj=Shell(factories=factories)
+        )
+    except click.UsageError as error:
+        where = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
+        return _complain(error.format_message() + where)
+    except click.ClickException as error:
+        return _complain(error.format_message())
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output is gone; nothing may be written any more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if not is_user_error(error, USER_ERRORS | user_errors):
+            raise
+        return _complain(str(error))
+    return result if isinstance(result, int) else 0
+
+
+def _complain(message: str) -> int:
+    """One line on standard error for each line of the message. Returns the exit status."""
+    for line in message.splitlines() or ["unknown error"]:
+        click.echo(f"makeway: error: {printable(line)}", err=True)
+    return 2
+
+
+def _from_config(config: Path | None, name: str, default: Path) -> Path:
+    """A path that a configuration says. Without one: the default configuration's if there is one, else `default`."""
+    if config is None and not CONFIG_PATH.exists():
+        return default
+    from makeway.daemon.config.load import load
+
+    path: Path = getattr(load(config or CONFIG_PATH).settings, name)
+    return path

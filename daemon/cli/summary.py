@@ -1,0 +1,158 @@
+"""The command `summary`: what was decided over some days, and what became of it, on one screen."""
+
+import json
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from makeway.daemon.cli.text import WAYS, console, instant, plain, span
+from makeway.daemon.errors import UserError, printable
+from makeway.daemon.inspect.summary import Answer, Lenders, Summary, summarise
+from makeway.daemon.journal.store import Journal
+
+ACCOUNTS_SHOWN = 15
+URGENT_SHOWN = 30
+_ANSWERS = {
+    Answer.FREE: "free nodes are enough",
+    Answer.ROOM: "others have to leave",
+    Answer.NONE: "nobody can be asked so that it starts in time",
+}
+
+
+def show(path: Path, since_s: float | None, *, as_json: bool) -> None:
+    """Print the summary of a journal.
+
+    Args:
+        path: the journal.
+        since_s: so many seconds before its newest decision. None: everything that it holds.
+        as_json: JSON instead of text.
+
+    Raises:
+        UserError: it holds no decision.
+        JournalError: it cannot be read.
+    """
+    with closing(Journal(path, read_only=True)) as journal:
+        found = summarise(journal, since_s)
+    if found is None:
+        raise UserError(f"{printable(str(path))}: no decision is stored yet: no urgent job has come")
+    if as_json:
+        click.echo(json.dumps(as_values(found), indent=2))
+    else:
+        render(found, console())
+
+
+def as_values(found: Summary) -> dict[str, Any]:
+    """The summary as plain values for JSON."""
+    return {
+        **asdict(found),
+        "promised_wait_s": found.promised_wait_s(),
+        "seen_wait_s": found.seen_wait_s(),
+        "promised_on_time": sum(1 for job in found.urgent if job.promised_on_time),
+        "started_on_time": sum(1 for job in found.urgent if job.started_on_time),
+    }
+
+
+def render(found: Summary, out: Console) -> None:
+    """The summary for a reader."""
+    out.print(
+        plain(
+            f"{instant(found.from_s)} to {instant(found.to_s)} ({span(found.to_s - found.from_s)}): {found.decisions} "
+            f"decisions by {', '.join(found.policies)}; {found.acted} operations were carried out, {found.observed} only observed.",
+            style="bold",
+        )
+    )
+    _render_urgent(found, out)
+    _render_lenders(found, out)
+    _render_deeds(found, out)
+
+
+def _render_urgent(found: Summary, out: Console) -> None:
+    urgent = found.urgent
+    if not urgent:
+        out.print("\nNo urgent job asked for nodes.")
+        return
+    counts = {answer: sum(1 for job in urgent if job.answer is answer) for answer in Answer}
+    told = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
+    out.print()
+    out.print(plain(f"{len(urgent)} urgent jobs asked for nodes: {told}."))
+    promised = sum(1 for job in urgent if job.promised_on_time)
+    on_time = sum(1 for job in urgent if job.started_on_time)
+    early = sum(1 for job in urgent if job.started_s is None and job.waits_yet)
+    whose = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
+    out.print(
+        plain(
+            f"On time as decided: {promised} of {len(urgent)}, nodes ready after {_mean(found.promised_wait_s())} on average.",
+            f"On time {whose}: {on_time} of {len(urgent)}, started after {_mean(found.seen_wait_s())} on average"
+            f"{f'; {early} wait yet' if early else ''}.",
+        )
+    )
+    table = _table("job", "user", "nodes", "asked", "answer", "ready after", "started after")
+    for job in urgent[-URGENT_SHOWN:]:
+        table.add_row(
+            *map(plain, (job.job_id, job.user, str(job.node_count), instant(job.asked_s), job.answer)),
+            "-" if job.ready_s is None else span(max(0.0, job.ready_s - job.submit_s)),
+            _started(job.started_s, job.submit_s, waits_yet=job.waits_yet),
+        )
+    out.print(table)
+    if len(urgent) > URGENT_SHOWN:
+        out.print(f"and {len(urgent) - URGENT_SHOWN} before these (all of them with --json)")
+
+
+def _render_lenders(found: Summary, out: Console) -> None:
+    everybody = found.everybody
+    count = sum(everybody.departures.values())
+    if not count:
+        out.print("\nNobody had to leave." if found.acted else "\nNobody would have had to leave.")
+        return
+    out.print()
+    out.print(
+        plain(
+            f"{everybody.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, {count} times: "
+            f"a loss of {everybody.loss_node_s / 3600:.2f} node-hours of work was expected."
+        )
+    )
+    table = _table("account", "jobs", *WAYS.values(), "node-hours lost")
+    for account, lenders in list(found.lenders.items())[:ACCOUNTS_SHOWN]:
+        table.add_row(*_lender_cells(account, lenders))
+    out.print(table)
+    if len(found.lenders) > ACCOUNTS_SHOWN:
+        out.print(f"and {len(found.lenders) - ACCOUNTS_SHOWN} more accounts (all of them with --json)")
+
+
+def _render_deeds(found: Summary, out: Console) -> None:
+    if not found.deeds:
+        return
+    table = _table("action", "reason", "decided", "commands", "accepted", "refused or unanswered")
+    for deeds in found.deeds:
+        counts = (deeds.decided, deeds.sent, deeds.accepted, deeds.refused)
+        table.add_row(deeds.verb, deeds.reason, *map(str, counts))
+    out.print()
+    out.print(table)
+
+
+def _lender_cells(account: str, lenders: Lenders) -> tuple[Any, ...]:
+    ways = (str(lenders.departures.get(method, 0)) for method in WAYS)
+    return plain(account or "(none)"), str(lenders.jobs), *ways, f"{lenders.loss_node_s / 3600:.2f}"
+
+
+def _table(*headings: str) -> Table:
+    words = {"job", "user", "asked", "answer", "account", "action", "reason"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in words else "right")
+    return table
+
+
+def _mean(duration_s: float | None) -> str:
+    return "-" if duration_s is None else span(duration_s)
+
+
+def _started(started_s: float | None, submit_s: float, *, waits_yet: bool) -> str:
+    if started_s is not None:
+        return span(max(0.0, started_s - submit_s))
+    return "waits yet" if waits_yet else "not seen"

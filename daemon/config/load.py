@@ -1,0 +1,318 @@
+"""From a YAML file to typed settings, or to one error that lists every problem with its line.
+
+`Mode` is all that a module needs that only runs cycles: pydantic and YAML are imported by `load` alone.
+"""
+
+import difflib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+from makeway.adapters.protocol import Adapter
+from makeway.daemon.errors import UserError, printable
+from makeway.policies.contract import Policy
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+    from makeway.daemon.config.schema import AdapterSettings, Settings
+    from makeway.daemon.config.yaml_file import ConfigFile, Key, Problem
+
+AMOUNT_LIMITS = {"_s": 30 * 86_400, "_hours": 720, "_count": 1_000_000, "_nodes": 1_000_000}
+"""A policy's setting that is called so is an amount: from 0 to this, whatever the policy checks beyond it."""
+
+
+class Mode(StrEnum):
+    """Whether what is decided is done."""
+
+    OBSERVE = "observe"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A cluster that was opened, and its time."""
+
+    adapter: Adapter
+    now: Callable[[], float] = time.time
+    """The time in the seconds of the snapshots; may be called from any thread."""
+    speed: float = 1.0
+    """How many of those seconds pass in a real one."""
+
+
+AdapterFactory = Callable[["AdapterSettings"], Connection]
+"""Opens the cluster that the settings describe. May raise `UserError`, or another `ValueError` about them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A configuration that has been checked."""
+
+    path: Path
+    settings: "Settings"
+    policy: Policy[Any]
+    policy_config: Any
+    """An instance of the policy's `config_type`."""
+
+
+def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) -> Config:
+    """Read and check a configuration file.
+
+    Args:
+        path: the file.
+        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, files beside this one.
+
+    Raises:
+        ConfigError: every problem of the file, one a line.
+    """
+    from pydantic import ValidationError
+
+    from makeway.daemon.config import schema as config_schema
+    from makeway.daemon.config import yaml_file as config_file
+
+    if find_policy is None:
+        from makeway.daemon.config import policy_finder
+
+        find_policy = partial(policy_finder.find_policy, folder=path.absolute().parent)
+    file = config_file.read(path)
+    problems: list[Problem] = []
+    settings = None
+    try:
+        settings = config_schema.Settings.model_validate_json(
+            json.dumps(file.values), context={"folder": path.absolute().parent}
+        )
+    except ValidationError as error:
+        problems += _problems(error, config_schema.Settings, file)
+    chosen = _choose_policy(file, find_policy, problems)
+    file.refuse(problems)
+    assert settings is not None
+    assert chosen is not None
+    policy, policy_config = chosen
+    return Config(path=path, settings=settings, policy=policy, policy_config=policy_config)
+
+
+def open_adapter(settings: "AdapterSettings", factories: Mapping[str, AdapterFactory]) -> Connection:
+    """Open the cluster by the factory that is registered for `settings.type`; the one for `slurm` is there already.
+
+    Raises:
+        UserError: nobody registered one, or what the factory says of the settings.
+    """
+    factories = {"slurm": _open_slurm, **factories}
+    factory = factories.get(settings.type)
+    if factory is None:
+        known = ", ".join(sorted(factories))
+        raise UserError(f"adapter.type: {settings.type} cannot be opened here; available: {known}")
+    return factory(settings)
+
+
+def _open_slurm(settings: "AdapterSettings") -> Connection:
+    """A real Slurm. Nothing is asked of it yet."""
+    from makeway.adapters.slurm.adapter import SlurmCliAdapter
+
+    assert settings.type == "slurm"
+    return Connection(adapter=SlurmCliAdapter(settings.to_settings()))
+
+
+def effective(config: Config) -> str:
+    """The settings with every default written out, as YAML that `load` takes."""
+    import yaml
+    from pydantic import TypeAdapter
+
+    values = config.settings.model_dump(mode="json")
+    values["policy"] = {
+        "name": _policy_name(config),
+        "settings": TypeAdapter(config.policy.config_type).dump_python(config.policy_config, mode="json"),
+    }
+    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=False)
+    return text
+
+
+def _policy_name(config: Config) -> str:
+    """What finds the policy again, from wherever it is read."""
+    from makeway.daemon.config.policy_finder import SUFFIX
+
+    name = config.settings.policy.name
+    return str(config.path.absolute().parent / name) if name.endswith(SUFFIX) else name
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """`did you mean X?`, or what there is to choose from."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(choices) or 'nothing'}"
+
+
+def _choose_policy(
+    file: "ConfigFile", find_policy: Callable[[str], Policy[Any]], problems: "list[Problem]"
+) -> tuple[Policy[Any], Any] | None:
+    """The policy and its settings; None with the problems noted."""
+    from makeway.daemon.config.schema import PolicySettings
+    from makeway.daemon.config.yaml_file import Problem
+
+    section = file.values.get("policy", {})
+    if not isinstance(section, dict):
+        return None
+    name = section.get("name", PolicySettings().name)
+    settings = section.get("settings", {})
+    if not isinstance(name, str) or not isinstance(settings, dict):
+        return None
+    try:
+        policy = find_policy(name)
+    except ValueError as error:
+        problems.append(Problem(key=("policy", "name"), text=str(error)))
+        return None
+    found, config = _policy_config(policy, settings, file)
+    problems += found
+    return None if found else (policy, config)
+
+
+def _policy_config(
+    policy: Policy[Any], settings: dict[str, Any], file: "ConfigFile"
+) -> "tuple[list[Problem], Any]":
+    """Check a policy's own settings against its `config_type`, a dataclass of plain values."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from makeway.daemon.config.sections import complaints
+    from makeway.daemon.config.yaml_file import Problem
+
+    at: Key = ("policy", "settings")
+    known = [field.name for field in fields(policy.config_type)] if is_dataclass(policy.config_type) else []
+    problems = [
+        Problem(key=(*at, name), text=f"unknown setting of the policy {policy.name}; {closest(name, known)}")
+        for name in settings
+        if name not in known
+    ]
+    for name, value in settings.items():
+        limit = next((limit for suffix, limit in AMOUNT_LIMITS.items() if name.endswith(suffix)), None)
+        if limit is not None and isinstance(value, int | float) and not 0 <= value <= limit:
+            text = f"{value} is not accepted; accepted: a number from 0 to {limit}"
+            problems.append(Problem(key=(*at, name), text=text))
+    if problems:
+        return problems, None
+    try:
+        return [], TypeAdapter(policy.config_type).validate_json(json.dumps(settings), strict=True)
+    except ValidationError as error:
+        return [
+            Problem(key=_placed((*at, *one.location), file.values), text=_said(one.message, one.value))
+            for one in complaints(error)
+        ], None
+
+
+def _problems(error: "ValidationError", model: "type[BaseModel]", file: "ConfigFile") -> "list[Problem]":
+    """What pydantic found, in our words."""
+    from makeway.daemon.config.yaml_file import Problem
+
+    found = []
+    for entry in error.errors():
+        place = _place(model, entry["loc"])
+        key, value = place.key, entry["input"]
+        match entry["type"]:
+            case "extra_forbidden":
+                text = f"unknown key; {closest(str(key[-1]), place.siblings)}"
+            case "missing":
+                text = f"this key is missing; accepted: {place.accepted}"
+            case "union_tag_not_found":
+                key = (*key, "type")
+                text = f"this key is missing; accepted: {' or '.join(place.kinds)}"
+            case "union_tag_invalid":
+                key = (*key, "type")
+                text = f"{_shown(value['type'])} is not accepted; accepted: {' or '.join(place.kinds)}"
+            case "value_error":
+                text = str(entry["ctx"]["error"])
+            case _:
+                text = f"{_shown(value)} is not accepted; accepted: {place.accepted}"
+        found.append(Problem(key=key, text=text))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What the schema knows of one place in a configuration."""
+
+    key: "Key"
+    siblings: tuple[str, ...]
+    """The names that the section around it has."""
+    accepted: str
+    kinds: tuple[str, ...]
+    """What the key `type` may say, at a section of which there are several kinds."""
+
+
+def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
+    """Where a location of pydantic's is; it names the kind after a section of which there are several kinds."""
+    kinds: dict[str, type[BaseModel]] = {}
+    here: list[Any] = [model]
+    key: list[str | int] = []
+    siblings: tuple[str, ...] = tuple(model.model_fields)
+    accepted = "a mapping of settings"
+    for part in location:
+        if part in kinds:
+            here, kinds = [kinds[str(part)]], {}
+            continue
+        key.append(part)
+        if isinstance(part, int):
+            here = [bare for inner in here for item in get_args(inner) for bare in _bare(item)]
+            continue
+        section = next((one for one in here if hasattr(one, "model_fields")), None)
+        if section is None:
+            break
+        siblings = tuple(section.model_fields)
+        info = section.model_fields.get(part)
+        if info is None:
+            break
+        accepted = info.description or accepted
+        here = _bare(info.annotation)
+        kinds = _kinds(here) if info.discriminator else {}
+    return _Place(key=tuple(key), siblings=siblings, accepted=accepted, kinds=tuple(sorted(kinds)))
+
+
+def _bare(annotation: Any) -> list[Any]:
+    """The types that an annotation joins, without None and without what `Annotated` says of them."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [bare for one in get_args(annotation) for bare in _bare(one)]
+    return [] if annotation is NoneType else [annotation]
+
+
+def _kinds(sections: list[Any]) -> "dict[str, type[BaseModel]]":
+    """The kinds of a section by what their key `type` has to say."""
+    return {
+        name: section for section in sections for name in get_args(section.model_fields["type"].annotation)
+    }
+
+
+def _placed(location: "Iterable[str | int]", values: Any) -> "Key":
+    """The key that a location of pydantic means: without the tags that it puts in for unions."""
+    parts = tuple(location)
+    key: list[str | int] = []
+    for position, part in enumerate(parts):
+        here = isinstance(values, dict) and part in values
+        listed = isinstance(values, list) and isinstance(part, int) and part < len(values)
+        if here or listed:
+            values = values[part]
+        elif position < len(parts) - 1:
+            continue
+        key.append(part)
+    return tuple(key)
+
+
+def _said(message: str, value: Any) -> str:
+    """The validator's own sentence where a policy wrote one, else the value with pydantic's."""
+    own = message.removeprefix("Value error, ")
+    return own if own != message else f"{_shown(value)} is not accepted: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A value as the file has it, not too long."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = printable(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= 60 else f"{text[:60]}..."

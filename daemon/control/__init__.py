@@ -1,0 +1,1 @@
+"""One cycle: read, decide, arbitrate, write down, send."""

@@ -1,0 +1,105 @@
+"""Plans are made beside the cycles: one may take minutes, and no cycle waits for it.
+
+A thread is given the snapshot and leaves its plan in a mailbox; the cycle that finds it there writes it down, and from
+then on it is part of every snapshot. A plan that a crash interrupts is simply asked for again.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from makeway.daemon.journal.store import Journal
+from makeway.policies.contract import Planner, Policy
+from makeway.policies.model import Cluster, Plan
+
+
+class PlanningFailed(Exception):
+    """The policy raised something when it made a plan: a defect."""
+
+
+@dataclass(slots=True)
+class _Order:
+    """One plan that was asked for."""
+
+    done: threading.Event
+    plan: Plan | None = None
+    """None, once `done` is set: it could not be made."""
+
+
+class Planning:
+    """Keeps the last plan, and asks for the next one when the policy wants it.
+
+    Args:
+        journal: where plans are kept.
+        beside: whether they are made in a thread; else by the cycle that asks.
+    """
+
+    def __init__(self, journal: Journal, *, beside: bool) -> None:
+        self._journal = journal
+        self._beside = beside
+        self._planner: Planner[Any] | None = None
+        self._config: object = None
+        self._ordered: _Order | None = None
+
+    def reconfigure(self, policy: Policy[Any], config: object) -> None:
+        """Plan for this policy from now on; what is being made for another one, or with other settings, is dropped.
+
+        Raises:
+            SolverUnavailable: the policy plans, and OR-Tools is not installed.
+        """
+        if policy.planner is not None:
+            policy.planner.require()
+        if policy.planner is not self._planner or config != self._config:
+            self._ordered = None
+        self._planner, self._config = policy.planner, config
+
+    def with_plan(self, cluster: Cluster) -> Cluster:
+        """The snapshot with the last plan that is finished; the next one is asked for if it is due.
+
+        Raises:
+            PlanningFailed: the policy raised something beside the cycles.
+        """
+        planner = self._planner
+        if planner is None:
+            return cluster
+        self._collect()
+        cluster = replace(cluster, plan=self._journal.plan())
+        if self._ordered is None and planner.due(cluster, self._config):
+            self._ask(planner, cluster)
+            if self._collect():
+                cluster = replace(cluster, plan=self._journal.plan())
+        return cluster
+
+    def _ask(self, planner: Planner[Any], cluster: Cluster) -> None:
+        """Have a plan made."""
+        order = self._ordered = _Order(done=threading.Event())
+        config = self._config
+        work = _work(order, lambda: planner.make(cluster, config))
+        if self._beside:
+            threading.Thread(target=work, name="planner", daemon=True).start()
+        else:
+            work()
+
+    def _collect(self) -> bool:
+        """Write a finished plan down. Returns whether there was one."""
+        order = self._ordered
+        if order is None or not order.done.is_set():
+            return False
+        self._ordered = None
+        if order.plan is None:
+            raise PlanningFailed("a plan could not be made: its thread has told why on standard error")
+        self._journal.save_plan(order.plan)
+        return True
+
+
+def _work(order: _Order, make: Callable[[], Plan]) -> Callable[[], None]:
+    """What the thread does: its plan goes into the mailbox, and nothing else is touched."""
+
+    def work() -> None:
+        try:
+            order.plan = make()
+        finally:
+            order.done.set()
+
+    return work

@@ -1,0 +1,58 @@
+"""What a cycle of the daemon is told, and what it reports."""
+
+from dataclasses import dataclass, field
+
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.executor import ActionReport, Outcome
+from makeway.daemon.estimate.checkpoint_times import Measurement
+from makeway.daemon.operation.observation import Patience
+from makeway.policies.model import Limits, Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """What one cycle needs to know of the configuration."""
+
+    mode: Mode = Mode.OBSERVE
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = field(default_factory=Patience)
+    keep_snapshots: bool = True
+    """Whether decisions are stored with their snapshots, so that they can be decided again."""
+    learn_durations: bool = True
+    """Whether measured durations of checkpoints take the place of declared ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """What one cycle saw and did."""
+
+    at_s: float
+    mode: Mode
+    sentence: str
+    snapshot_s: float = 0.0
+    """Wall-clock duration of the snapshot."""
+    decision_s: float = 0.0
+    """Wall-clock duration of the policy's decision."""
+    decision_cpu_s: float = 0.0
+    """Processor time of it, which does not depend on what else the machine does."""
+    snapshot_age_s: float | None = None
+    """Age of the latest snapshot. None: there was never one."""
+    actions: tuple[ActionReport, ...] = ()
+    decision_id: int | None = None
+    """The number under which the decision is stored. None: it was not worth storing."""
+    operations_open: int = 0
+    urgent_waiting: int = 0
+    urgent_started: tuple[float, ...] = ()
+    """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
+    lost_node_s: float = 0.0
+    """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
+    closed: tuple[Operation, ...] = ()
+    checkpoints: tuple[Measurement, ...] = ()
+    """The checkpoints that this cycle has seen the end of."""
+    error: str | None = None
+    """Why nothing was decided. None: there was a whole snapshot."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the cluster took a command, so that a new snapshot is worth having at once."""
+        return any(action.outcome is Outcome.ACCEPTED for action in self.actions)

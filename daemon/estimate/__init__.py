@@ -1,0 +1,1 @@
+"""What is learned from what was seen: checkpoint durations and run times."""

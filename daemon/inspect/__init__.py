@@ -1,0 +1,1 @@
+"""Answers that read and change nothing: doctor, explain, summary, what-if."""

@@ -1,0 +1,223 @@
+"""What could keep makeway from doing its work here: checks, each a value.
+
+A check is a pure function of what was read. `examine` reads: the folders of the configuration, the cluster through its
+adapter, and a Slurm's own configuration.
+"""
+
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from makeway.adapters.protocol import AdapterError, Capabilities
+from makeway.daemon.config.load import AdapterFactory, Config, Mode, open_adapter
+from makeway.daemon.errors import UserError, printable
+from makeway.policies.model import Cluster, JobKind, NodeState
+
+UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
+"""What deploy/makeway.service makes when it starts."""
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"  # it works, and perhaps not as you expect
+    PROBLEM = "problem"  # it does not work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    level: Level
+    text: str
+    """What was found and, unless all is well, what to do."""
+
+
+def ok(name: str, text: str) -> Check:
+    """All is well."""
+    return Check(name=name, level=Level.OK, text=text)
+
+
+def warning(name: str, text: str) -> Check:
+    """It works, and perhaps not as one expects."""
+    return Check(name=name, level=Level.WARNING, text=text)
+
+
+def problem(name: str, text: str) -> Check:
+    """It does not work."""
+    return Check(name=name, level=Level.PROBLEM, text=text)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Check, ...]:
+    """Every check of a configuration that is valid, on the cluster that it describes. Changes nothing.
+
+    Raises `UserError`, or another `ValueError` about the settings, if the cluster cannot be opened at all.
+    """
+    settings = config.settings
+    checks = [
+        ok(
+            "configuration",
+            f"{settings.mode} mode, policy {config.policy.name}, adapter {settings.adapter.type}",
+        ),
+        check_journal(settings.journal),
+        check_socket(settings.socket),
+    ]
+    connection = open_adapter(settings.adapter, factories)
+    with closing(connection.adapter):
+        try:
+            capabilities = connection.adapter.capabilities
+            cluster, took_s = _timed(connection.adapter.snapshot)
+        except AdapterError as error:
+            words = printable(" ".join(str(error).split()))
+            return (
+                *checks,
+                problem("cluster", f"no snapshot: {words}; is slurmctld up, and is adapter.conf right?"),
+            )
+        checks.append(check_snapshot(cluster, capabilities, took_s, settings.poll_interval_s))
+        checks.append(check_jobs(cluster, settings.mode))
+        if settings.adapter.type == "slurm":
+            from makeway.adapters.slurm.survey import survey
+            from makeway.daemon.inspect.doctor_slurm import check_slurm
+
+            try:
+                found = survey(settings.adapter.to_settings())
+            except AdapterError as error:
+                words = printable(" ".join(str(error).split()))
+                checks.append(problem("slurm", f"its configuration cannot be read: {words}"))
+            else:
+                checks += check_slurm(found, config, can_expand=capabilities.expand)
+    return tuple(checks)
+
+
+def check_journal(path: Path) -> Check:
+    """Whether the journal can be written, and nobody has it."""
+    where = printable(str(path))
+    if (refused := _folder_refused("journal", path)) is not None:
+        return refused
+    lock = path.with_name(path.name + ".lock")
+    if (owner := _owner(lock)) is not None:
+        return warning("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
+    if not path.exists():
+        return ok("journal", f"{where}: will be made")
+    if not os.access(path, os.R_OK | os.W_OK):
+        return problem("journal", f"{where}: {_us()} may not write it: make it the daemon's own file")
+    from makeway.daemon.journal.schema import JournalError
+    from makeway.daemon.journal.store import Journal
+
+    try:
+        with closing(Journal(path, read_only=True)) as journal:
+            count = len(journal.open_operations())
+    except JournalError as error:
+        return problem("journal", printable(str(error)))
+    return ok("journal", f"{where}: writable, {counted(count, 'operation')} open")
+
+
+def check_socket(path: Path) -> Check:
+    """Whether the socket can be made, and nobody answers on it."""
+    where = printable(str(path))
+    if (refused := _folder_refused("socket", path)) is not None:
+        return refused
+    if not path.exists():
+        return ok("socket", f"{where}: will be made")
+    if not path.is_socket():
+        return problem(
+            "socket", f"{where}: something that is no socket is there: remove it, or choose another path"
+        )
+    from makeway.daemon.service.socket_api import request
+
+    try:
+        told = request(path, {"command": "status"})["status"]
+    except UserError:
+        return ok("socket", f"{where}: left by a daemon that is gone, will be replaced")
+    return warning(
+        "socket", f"{where}: the daemon with pid {told.get('pid')} answers: a second one needs another"
+    )
+
+
+def check_snapshot(
+    cluster: Cluster, capabilities: Capabilities, took_s: float, poll_interval_s: float
+) -> Check:
+    """Whether the cluster can be read, and quickly enough."""
+    up = sum(1 for node in cluster.nodes if node.state is NodeState.UP)
+    text = (
+        f"{printable(capabilities.name)}: {counted(len(cluster.nodes), 'node')} ({up} up), "
+        f"{counted(len(cluster.jobs), 'job')}, read in {took_s:.2f} s"
+    )
+    if took_s > poll_interval_s / 2:
+        return warning("cluster", f"{text}: that is much of poll_interval_s, {poll_interval_s:g}: raise it")
+    return ok("cluster", text)
+
+
+def check_jobs(cluster: Cluster, mode: Mode) -> Check:
+    """What the jobs that are there now are to us."""
+    kinds = Counter(job.kind for job in cluster.jobs)
+    opted_in = [job for job in cluster.jobs if job.preemptible]
+    saving = sum(1 for job in opted_in if job.checkpoint is not None)
+    text = (
+        f"{kinds[JobKind.ON_DEMAND]} urgent, {len(opted_in)} that may be asked to leave "
+        f"({kinds[JobKind.MALLEABLE]} malleable, {saving} with a checkpoint), "
+        f"{len(cluster.jobs) - len(opted_in) - kinds[JobKind.ON_DEMAND]} that are left alone"
+    )
+    if cluster.jobs and not opted_in:
+        what = "nobody would ever make room" if mode is Mode.ACT else "there would be nothing to decide"
+        return warning("jobs", f"{text}: with these jobs {what}: look at adapter.classes")
+    return ok("jobs", text)
+
+
+def _folder_refused(name: str, path: Path) -> Check | None:
+    """The check of a file that cannot be made in its folder. None: it can."""
+    where, folder = printable(str(path)), path.parent
+    if not folder.is_dir():
+        text = f"{where}: there is no folder {printable(str(folder))}"
+        if folder in UNIT_FOLDERS:
+            return warning(name, f"{text}: makeway.service makes it; without systemd make it yourself")
+        return problem(name, f"{text}: make it, or choose another")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        text = f"{where}: {_us()} may not write in its folder"
+        return problem(name, f"{text}: give it to the daemon's user, or run this as that user")
+    return None
+
+
+def _owner(lock: Path) -> str | None:
+    """Who holds the lock of a journal. None: nobody."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
+        return f"the daemon with pid {pid}" if pid.isdecimal() else "another daemon"
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _us() -> str:
+    """Who runs this."""
+    import pwd
+
+    try:
+        return printable(pwd.getpwuid(os.geteuid()).pw_name)
+    except KeyError:
+        return f"user {os.geteuid()}"
+
+
+def _timed(read: Callable[[], Cluster]) -> tuple[Cluster, float]:
+    began_s = time.perf_counter()
+    return read(), time.perf_counter() - began_s

@@ -1,0 +1,298 @@
+"""What of a Slurm's own configuration matters to makeway. Pure functions of what was read of it."""
+
+from collections.abc import Mapping
+
+from makeway.adapters.slurm.build import RESIZES_CLEANLY
+from makeway.adapters.slurm.settings import JobClass
+from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
+from makeway.daemon.config.load import Config, Mode
+from makeway.daemon.config.schema import Settings
+from makeway.daemon.errors import printable
+from makeway.daemon.inspect.doctor import Check, counted, ok, problem, warning
+from makeway.policies.model import JobKind
+
+TRIED = ((22, 5), (24, 11), (26, 5))
+"""The releases of Slurm on which makeway's own tests run."""
+RPCS_PER_SNAPSHOT = 7
+"""Requests that one snapshot costs the controller, as its sdiag counts them."""
+SKEW_S = 1.0
+"""A clock that is so much ahead or behind makes a checkpoint seem older, or younger, than the signal that started it."""
+
+
+def check_slurm(survey: Survey, config: Config, *, can_expand: bool) -> list[Check]:
+    """Every check of a Slurm. `can_expand`: whether its jobs can grow here."""
+    settings = config.settings
+    assert settings.adapter.type == "slurm"
+    classes = settings.adapter.to_settings().classes
+    checks = [
+        check_release(survey),
+        check_privilege(survey, settings.mode),
+        check_clock(survey),
+        *check_classes(survey, classes),
+        check_open_door(survey, classes),
+        check_growth(survey, classes, can_expand=can_expand),
+        *check_requeue(survey, classes),
+        check_preemption(survey),
+        check_kill_wait(survey, config),
+        check_rate(survey, settings),
+        check_priority(survey),
+    ]
+    return [check for check in checks if check is not None]
+
+
+def check_release(survey: Survey) -> Check:
+    """Whether this release of Slurm is one that was tried."""
+    tried = ", ".join(f"{year}.{month:02}" for year, month in TRIED)
+    said = f"Slurm {printable(survey.version)}"
+    if survey.release in TRIED:
+        return ok("release", f"{said} is one of those that makeway is tested on ({tried})")
+    if survey.release < TRIED[0]:
+        return problem(
+            "release", f"{said} is older than makeway supports: the oldest that was tried is {tried[:5]}"
+        )
+    return warning(
+        "release", f"{said} was not tried ({tried} were): stay in observe mode until you have seen it work"
+    )
+
+
+def check_privilege(survey: Survey, mode: Mode) -> Check:
+    """Whether Slurm shows us everything and, in act mode, obeys."""
+    user = printable(survey.user)
+    hidden = sorted(
+        parameters(survey.settings.get("PrivateData", "")).keys() & {"jobs", "nodes", "reservations"}
+    )
+    match survey.privilege:
+        case Privilege.NONE if hidden:
+            return problem(
+                "privilege",
+                f"PrivateData hides the {' and '.join(hidden)} of others from {user}: make it an operator",
+            )
+        case Privilege.NONE if mode is Mode.ACT:
+            return problem(
+                "privilege",
+                f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an operator "
+                f"(sacctmgr modify user {user} set adminlevel=operator)",
+            )
+        case Privilege.NONE:
+            return ok(
+                "privilege", f"{user} may look, which is all that observe mode needs; act needs an operator"
+            )
+        case Privilege.UNKNOWN:
+            return warning(
+                "privilege",
+                f"what {user} may do is unknown: look at `sacctmgr show user {user} format=user,adminlevel`; "
+                "observe needs nothing, act an operator",
+            )
+        case granted:
+            return ok("privilege", f"{user} may do all that both modes need ({granted})")
+
+
+def check_clock(survey: Survey) -> Check | None:
+    """Whether the controller's clock and ours agree: what jobs tell of their checkpoints is compared with ours."""
+    ahead_s = survey.clock_ahead_s
+    if ahead_s is None:
+        return warning(
+            "clock", "the controller's clock cannot be told: see to it that both machines keep time"
+        )
+    if abs(ahead_s) < SKEW_S:
+        return ok("clock", "the controller's clock agrees with ours")
+    where = "ahead of" if ahead_s > 0 else "behind"
+    return problem(
+        "clock",
+        f"the controller's clock is {abs(ahead_s):.1f} s {where} ours: acknowledged checkpoints would be misjudged: "
+        "synchronise both machines",
+    )
+
+
+def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
+    """What jobs of the present queue are of which class, and whether the classes can be meant so."""
+    if not classes:
+        return [
+            problem(
+                "classes", "adapter.classes is empty: nothing is urgent and nobody is opted in; name some"
+            )
+        ]
+    checks = []
+    opted_in = {one.name for one in classes if one.preemptible}
+    counts = "; ".join(_class_count(found, found.name in opted_in) for found in survey.counts)
+    checks.append(ok("classes", counts))
+    if not any(one.kind is JobKind.ON_DEMAND for one in classes):
+        checks.append(warning("classes", "no class is of the kind on_demand: no job will ever be urgent"))
+    if not opted_in:
+        checks.append(warning("classes", "no class is preemptible: nobody will ever be asked to make room"))
+    missing = sorted(
+        f"{one.name}: {name}" for one in classes for name in one.partitions if name not in survey.partitions
+    )
+    if missing:
+        text = f"there are no such partitions ({', '.join(missing)}): no job is ever in one of them; correct the names"
+        checks.append(warning("classes", text))
+    by_qos = sorted(one.name for one in classes if one.qos)
+    if by_qos and not accounting(survey):
+        text = f"without accounting no job has a QOS, so that none is ever of class {', '.join(by_qos)}"
+        checks.append(warning("classes", f"{text}: use partitions, or set up slurmdbd"))
+    return checks
+
+
+def accounting(survey: Survey) -> bool:
+    """Whether there is a database of users, accounts and QOS."""
+    return survey.settings.get("AccountingStorageType", "").endswith("slurmdbd")
+
+
+def _class_count(found: ClassCount, opted_in: bool) -> str:
+    name = "of no class" if found.name is None else found.name
+    unable = f", {found.unable} that cannot be requeued" if opted_in and found.unable else ""
+    return f"{name}: {found.running} running on {counted(found.nodes, 'node')} and {found.pending} pending{unable}"
+
+
+def check_open_door(survey: Survey, classes: tuple[JobClass, ...]) -> Check | None:
+    """Whether everybody can make his job urgent."""
+    urgent = [one for one in classes if one.kind is JobKind.ON_DEMAND]
+    if not urgent:
+        return None
+    enforced = parameters(survey.settings.get("AccountingStorageEnforce", ""))
+    doors = sorted(one.name for one in urgent if not _closed(one, survey.partitions, enforced))
+    if not doors:
+        return ok("urgent", "only those whom the site lets can make a job urgent")
+    return warning(
+        "urgent",
+        f"everybody can make his job urgent by class {', '.join(doors)}: ask for a user, for a partition with "
+        "AllowGroups, AllowAccounts or AllowQos, or let accounting enforce QOS and accounts (AccountingStorageEnforce)",
+    )
+
+
+def _closed(one: JobClass, partitions: Mapping[str, bool], enforced: Mapping[str, str]) -> bool:
+    """Whether a condition of a class cannot be fulfilled by whoever likes."""
+    by_partition = bool(one.partitions) and not any(partitions.get(name, False) for name in one.partitions)
+    by_qos = bool(one.qos) and "qos" in enforced
+    by_account = bool(one.accounts) and "associations" in enforced
+    return bool(one.users) or by_partition or by_qos or by_account
+
+
+def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: bool) -> Check | None:
+    """Whether jobs that were shrunk grow back."""
+    shrinkable = sorted(one.name for one in classes if one.kind is JobKind.MALLEABLE and one.preemptible)
+    if not shrinkable:
+        return None
+    if can_expand:
+        return ok("growth", "a job that was shrunk grows back when the urgent job ends")
+    if survey.release < RESIZES_CLEANLY:
+        return warning(
+            "growth",
+            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink, and are not shrunk at all if they "
+            "are exclusive: this release loses the nodes; upgrade to 24.11 or later",
+        )
+    if "permit_job_expansion" not in survey.parameters("SchedulerParameters"):
+        return warning(
+            "growth",
+            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: add permit_job_expansion to "
+            "SchedulerParameters",
+        )
+    return warning(
+        "growth",
+        f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: that is done as the job's user, so "
+        "makeway has to run as root",
+    )
+
+
+def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
+    """Whether evicted jobs go back into the queue, and how soon they start again."""
+    opted_in = {one.name for one in classes if one.preemptible}
+    unable = sum(found.unable for found in survey.counts if found.name in opted_in)
+    if survey.settings.get("JobRequeue") == "0":
+        text = "JobRequeue=0: jobs without `sbatch --requeue` are left alone, whatever their class says"
+        checks = [warning("requeue", f"{text}; set JobRequeue=1, or tell the users")]
+    elif unable:
+        text = f"{counted(unable, 'job')} of preemptible classes left alone: Slurm would not requeue what is not from sbatch"
+        checks = [warning("requeue", f"{text}, or was submitted with --no-requeue")]
+    else:
+        checks = [ok("requeue", "jobs of preemptible classes go back into the queue when they are evicted")]
+    delay_s = _requeue_delay_s(survey)
+    checks.append(
+        ok(
+            "requeue delay",
+            f"a requeued job waits {delay_s:g} s, which makeway lifts when it gives the nodes back",
+        )
+        if delay_s <= 600
+        else warning(
+            "requeue delay",
+            f"a requeued job waits {delay_s:g} s; makeway lifts that, but if it dies in between they wait it out: lower "
+            "requeue_delay (before 25.05: AuthInfo=cred_expire)",
+        )
+    )
+    most = survey.settings.get("MaxBatchRequeue", "5")
+    checks.append(
+        warning("requeue limit", "MaxBatchRequeue=0: a job whose start fails once is held: allow a few")
+        if most == "0"
+        else ok(
+            "requeue limit",
+            f"MaxBatchRequeue is {printable(most)}: it counts failed starts, not our requeues",
+        )
+    )
+    return checks
+
+
+def _requeue_delay_s(survey: Survey) -> float:
+    """How long Slurm keeps a requeued job from starting: requeue_delay, else the life of a credential."""
+    said = survey.parameters("SchedulerParameters").get("requeue_delay", "")
+    return _number(said or survey.parameters("AuthInfo").get("cred_expire"), 120.0)
+
+
+def _number(said: str | None, default: float) -> float:
+    """What a setting says, if that is a number."""
+    return float(said) if said is not None and said.isdecimal() else default
+
+
+def check_preemption(survey: Survey) -> Check:
+    """Whether Slurm itself evicts jobs too."""
+    kind = survey.settings.get("PreemptType", "(null)")
+    modes = survey.settings.get("PreemptMode", "OFF")
+    if kind in {"(null)", "preempt/none"}:
+        return ok("preemption", "Slurm itself preempts nobody")
+    return warning(
+        "preemption",
+        f"Slurm itself preempts ({printable(kind)}, {printable(modes)}) and does so before makeway can choose: let the "
+        "QOS and partitions of urgent jobs preempt nobody (Preempt=, PriorityTier=)",
+    )
+
+
+def check_kill_wait(survey: Survey, config: Config) -> Check | None:
+    """Whether a job that will not go leaves its nodes within the policy's margin."""
+    margin_s = getattr(config.policy_config, "margin_s", None)
+    said = survey.settings.get("KillWait", "").removesuffix(" sec").strip()
+    if margin_s is None or not said.isdecimal():
+        return None
+    if float(said) <= margin_s:
+        return ok(
+            "kill wait", f"a job that ignores SIGTERM is gone after {said} s, within margin_s ({margin_s:g})"
+        )
+    return warning(
+        "kill wait",
+        f"a job that ignores SIGTERM keeps its nodes for KillWait, {said} s, after its eviction: raise "
+        f"policy.settings.margin_s ({margin_s:g}) beyond that, or urgent jobs may start late",
+    )
+
+
+def check_rate(survey: Survey, settings: Settings) -> Check:
+    """Whether Slurm's limit on requests leaves room for our cycles."""
+    said = survey.parameters("SlurmctldParameters")
+    if "rl_enable" not in said or survey.privilege.exempt:
+        return ok("request rate", "Slurm does not limit the requests of this user")
+    period_s, rate = _number(said.get("rl_refill_period"), 1.0), _number(said.get("rl_refill_rate"), 2.0)
+    least_s = RPCS_PER_SNAPSHOT * period_s / max(1.0, rate)
+    if settings.poll_interval_s >= 2 * least_s:
+        return ok(
+            "request rate", f"rl_enable allows a snapshot every {least_s:g} s, poll_interval_s asks for fewer"
+        )
+    return warning(
+        "request rate",
+        f"rl_enable allows this user a snapshot every {least_s:g} s and nothing else: set poll_interval_s to "
+        f"{2 * least_s:g} or more, or run makeway as SlurmUser, whom it does not limit",
+    )
+
+
+def check_priority(survey: Survey) -> Check:
+    """What the place in the queue that makeway gives back means for later."""
+    if survey.settings.get("PriorityType") == "priority/multifactor":
+        text = "priority/multifactor: a job that makeway moves to the front keeps that fixed priority until it ends"
+        return ok("priority", text)
+    return ok("priority", "priority/basic: a job that makeway moves in the queue stays where it is put")

@@ -1,0 +1,1 @@
+"""What the daemon remembers: one SQLite file, versioned bodies."""

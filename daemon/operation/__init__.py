@@ -1,0 +1,1 @@
+"""The life of one operation, as pure functions of values. Imports policies."""

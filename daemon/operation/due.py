@@ -1,0 +1,203 @@
+"""When which task of an operation may be issued: the order that the laws ask for is kept here, and here alone.
+
+Nobody is asked to leave before the hold was seen, and the hold is let go after the lenders stand first in the queue.
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from makeway.daemon.operation.observation import ENDED, Patience
+from makeway.daemon.operation.returns import about_to_start, method_of
+from makeway.policies.model import (
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Expand,
+    Job,
+    JobState,
+    Method,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+    Task,
+)
+
+
+def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int | None:
+    """Index of the task that may be issued now. None: there is nothing to do but wait.
+
+    Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
+    """
+    if operation.observe or _rests(operation):
+        return None
+    jobs = cluster.jobs_by_id()
+    for index, task in enumerate(operation.tasks):
+        if task.progress is not Progress.PLANNED or _sleeps(operation, task):
+            continue
+        if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
+            continue
+        if _may_issue(operation, task, cluster, jobs, patience):
+            return index
+    return None
+
+
+def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | None:
+    """The next instant at which time alone makes something due. None: only a change of the cluster does."""
+    if operation.observe:
+        return operation.give_up_s if operation.give_up_s > now_s else None
+    if _rests(operation):
+        return None
+    instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
+    refused_s = hold_refused_s(operation)
+    if refused_s is not None:
+        instants.append(refused_s + patience.refused_s)
+    for task in operation.tasks:
+        action = task.action
+        if task.progress in ENDED:
+            continue
+        if task.issued_s is not None:
+            instants.append(task.issued_s + patience.retry_s)
+            instants.append(task.issued_s + patience.settle_s)
+            if isinstance(action, Checkpoint):
+                instants.append(task.issued_s + action.grace_s)
+        if isinstance(action, Requeue | Cancel):
+            instants.append(action.not_after_s)
+    return min((instant for instant in instants if instant > now_s), default=None)
+
+
+def awaits_regular_checkpoint(operation: Operation) -> bool:
+    """Whether somebody's next regular checkpoint is waited for, which no event announces."""
+    return any(
+        method_of(task.action) is Method.APPLICATION and task.progress is Progress.PLANNED
+        for task in operation.tasks
+    )
+
+
+def hold_index(operation: Operation) -> int | None:
+    """Index of the task that made the present hold."""
+    for index in range(len(operation.tasks) - 1, -1, -1):
+        if isinstance(operation.tasks[index].action, Reserve):
+            return index
+    return None
+
+
+def hold_refused_s(operation: Operation) -> float | None:
+    """When the present hold was refused. None: it was not."""
+    index = hold_index(operation)
+    if index is None or operation.tasks[index].progress is not Progress.REFUSED:
+        return None
+    return operation.tasks[index].ended_s
+
+
+def _rests(operation: Operation) -> bool:
+    """Whether nothing is to be done but wait for the end of the job."""
+    if operation.phase is Phase.LENT:
+        return all(task.progress in ENDED or _sleeps(operation, task) for task in operation.tasks)
+    return operation.phase is Phase.CLOSED
+
+
+def _sleeps(operation: Operation, task: Task) -> bool:
+    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten does not."""
+    return operation.phase is Phase.LENT and operation.keeps_hold and not task.forgotten
+
+
+def _may_issue(
+    operation: Operation, task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+) -> bool:
+    """Whether the laws let a planned task be issued now."""
+    action = task.action
+    if task.forgotten:
+        return True
+    match action:
+        case Reserve():
+            return bool(action.nodes) and _let_go(action, cluster)
+        case Checkpoint() | Shrink():
+            return _hold_seen(operation)
+        case Requeue() | Cancel():
+            return _hold_seen(operation) and _ready_to_leave(operation, task, action, cluster, jobs)
+        case Expand():
+            return True
+        case Prioritise():
+            job = jobs.get(action.job_id)
+            return job is not None and job.state is JobState.PENDING
+        case RestorePriority():
+            return True
+        case Release():
+            # Whoever is not seen in front after a while is not waited for.
+            ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
+            waited = cluster.now_s >= ended_s + patience.settle_s
+            return _lenders_served(operation, waited=waited) and (
+                waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
+            )
+        case _:
+            assert_never(action)
+
+
+def _let_go(hold: Reserve, cluster: Cluster) -> bool:
+    """Whether no other hold of ours has one of the nodes any more, but for those out of which they are lent.
+
+    What another gives up for this one must be seen first.
+    """
+    nodes = frozenset(hold.nodes)
+    own = {hold.reservation, *hold.out_of}
+    return not any(
+        other.ours and other.name not in own and not nodes.isdisjoint(other.nodes)
+        for other in cluster.reservations
+    )
+
+
+def _lenders_served(operation: Operation, *, waited: bool) -> bool:
+    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest.
+
+    `waited`: what was asked for once is enough.
+    """
+    for task in operation.tasks:
+        if waited and task.issued_s is not None and method_of(task.action) is None:
+            continue
+        if isinstance(task.action, Expand | Prioritise) and task.progress in (
+            Progress.PLANNED,
+            Progress.ISSUING,
+        ):
+            return False
+        if method_of(task.action) is not None and task.progress in (Progress.ISSUING, Progress.ACCEPTED):
+            return False
+    return True
+
+
+def _hold_seen(operation: Operation) -> bool:
+    index = hold_index(operation)
+    return index is not None and operation.tasks[index].progress is Progress.DONE
+
+
+def _ready_to_leave(
+    operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
+) -> bool:
+    """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
+    if cluster.now_s >= action.not_after_s:
+        return True
+    match action.method:
+        case Method.KILL:
+            return True
+        case Method.SYSTEM:
+            asked = [
+                other
+                for other in operation.tasks
+                if isinstance(other.action, Checkpoint) and other.action.job_id == action.job_id
+            ]
+            # A signal that was refused saves nothing: the job then runs on for as long as the plan can wait.
+            return all(other.progress in ENDED and other.progress is not Progress.REFUSED for other in asked)
+        case Method.APPLICATION:
+            job = jobs.get(action.job_id)
+            saved_s = job.last_checkpoint_s if job is not None else None
+            planned_s = operation.opened_s if task.planned_s is None else task.planned_s
+            return saved_s is not None and saved_s > planned_s
+        case Method.SHRINK:
+            return True
+        case _:
+            assert_never(action.method)

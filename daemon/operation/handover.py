@@ -1,0 +1,104 @@
+"""Announcements: which are kept, and what becomes of an operation when the announced job arrives. Pure functions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from makeway.daemon.operation.observation import ENDED, Patience, ended
+from makeway.daemon.operation.returns import method_of
+from makeway.daemon.operation.transitions import give_back, is_void
+from makeway.policies.common.notices import arrivals, awaited
+from makeway.policies.model import (
+    Checkpoint,
+    Cluster,
+    Job,
+    JobState,
+    Method,
+    Notice,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """How the announcements that are kept differ from those of the last cycle."""
+
+    arrived: tuple[Notice, ...] = ()
+    """Those whose job is here now, with its id."""
+    over: tuple[str, ...] = ()
+    """The ids of those to forget: their job has ended, or never came."""
+
+
+def changes(
+    notices: Sequence[Notice], operations: Sequence[Operation], cluster: Cluster, patience: Patience
+) -> Changes:
+    """What a snapshot says about the announcements.
+
+    One without a job is kept until `give_up_after_s` after the arrival that it promised, as long as the hold for it.
+    """
+    jobs = cluster.jobs_by_id()
+    found = arrivals(notices, cluster.jobs, (operation.for_job_id for operation in operations))
+    over = [
+        notice.notice_id
+        for notice in notices
+        if notice.notice_id not in found
+        and (
+            cluster.now_s >= notice.expected_s + patience.give_up_after_s
+            if notice.job_id is None
+            else notice.job_id not in jobs
+        )
+    ]
+    return Changes(
+        arrived=tuple(
+            replace(notice, job_id=found[notice.notice_id].job_id)
+            for notice in notices
+            if notice.notice_id in found
+        ),
+        over=tuple(over),
+    )
+
+
+def handed_over(operation: Operation, notices: Sequence[Notice], cluster: Cluster) -> Operation:
+    """The operation of an announcement whose job is here, as the job's own; any other as it is."""
+    if not awaited(operation) or operation.phase is not Phase.MAKING_ROOM:
+        return operation
+    job_id = next((one.job_id for one in notices if one.notice_id == operation.for_job_id), None)
+    job = None if job_id is None else cluster.jobs_by_id().get(job_id)
+    if job is None:
+        return operation
+    if operation.observe:
+        # Nothing is really held: what would be done for the job is decided, and told, anew.
+        return replace(
+            operation,
+            phase=Phase.CLOSED,
+            ended_s=cluster.now_s,
+            outcome="observed; the announced job has arrived",
+        )
+    return _hand_over(operation, job, cluster)
+
+
+def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
+    """Pass what is held for an announcement on to its job, which has arrived.
+
+    Nobody is asked any more to leave for the announcement: who still has to leave, the policy says anew. Only those
+    that are saving their work already are to go once they have. If the job did not wait for the nodes, they go back.
+    """
+    asked = {
+        task.action.job_id
+        for task in operation.tasks
+        if isinstance(task.action, Checkpoint) and task.progress is not Progress.PLANNED
+    }
+    tasks = []
+    for task in operation.tasks:
+        if task.progress not in ENDED:
+            task = replace(task, action=replace(task.action, for_job_id=job.job_id))
+        saving = method_of(task.action) is Method.SYSTEM and task.action.job_id in asked
+        if is_void(task) and not saving:
+            task = ended(task, Progress.DROPPED, cluster.now_s, "the announced job has arrived")
+        tasks.append(task)
+    operation = replace(operation, for_job_id=job.job_id, tasks=tuple(tasks))
+    if job.state is JobState.PENDING or job.reservation == operation.reservation:
+        return operation
+    return give_back(replace(operation, started_s=job.start_s), cluster, Reason.URGENT_FITS)

@@ -1,0 +1,86 @@
+"""What stands on the cluster although nobody needs it any more, whoever left it there: derived anew from each snapshot."""
+
+from makeway.daemon.operation.observation import ENDED
+from makeway.policies.model import (
+    RESERVATION_PREFIX,
+    Cluster,
+    JobState,
+    Operation,
+    Reason,
+    Release,
+    RestorePriority,
+)
+
+
+def left_behind(
+    cluster: Cluster, operations: tuple[Operation, ...], policy: str, *, plans: bool
+) -> tuple[Release | RestorePriority, ...]:
+    """What takes it away.
+
+    Args:
+        cluster: the snapshot.
+        operations: those that are open; what they account for is not left behind.
+        policy: the name that the actions bear.
+        plans: whether that policy gives waiting jobs places; else those that jobs have are an earlier policy's.
+    """
+    restored = _front_places(cluster, operations, policy)
+    if not plans and cluster.recomputes_priority:
+        restored += _planned_places(cluster, operations, policy)
+    return (*_orphans(cluster, operations, policy), *restored)
+
+
+def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[Release]:
+    """For reservations of ours that no operation accounts for: an earlier life left them."""
+    kept: set[str] = set()
+    for operation in operations:
+        releases = [task for task in operation.tasks if isinstance(task.action, Release)]
+        if not any(task.progress in ENDED for task in releases):
+            kept.add(operation.reservation)
+        kept.update(
+            task.action.reservation
+            for task in releases
+            if isinstance(task.action, Release) and task.progress not in ENDED
+        )
+    return [
+        Release(
+            job_id=(job_id := reservation.name.removeprefix(RESERVATION_PREFIX)),
+            for_job_id=job_id,
+            policy=policy,
+            reason=Reason.ORPHANED,
+            reservation=reservation.name,
+        )
+        for reservation in cluster.reservations
+        if reservation.ours and reservation.name not in kept
+    ]
+
+
+def _front_places(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[RestorePriority]:
+    """For jobs that have started from the front of the queue, and have no use for their place any more."""
+    under_way = _restored(operations)
+    return [
+        RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.STARTED)
+        for job in cluster.jobs
+        if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
+    ]
+
+
+def _planned_places(
+    cluster: Cluster, operations: tuple[Operation, ...], policy: str
+) -> list[RestorePriority]:
+    """For waiting jobs whose places are those of a plan that nobody follows any more."""
+    busy = _restored(operations) | {operation.for_job_id for operation in operations}
+    return [
+        RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.ORPHANED)
+        for job in cluster.jobs
+        if job.place is not None and job.state is JobState.PENDING and job.job_id not in busy
+    ]
+
+
+def _restored(operations: tuple[Operation, ...]) -> set[str]:
+    """The jobs whose priority is being given back."""
+    return {
+        task.action.job_id
+        for operation in operations
+        for task in operation.tasks
+        if isinstance(task.action, RestorePriority)
+    }

@@ -1,0 +1,1 @@
+"""The process around the cycles: timing, socket, metrics, logs, systemd."""

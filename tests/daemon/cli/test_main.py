@@ -1,0 +1,427 @@
+"""The commands: what they print, what they refuse in one line, and what they do not load."""
+
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.adapters.protocol import Unavailable
+from makeway.daemon.cli.main import cli, duration_s, run_cli
+from makeway.daemon.cli.text import instant, span
+from makeway.daemon.config.load import AdapterFactory, Connection, Mode
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.service import logs
+from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.socket_api import Announcement
+from makeway.policies.eviction.policy import EvictionConfig
+from makeway.policies.model import CheckpointSpec, Decision
+from makeway.policies.registry import find
+from tests.builders import cluster, node_names, running, urgent
+from tests.fakes import FakeAdapter
+
+HEAVY = ("pydantic", "structlog", "rich", "numpy", "apscheduler", "prometheus_client", "yaml", "sqlite3")
+HOSTILE = "j\x1b[2J\n[red]x"
+
+
+@pytest.fixture
+def adapter() -> FakeAdapter:
+    spec = CheckpointSpec(system_s=200.0)
+    return FakeAdapter(
+        cluster(
+            8,
+            urgent("u", 4, submit_s=990.0),
+            running(HOSTILE, node_names(4), start_s=-36_000.0, checkpoint=spec),
+            running("young", node_names(4, 5), start_s=900.0),
+        )
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "makeway.yaml"
+    path.write_text("adapter: {type: simulated}\njournal: j.sqlite\nsocket: s.sock\n")
+    return path
+
+
+class Program:
+    """Runs commands and keeps what they print."""
+
+    def __init__(self, adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> None:
+        self.factories: Mapping[str, AdapterFactory] = {"simulated": lambda _: Connection(adapter=adapter)}
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object, user_errors: frozenset[str] = frozenset()) -> str:
+        """The standard output of a command that succeeds."""
+        status = run_cli([str(word) for word in arguments], factories=self.factories, user_errors=user_errors)
+        printed = self.capsys.readouterr()
+        assert (status, printed.err) == (0, "")
+        return printed.out
+
+    def json(self, *arguments: object) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+    def refused(self, *arguments: object) -> str:
+        """The one line of a command that is refused."""
+        assert run_cli([str(word) for word in arguments], factories=self.factories) == 2
+        printed = self.capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith("makeway: error: ")
+        assert printed.err.count("\n") == 1
+        return printed.err.removeprefix("makeway: error: ").rstrip("\n")
+
+
+@pytest.fixture
+def program(adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> Program:
+    return Program(adapter, capsys)
+
+
+def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
+    """Let the loop take its decisions."""
+    kept = Journal(journal)
+    loop = Daemon(
+        adapter,
+        kept,
+        find("eviction"),
+        EvictionConfig(),
+        LoopSettings(mode=mode),
+        now=lambda: adapter.view.now_s,
+    )
+    loop.run_cycle()
+    loop.run_cycle()
+    kept.close()
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from makeway.daemon.cli.main import run_cli; run_cli(['--help'], factories={});"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert {
+        "run",
+        "check-config",
+        "doctor",
+        "whatif",
+        "explain",
+        "status",
+        "poke",
+        "notice",
+        "devcluster",
+    } <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_command_has_help(program: Program, command: str) -> None:
+    text = program(command, "--help")
+    assert text.startswith(f"Usage: makeway {command}")
+    assert cli.commands[command].help
+
+
+def test_version(program: Program) -> None:
+    assert program("--version").startswith("makeway ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["whatfi"], "No such command 'whatfi'. Did you mean 'whatif'? (see `makeway --help`)"),
+        (["whatif", "--nods", "3"], "No such option '--nods'. Did you mean '--nodes'? (see `makeway whatif --help`)"),
+        (["whatif"], "Missing option '--nodes'. (see `makeway whatif --help`)"),
+        (["whatif", "--nodes", "0"], "Invalid value for '--nodes': 0 is not in the range x>=1. (see "),
+        (["whatif", "--nodes", "2", "--deadline", "soon"], "Invalid value for '--deadline': 'soon' is no duration: wr"),
+        (["whatif", "--nodes", "2", "--deadline", "9999d"], "Invalid value for '--deadline': '9999d' is no duration"),
+        (["whatif", "--nodes", "2", "--decision", "2"], "--decision: needs --journal, the journal that holds it"),
+        (["whatif", "--nodes", "2", "--step", "0"], "--step: a duration above 0 is expected"),
+        (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. (see "),
+        (["run", "--config", "/nonexistent/\x1b[2J"], "/nonexistent/\\x1b[2J: cannot be read: No such file or dir"),
+        (["check-config", "/nonexistent"], "/nonexistent: cannot be read: No such file or directory"),
+        (["explain", "--journal", "/nonexistent/j"], "/nonexistent/j: cannot be opened as a journal: "),
+        (["status", "--socket", "/nonexistent/s"], "socket /nonexistent/s: no daemon answers; is it running, and is"),
+        (["poke", "--socket", "/nonexistent/s"], "socket /nonexistent/s: no daemon answers"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_and_status_2(
+    program: Program, arguments: list[str], expected: str
+) -> None:
+    assert program.refused(*arguments).startswith(expected)
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli([], factories={}) == 2
+    assert "whatif" in capsys.readouterr().err
+
+
+def test_several_problems_are_several_lines(
+    program: Program, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("adapter: {type: simulated}\nmode: x\nlog: {level: y}\n")
+    assert run_cli(["check-config", str(config)], factories={}) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[3] for line in lines] == ["mode", "log.level"]
+    assert all(line.startswith(f"makeway: error: {config}:") for line in lines)
+
+
+def test_a_defect_is_no_user_error(config: Path) -> None:
+    def broken(_: object) -> Connection:
+        raise ValueError("a defect")
+
+    arguments = ["whatif", "--nodes", "1", "--config", str(config)]
+    with pytest.raises(ValueError, match="a defect"):
+        run_cli(arguments, factories={"simulated": broken})
+    assert (
+        run_cli(arguments, factories={"simulated": broken}, user_errors=frozenset({"builtins.ValueError"}))
+        == 2
+    )
+
+
+def test_the_errors_that_are_the_users_exist() -> None:
+    for name in USER_ERRORS:
+        module, _, kind = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), kind), ValueError)
+    assert is_user_error(api.SocketInUse("x"), USER_ERRORS)
+    assert not is_user_error(ValueError("x"), USER_ERRORS)
+
+
+def test_who_reads_may_leave_early(config: Path) -> None:
+    """A closed pipe is no traceback."""
+    code = (
+        "import sys; from makeway.daemon.cli.main import run_cli;"
+        f"sys.exit(run_cli(['check-config', {str(config)!r}], factories={{}}))"
+    )
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("15m", 900.0), ("1h30m", 5400.0), ("2d", 172_800.0), ("1.5h", 5400.0),
+        ("1:30", 90.0), ("1:30:00", 5400.0), ("", None), ("soon", None), ("-5", None), ("1e3", None), ("5 m", None),
+        ("m", None), ("1:2", None), ("1:30:00:00", None), ("²", None), ("nan", None), ("1..5s", None),
+    ],
+)  # fmt: skip
+def test_durations(text: str, seconds: float | None) -> None:
+    assert duration_s(text) == seconds
+
+
+def test_check_config_prints_what_it_would_take(program: Program, config: Path, tmp_path: Path) -> None:
+    text = program("check-config", config)
+    assert f"journal: {tmp_path}/j.sqlite" in text
+    config.write_text(text)
+    assert program("check-config", config) == text
+
+
+def test_whatif_shows_the_curve(program: Program, config: Path) -> None:
+    text = program("whatif", "--nodes", 4, "--deadline", "5m", "--config", config)
+    assert "4 nodes within 5:00: 0 are free (8 nodes are up)." in text
+    assert "0.11" in text
+    assert "killed: young (4)" in text
+    assert "after a signal: j\\x1b[2J\\n[red]x (4)" in text
+    assert "\x1b" not in text
+
+
+def test_whatif_as_json(program: Program, config: Path) -> None:
+    told = program.json("whatif", "--nodes", 4, "--deadline", "5m", "--step", "100s", "--config", config)
+    hours = 400 / 3600
+    assert told["curve"] == [
+        {"deadline_s": 0.0, "loss_node_hours": hours},
+        {"deadline_s": 100.0, "loss_node_hours": hours},
+        {"deadline_s": 200.0, "loss_node_hours": 0.0},
+        {"deadline_s": 300.0, "loss_node_hours": 0.0},
+    ]
+    assert [(level["from_s"], level["until_s"]) for level in told["levels"]] == [(0.0, 100.0), (200.0, 300.0)]
+    assert told["levels"][1]["departures"] == [
+        {"job_ids": [HOSTILE], "method": "system", "nodes": 4, "loss_node_hours": 0.0}
+    ]
+
+
+def test_whatif_touches_nothing(program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path) -> None:
+    program("whatif", "--nodes", 4, "--config", config)
+    assert adapter.calls == [("close", "")]
+    assert [path.name for path in tmp_path.iterdir()] == ["makeway.yaml"]
+
+
+def test_whatif_without_an_answer(program: Program, config: Path, adapter: FakeAdapter) -> None:
+    adapter.errors["snapshot"] = Unavailable("squeue: no answer in 10 s")
+    refused = program.refused("whatif", "--nodes", 4, "--config", config)
+    assert refused == "the cluster gives no snapshot: squeue: no answer in 10 s"
+    del adapter.errors["snapshot"]
+    assert "the cluster has 8 that are up" in program.refused("whatif", "--nodes", 9, "--config", config)
+
+
+def test_whatif_when_nobody_has_to_leave_or_nobody_can(
+    program: Program, config: Path, adapter: FakeAdapter
+) -> None:
+    adapter.view = cluster(8)
+    assert "Nobody has to leave." in program("whatif", "--nodes", 4, "--config", config)
+    adapter.view = cluster(4, running("a", node_names(4), preemptible=False))
+    text = program("whatif", "--nodes", 4, "--config", config)
+    assert "4 more are needed, and no choice frees them in time." in text
+    assert "a (4 nodes): not_preemptible" in text
+
+
+def test_whatif_of_a_stored_snapshot(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    journal = tmp_path / "j.sqlite"
+    decide(adapter, journal, Mode.OBSERVE)
+    adapter.view = cluster(1)
+    assert program.json("whatif", "--nodes", 4, "--journal", journal)["nodes_up"] == 8
+    assert program.json("whatif", "--nodes", 4, "--journal", journal, "--decision", 1)["nodes_up"] == 8
+    refused = program.refused("whatif", "--nodes", 4, "--journal", journal, "--decision", 7)
+    assert refused == f"{journal}: there is no decision 7"
+
+
+def test_explain_tells_candidates_costs_and_what_became_of_the_actions(
+    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
+    listed = program("explain", "--config", config)
+    assert "eviction" in listed
+    text = program("explain", 1, "--config", config)
+    assert text.startswith("Decision 1 of policy eviction at 1000 s")
+    assert "Urgent job u: 4 nodes, 0 free, on time for another 9:50" in text
+    assert "→  j\\x1b[2J\\n[red]x" in text
+    assert "\x1b" not in text
+    told = program.json("explain", "last", "--config", config)
+    assert told["decision"] == 1
+    chosen = [entry for entry in told["rationale"][0]["candidates"] if entry["chosen"]]
+    assert [(entry["job_ids"], entry["method"], entry["loss_node_s"]) for entry in chosen] == [
+        ([HOSTILE], "system", 0)
+    ]
+    assert [(entry["action"]["verb"], entry["verdict"], entry["outcome"]) for entry in told["actions"]] == [
+        ("reserve", "allowed", "accepted"),
+        ("checkpoint", "allowed", "accepted"),
+        ("requeue", "allowed", "not sent"),
+    ]
+
+
+def test_explain_of_what_was_only_observed(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    told = program.json("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert {entry["outcome"] for entry in told["actions"]} == {"not sent"}
+
+
+def test_explain_beside_a_daemon_that_runs(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    daemon = Journal(tmp_path / "j.sqlite")
+    try:
+        assert program.json("explain", "--journal", tmp_path / "j.sqlite")[0]["decision"] == 1
+    finally:
+        daemon.close()
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        ("7", "there is no decision 7"),
+        ("0", "there is no decision 0"),
+        ("last", "no decision is stored"),
+        ("seven", "'seven' is no decision: a number of the log is expected, or `last`"),
+        ("9" * 30, "is no decision: a number of the log is expected"),
+    ],
+)
+def test_decisions_that_are_not_there(program: Program, tmp_path: Path, decision: str, expected: str) -> None:
+    Journal(tmp_path / "j.sqlite").close()
+    assert expected in program.refused("explain", decision, "--journal", tmp_path / "j.sqlite")
+    assert "No decision is stored." in program("explain", "--journal", tmp_path / "j.sqlite")
+
+
+def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.sqlite")
+    for at_s in (1.0, 2.0, 3.0):
+        journal.add_decision(at_s, Decision(policy="test"), None)
+    journal.prune(2.5)
+    journal.close()
+    said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert "decision 1 is no longer kept (journal_keep_days); the oldest that is has number 3" in said
+    assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
+
+
+class Control:
+    """The daemon's side of the socket."""
+
+    def __init__(self) -> None:
+        self.pokes = 0
+        self.announced: list[Announcement] = []
+
+    def poke(self) -> None:
+        self.pokes += 1
+
+    def status(self) -> Mapping[str, object]:
+        return {"mode": "observe", "sentence": "job \x1b[2J"}
+
+    def announce(self, announcement: Announcement) -> str:
+        self.announced.append(announcement)
+        return "n-1"
+
+
+def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_path: Path) -> None:
+    control = Control()
+    with api.serve(tmp_path / "s.sock", control, logs.configure("info", "json", io.StringIO())):
+        assert program("poke", "--config", config) == ""
+        assert program("poke", "--socket", tmp_path / "s.sock", "--ack", "4711") == ""
+        assert program("status", "--config", config) == (
+            "mode             observe\nsentence         job \\x1b[2J\n"
+        )
+        assert program.json("status", "--config", config) == {"mode": "observe", "sentence": "job \x1b[2J"}
+        words = ("notice", "--nodes", 64, "--walltime", "1h", "--in", "15m", "--config", config)
+        assert program(*words) == "n-1\n"
+        refused = program.refused("poke", "--config", config, "--ack", "a b")
+        assert refused.endswith("refused: job_id: the id of a job is expected, such as 4711 or 4711_3")
+    assert control.pokes == 2
+    (announced,) = control.announced
+    assert (announced.node_count, announced.walltime_s, announced.in_s) == (64, 3600.0, 900.0)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(program: Program, shell: str) -> None:
+    assert "_MAKEWAY_COMPLETE" in program("completion", shell)
+
+
+def test_completion_completes(tmp_path: Path) -> None:
+    code = "import sys; from makeway.daemon.cli.main import run_cli; sys.exit(run_cli([], factories={}))"
+    environment = {
+        **os.environ,
+        "_MAKEWAY_COMPLETE": "bash_complete",
+        "COMP_WORDS": "makeway wh",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "plain,whatif\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (750, "12:30"), (3900, "1:05:00"), (360_000, "100:00:00")],
+)
+def test_spans(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_instants() -> None:
+    assert instant(1000.4) == "1000 s"
+    assert instant(1_767_225_600.0) == "2026-01-01 00:00:00+00:00"
+
+
+def test_printable_leaves_text_alone_and_escapes_the_rest() -> None:
+    assert printable("Straße 7 → ok") == "Straße 7 → ok"
+    assert printable("a\nb\x1b\u202e\ud800") == "a\\nb\\x1b\\u202e\\ud800"
+    assert str(UserError("x")) == "x"

@@ -1,0 +1,129 @@
+"""Policies from files and from installed packages, and what is said of those that cannot be used."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+import yaml
+
+from makeway.daemon.config.load import effective, load
+from makeway.daemon.config.policy_finder import find_policy
+from makeway.policies.registry import POLICIES, UnknownPolicy
+from tests.paths import EXAMPLE_POLICY as EXAMPLE
+
+OWN = """
+from dataclasses import dataclass
+
+from makeway.policies.eviction.policy import EVICTION
+from makeway.policies.contract import Policy
+from makeway.policies.model import Decision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    wait_s: float = 60.0
+
+
+OWN = Policy(
+    name="own",
+    summary="Wants nothing.",
+    config_type=Settings,
+    decide=lambda cluster, config: Decision(policy="own"),
+)
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a policy file."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "own.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_our_own_policies_are_found_by_their_names(name: str) -> None:
+    assert find_policy(name) is POLICIES[name]
+
+
+def test_an_unknown_name_is_answered_as_ever() -> None:
+    with pytest.raises(UnknownPolicy, match="did you mean 'eviction'"):
+        find_policy("evction")
+
+
+def test_a_policy_of_a_file(written: Callable[[str], Path], tmp_path: Path) -> None:
+    path = written(OWN)
+    assert find_policy(str(path)).name == "own"
+    assert find_policy("own.py", tmp_path).config_type().wait_s == 60.0
+
+
+def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -> None:
+    path = written(OWN)
+    assert find_policy(str(path)).summary == "Wants nothing."
+    written(OWN.replace("Wants nothing", "Wants as little as before"))
+    assert find_policy(str(path)).summary == "Wants as little as before."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it defines none; accepted: exactly one makeway.policies.contract.Policy"),
+        ("from makeway.policies.eviction.policy import EVICTION", "it defines none"),
+        (OWN + OWN.replace("OWN =", "TWO =").replace('"own",', '"two",'), "it defines own, two"),
+        ("if True\n", "SyntaxError"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
+        (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),
+        (OWN.replace("wait_s: float = 60.0", "wait_s: float"), "wants a default for every setting"),
+        (OWN.replace("config_type=Settings", "config_type=dict"), "its config_type is no dataclass"),
+    ],
+)
+def test_a_file_that_is_of_no_use_says_why(written: Callable[[str], Path], text: str, words: str) -> None:
+    path = written(text)
+    with pytest.raises(UnknownPolicy) as caught:
+        find_policy(str(path))
+    assert str(caught.value).startswith(f"policy file {path}: ")
+    assert words in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnknownPolicy, match=r"policy file .*gone\.py: there is no such file"):
+        find_policy("gone.py", tmp_path)
+
+
+def test_a_policy_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = EntryPoints(
+        [
+            EntryPoint("good", "tests.daemon.config.policy_package:OWN", "makeway.policies"),
+            EntryPoint("none", "tests.daemon.config.policy_package:TEXT", "makeway.policies"),
+            EntryPoint("no-policy", "tests.daemon.config.policy_package:TEXT", "makeway.policies"),
+            EntryPoint("gone", "tests.daemon.config.policy_package:GONE", "makeway.policies"),
+        ]
+    )
+    monkeypatch.setattr(
+        "makeway.daemon.config.policy_finder.entry_points", lambda **wanted: points.select(**wanted)
+    )
+    assert find_policy("good").name == "packaged"
+    assert find_policy("none") is POLICIES["none"], "nobody takes the place of one of ours"
+    with pytest.raises(UnknownPolicy, match=r"policy_package:TEXT .* not a str"):
+        find_policy("no-policy")
+    with pytest.raises(UnknownPolicy, match=r"policy_package:GONE .* AttributeError"):
+        find_policy("gone")
+
+
+def test_a_configuration_names_a_file_beside_it(written: Callable[[str], Path], tmp_path: Path) -> None:
+    path = written(OWN)
+    config = tmp_path / "makeway.yaml"
+    config.write_text("adapter: {type: simulated}\npolicy: {name: own.py, settings: {wait_s: 5}}\n")
+    found = load(config)
+    assert (found.policy.name, found.policy_config.wait_s) == ("own", 5.0)
+    assert yaml.safe_load(effective(found))["policy"]["name"] == str(path)
+
+
+def test_the_example_is_found() -> None:
+    assert find_policy(str(EXAMPLE)).name == "youngest"

@@ -1,0 +1,215 @@
+"""Plans beside the cycles: asked for once, never waited for, kept in the journal, dropped with the policy."""
+
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters.protocol import Rejected
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.planner import Planning, PlanningFailed
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.observation import Patience
+from makeway.policies.contract import Planner, Policy
+from makeway.policies.horizon.cp_sat import SolverUnavailable
+from makeway.policies.horizon.policy import STEP, HorizonConfig
+from makeway.policies.model import Cluster, Decision, Plan, Prioritise, Progress
+from makeway.policies.registry import find
+from tests.builders import cluster, node_names, pending, running
+from tests.fakes import FakeAdapter
+
+WAIT_S = 30.0
+PLAN = Plan(made_s=1000.0, order=("b", "a"), starts_s=(1000.0, 2000.0), value=1.0, easy_value=2.0, bound=1.0)
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """None."""
+
+
+@dataclass
+class Desk:
+    """A planner that works until it is let go, and counts what it was asked."""
+
+    go: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+    asked: int = 0
+    fails: bool = False
+
+    def make(self, snapshot: Cluster, config: NoSettings) -> Plan:
+        self.asked += 1
+        assert self.go.wait(WAIT_S)
+        self.done.set()
+        if self.fails:
+            raise ZeroDivisionError
+        return PLAN
+
+    def policy(self) -> Policy[NoSettings]:
+        return Policy(
+            name="desk",
+            summary="Plans when it is let go.",
+            config_type=NoSettings,
+            decide=lambda snapshot, config: Decision(policy="desk"),
+            planner=Planner(
+                due=lambda snapshot, config: snapshot.plan is None, make=self.make, require=lambda: None
+            ),
+        )
+
+
+def view() -> Cluster:
+    return cluster(2, pending("a", 2, submit_s=900.0), pending("b", 2, submit_s=950.0))
+
+
+def finished(planning: Planning) -> Cluster:
+    """The snapshot of the first cycle that finds the plan."""
+    for thread in threading.enumerate():
+        if thread.name == "planner":
+            thread.join(WAIT_S)
+    return planning.with_plan(view())
+
+
+def test_a_cycle_asks_once_and_does_not_wait() -> None:
+    desk, journal = Desk(), Journal(None)
+    planning = Planning(journal, beside=True)
+    planning.reconfigure(desk.policy(), NoSettings())
+    assert [planning.with_plan(view()).plan for _ in range(3)] == [None] * 3
+    desk.go.set()
+    assert finished(planning).plan == PLAN
+    assert journal.plan() == PLAN
+    assert planning.with_plan(view()).plan == PLAN
+    assert desk.asked == 1
+
+
+def test_within_the_cycle_the_plan_is_there_at_once() -> None:
+    desk = Desk()
+    desk.go.set()
+    planning = Planning(Journal(None), beside=False)
+    planning.reconfigure(desk.policy(), NoSettings())
+    assert planning.with_plan(view()).plan == PLAN
+
+
+def test_a_plan_outlives_the_daemon(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.save_plan(PLAN)
+    journal.close()
+    again = Journal(tmp_path / "journal")
+    assert again.plan() == PLAN
+    again.close()
+
+
+def test_a_plan_for_other_settings_is_dropped() -> None:
+    desk, other = Desk(), Desk()
+    journal = Journal(None)
+    planning = Planning(journal, beside=True)
+    planning.reconfigure(desk.policy(), NoSettings())
+    planning.with_plan(view())
+    planning.reconfigure(other.policy(), NoSettings())
+    desk.go.set()
+    assert desk.done.wait(WAIT_S)
+    assert planning.with_plan(view()).plan is None
+    assert (desk.asked, journal.plan()) == (1, None)
+    other.go.set()
+    assert finished(planning).plan == PLAN
+    assert other.asked == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_plan_that_fails_ends_one_cycle() -> None:
+    desk = Desk(fails=True)
+    planning = Planning(Journal(None), beside=True)
+    planning.reconfigure(desk.policy(), NoSettings())
+    planning.with_plan(view())
+    desk.go.set()
+    with pytest.raises(PlanningFailed):
+        finished(planning)
+
+
+def test_a_policy_that_does_not_plan_has_no_plan() -> None:
+    journal = Journal(None)
+    journal.save_plan(PLAN)
+    planning = Planning(journal, beside=False)
+    planning.reconfigure(find("none"), find("none").config_type())
+    assert planning.with_plan(view()).plan is None
+
+
+def test_without_the_solver_a_policy_that_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.raises(SolverUnavailable, match="OR-Tools"):
+        Daemon(FakeAdapter(view()), Journal(None), find("horizon"), HorizonConfig(), LoopSettings())
+
+
+def test_a_reload_that_needs_the_solver_changes_nothing_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    desk.go.set()
+    loop = Daemon(
+        FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_beside=False
+    )
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.raises(ValueError, match="OR-Tools"):
+        loop.reconfigure(find("horizon"), HorizonConfig(), LoopSettings(mode=Mode.ACT))
+    report = loop.run_cycle()
+    assert (report.mode, desk.asked) == (Mode.OBSERVE, 1)
+
+
+def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
+    """A long job waits before a short one that would be late behind it."""
+    long = pending("long", 2, submit_s=900.0, walltime_s=72_000.0)
+    short = pending("short", 2, submit_s=990.0, walltime_s=600.0)
+    blocker = running("r", node_names(2), start_s=500.0, walltime_s=1000.0)
+    adapter = FakeAdapter(cluster(2, blocker, long, short))
+    journal = Journal(None)
+    loop = Daemon(
+        adapter,
+        journal,
+        find("horizon"),
+        HorizonConfig(),
+        LoopSettings(mode=Mode.ACT),
+        now=lambda: adapter.view.now_s,
+        plan_beside=False,
+    )
+    loop.run_cycle()
+    assert adapter.calls == [("prioritise", "short")]
+    (operation,) = journal.open_operations()
+    assert operation.tasks[0].progress is Progress.ACCEPTED
+    action = operation.tasks[0].action
+    assert isinstance(action, Prioritise)
+    assert action.place == STEP
+    loop.run_cycle()
+    assert adapter.calls == [("prioritise", "short")], "what is not yet seen is not asked for again"
+    placed = replace(short, place=STEP, prioritised=True, priority=1.0)
+    adapter.view = cluster(2, blocker, long, placed)
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    adapter.view = cluster(2, blocker, long, short)
+    loop.run_cycle()
+    assert adapter.calls == [("prioritise", "short")] * 2, "a place that was lost is given again"
+
+
+def test_a_place_that_is_refused_is_not_asked_for_again_at_once() -> None:
+    jobs = (
+        pending("a", 2, submit_s=900.0, walltime_s=72_000.0),
+        pending("b", 2, submit_s=950.0, walltime_s=600.0),
+    )
+    adapter = FakeAdapter(cluster(2, running("r", node_names(2), walltime_s=2000.0), *jobs))
+    adapter.errors["prioritise"] = Rejected("job b is held")
+    loop = Daemon(
+        adapter,
+        Journal(None),
+        find("horizon"),
+        HorizonConfig(),
+        LoopSettings(mode=Mode.ACT),
+        now=lambda: adapter.view.now_s,
+        plan_beside=False,
+    )
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("prioritise", "b")]
+    later_s = adapter.view.now_s + Patience().refused_s + 1.0
+    for _ in range(2):
+        adapter.view = replace(adapter.view, now_s=later_s)
+        loop.run_cycle()
+    assert adapter.calls == [("prioritise", "b")] * 2

@@ -1,0 +1,374 @@
+"""One cycle: what it sends, what it keeps to itself, and what it says."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.executor import Outcome
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.policies.eviction.policy import EvictionConfig
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    JobState,
+    Limits,
+    Method,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    SignalTarget,
+    Task,
+)
+from makeway.policies.registry import find
+from tests.builders import cluster, held, node_names, pending, running, urgent
+from tests.fakes import FakeAdapter
+
+FOUR = node_names(4)
+
+
+def busy() -> Cluster:
+    """Four nodes, all held by one job; an urgent job wants two."""
+    return cluster(4, urgent("u", 2, submit_s=990.0), running("v", FOUR, start_s=500.0))
+
+
+def daemon(
+    adapter: FakeAdapter,
+    journal: Journal | None = None,
+    *,
+    mode: Mode = Mode.ACT,
+    limits: Limits | None = None,
+) -> Daemon:
+    return Daemon(
+        adapter,
+        journal or Journal(None),
+        find("eviction"),
+        EvictionConfig(),
+        LoopSettings(mode=mode, limits=limits or Limits()),
+        now=lambda: adapter.view.now_s,
+    )
+
+
+def test_the_first_cycle_holds_and_the_second_evicts() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter)
+    first = loop.run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u")]
+    assert first.again
+    assert first.decision_id is not None
+    assert (first.urgent_waiting, first.operations_open) == (1, 1)
+    assert first.lost_node_s == 4 * 500.0
+
+    second = loop.run_cycle()
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
+    assert "accepted requeue ×1" in second.sentence
+
+
+def test_what_was_accepted_and_not_yet_seen_is_not_sent_again() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter)
+    for step in range(4):
+        adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
+        loop.run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
+
+
+def test_a_run_that_goes_on_long_after_its_requeue_was_accepted_is_requeued_once_more() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter)
+    for step in range(8):
+        adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
+        loop.run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue_again", "v")]
+
+
+def test_a_job_is_signalled_as_it_wants() -> None:
+    spec = CheckpointSpec(system_s=10.0, signal="USR2", signal_to=SignalTarget.STEPS)
+    saving = running("v", FOUR, start_s=500.0, checkpoint=spec)
+    adapter = FakeAdapter(cluster(4, urgent("u", 2, submit_s=990.0), saving))
+    loop = daemon(adapter)
+    loop.run_cycle()
+    loop.run_cycle()
+    assert adapter.calls == [("reserve", "mw_u"), ("checkpoint", "v")]
+    assert adapter.signals == [("v", "USR2", SignalTarget.STEPS)]
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (Unavailable("no answer in 10 s"), "unavailable"),
+        (Unreadable("line 3", command=("squeue",), text="x"), "unreadable"),
+    ],
+)
+def test_without_a_whole_snapshot_nothing_is_decided(error: AdapterError, word: str) -> None:
+    adapter = FakeAdapter(busy())
+    adapter.errors["snapshot"] = error
+    report = daemon(adapter).run_cycle()
+
+    assert adapter.calls == []
+    assert report.error is not None
+    assert word in report.sentence
+    assert report.snapshot_age_s is None
+
+
+def test_the_age_of_the_last_snapshot_grows_while_there_is_none() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter, mode=Mode.OBSERVE)
+    loop.run_cycle()
+    adapter.errors["snapshot"] = Unavailable("down")
+    adapter.view = replace(adapter.view, now_s=1060.0)
+
+    assert loop.run_cycle().snapshot_age_s == 60.0
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "progress"),
+    [
+        (Rejected("no"), Outcome.REJECTED, Progress.REFUSED),
+        (Rejected("try again in a bit", retryable=True), Outcome.REJECTED, Progress.PLANNED),
+        (Unsupported("never"), Outcome.REJECTED, Progress.REFUSED),
+        (Gone("over"), Outcome.GONE, Progress.GONE),
+        (Unavailable("no answer"), Outcome.IN_DOUBT, Progress.ISSUING),
+    ],
+)
+def test_each_answer_is_noted(error: AdapterError, outcome: Outcome, progress: Progress) -> None:
+    adapter = FakeAdapter(busy())
+    adapter.errors["reserve"] = error
+    journal = Journal(None)
+    report = daemon(adapter, journal).run_cycle()
+
+    assert [action.outcome for action in report.actions] == [outcome]
+    (operation,) = journal.open_operations()
+    assert operation.tasks[0].progress is progress
+    (command,) = journal.commands()
+    assert (command.outcome, command.detail) == (outcome, str(error))
+    assert not report.again
+
+
+def test_a_refused_hold_evicts_nobody() -> None:
+    adapter = FakeAdapter(busy())
+    adapter.errors["reserve"] = Rejected("Access denied")
+    loop = daemon(adapter)
+    for step in range(5):
+        loop.run_cycle()
+        adapter.view = replace(adapter.view, now_s=1001.0 + step)
+
+    assert not [call for call in adapter.calls if call[0] == "requeue"]
+
+
+def test_repeated_failures_trip_the_breaker() -> None:
+    adapter = FakeAdapter(busy())
+    adapter.errors["reserve"] = Rejected("Access denied")
+    loop = daemon(adapter, limits=Limits(breaker_failures=3, breaker_window_s=3600.0))
+    reports = []
+    for step in range(30):
+        reports.append(loop.run_cycle())
+        adapter.view = replace(adapter.view, now_s=1001.0 + 10.0 * step)
+
+    assert adapter.calls == [("reserve", "mw_u")] * 3
+    refusals = [action.refusal for report in reports for action in report.actions if action.refusal]
+    assert "breaker" in refusals
+    adapter.view = replace(adapter.view, now_s=1001.0 + 3600.0, jobs=(urgent("w", 1, submit_s=4600.0),))
+    loop.run_cycle()
+    assert adapter.calls[-1] == ("reserve", "mw_w")
+
+
+def test_limits_refuse_a_plan_whole_and_say_so_once() -> None:
+    adapter = FakeAdapter(busy())
+    loop = daemon(adapter, limits=Limits(evictions_per_hour=0))
+    first, second = loop.run_cycle(), loop.run_cycle()
+
+    assert adapter.calls == []
+    assert {action.outcome for action in first.actions} == {Outcome.REFUSED}
+    assert second.actions == ()
+
+
+def test_a_reservation_of_an_earlier_life_is_released() -> None:
+    view = cluster(4, running("x", ("n4",)), reservations=(held("lost", ("n1", "n2")),))
+    adapter = FakeAdapter(view)
+    loop = daemon(adapter)
+    for _ in range(3):
+        loop.run_cycle()
+
+    assert adapter.calls == [("release", "mw_lost")]
+
+
+def test_reservations_of_others_are_left_alone() -> None:
+    other = replace(held("x", ("n1",)), name="maintenance")
+    adapter = FakeAdapter(cluster(4, reservations=(other,)))
+    daemon(adapter).run_cycle()
+
+    assert adapter.calls == []
+
+
+def test_a_restart_goes_on_where_the_journal_ends(tmp_path: Path) -> None:
+    adapter = FakeAdapter(busy())
+    journal = Journal(tmp_path / "j")
+    daemon(adapter, journal).run_cycle()
+    journal.close()
+    again = Journal(tmp_path / "j")
+    daemon(adapter, again).run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
+
+
+def test_the_whole_story() -> None:
+    adapter = FakeAdapter(busy())
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.run_cycle()
+    loop.run_cycle()
+    lender = pending("v", 4, requeue_count=1)
+    bound = urgent("u", 2, submit_s=990.0, reservation="mw_u")
+    adapter.view = replace(adapter.view, now_s=1002.0, jobs=(bound, lender))
+    loop.run_cycle()
+    runs = replace(running("u", ("n1", "n2"), start_s=1002.0), submit_s=990.0)
+    adapter.view = replace(adapter.view, now_s=1003.0, jobs=(runs, lender))
+    assert loop.run_cycle().urgent_started == (12.0,)
+
+    adapter.view = replace(adapter.view, now_s=2000.0, jobs=(lender,))
+    loop.run_cycle()
+    adapter.view = replace(adapter.view, jobs=(replace(lender, prioritised=True),))
+    loop.run_cycle()
+    assert adapter.calls[-2:] == [("prioritise", "v"), ("release", "mw_u")]
+    adapter.view = replace(adapter.view, jobs=(running("v", FOUR, requeue_count=1),))
+    report = loop.run_cycle()
+    assert "started on time" in report.closed[0].outcome
+    assert journal.open_operations() == ()
+
+
+def test_nothing_wakes_a_daemon_without_operations() -> None:
+    assert daemon(FakeAdapter(cluster(4))).wakeup_s(0.0, 30.0) is None
+
+
+def test_a_deadline_wakes_the_daemon() -> None:
+    adapter = FakeAdapter(busy())
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.run_cycle()
+    requeue = Requeue(
+        job_id="v",
+        for_job_id="u",
+        policy="eviction",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.APPLICATION,
+        not_after_s=1234.0,
+    )
+    (operation,) = journal.open_operations()
+    hold = replace(operation.tasks[0], progress=Progress.DONE)
+    journal.save(replace(operation, tasks=(hold, Task(action=requeue))))
+
+    assert loop.wakeup_s(1100.0, 500.0) == 1234.0
+    assert loop.wakeup_s(1100.0, 30.0) == 1130.0
+
+
+def test_an_operation_under_way_is_given_back_if_its_job_is_cancelled() -> None:
+    adapter = FakeAdapter(busy())
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.run_cycle()
+    adapter.view = replace(adapter.view, now_s=1005.0, jobs=(running("v", FOUR, start_s=500.0),))
+    loop.run_cycle()
+    loop.run_cycle()
+
+    assert adapter.calls == [("reserve", "mw_u"), ("release", "mw_u")]
+    assert journal.open_operations() == ()
+
+
+def test_suspended_jobs_are_never_touched() -> None:
+    suspended = replace(running("v", FOUR, start_s=500.0), state=JobState.SUSPENDED)
+    adapter = FakeAdapter(cluster(4, urgent("u", 2, submit_s=990.0), suspended))
+    loop = daemon(adapter)
+    for _ in range(3):
+        loop.run_cycle()
+
+    assert adapter.calls == [("prioritise", "u")]
+
+
+def test_an_operation_that_only_releases_is_over_when_the_reservation_is_gone() -> None:
+    journal = Journal(None)
+    release = Release(
+        job_id="x", for_job_id="x", policy="eviction", reason=Reason.ORPHANED, reservation="mw_x"
+    )
+    journal.save(
+        Operation(
+            operation_id="x@0",
+            for_job_id="x",
+            policy="eviction",
+            reservation="",
+            nodes=(),
+            opened_s=0.0,
+            deadline_s=0.0,
+            give_up_s=0.0,
+            phase=Phase.MAKING_ROOM,
+            tasks=(Task(action=release),),
+        )
+    )
+    daemon(FakeAdapter(cluster(2)), journal).run_cycle()
+
+    assert journal.open_operations() == ()
+
+
+def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True)
+    adapter = FakeAdapter(cluster(4, waits))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.run_cycle()
+    assert adapter.calls == []
+
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(runs,))
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    adapter.view = replace(adapter.view, now_s=1002.0, jobs=(replace(runs, prioritised=False),))
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True, place=3)
+    front = replace(pending("b", 2), prioritised=True)
+    adapter = FakeAdapter(replace(cluster(4, waits, front), recomputes_priority=True))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    for _ in range(3):
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    back = replace(waits, prioritised=False, place=None)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
+    loop.run_cycle()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
+    waits = replace(pending("a", 2), prioritised=True, place=3)
+    adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
+    daemon(adapter).run_cycle()
+    assert adapter.calls == []
+
+
+def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter = FakeAdapter(cluster(4, runs))
+    adapter.errors = {"restore_priority": Rejected("Access/permission denied")}
+    loop = daemon(adapter)
+    for second in range(1, 40):
+        adapter.view = replace(adapter.view, now_s=1000.0 + second)
+        loop.run_cycle()
+    assert adapter.calls == [("restore_priority", "a")]

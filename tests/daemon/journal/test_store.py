@@ -1,0 +1,401 @@
+"""What the journal keeps, and whom it lets in."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.daemon.estimate.checkpoint_times import Lesson, Likeness, Measurement, Request, Subject
+from makeway.daemon.journal.schema import SCHEMA_VERSION, JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Decision,
+    Eviction,
+    Expand,
+    Method,
+    Notice,
+    Operation,
+    Phase,
+    Prioritise,
+    Rationale,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+    Shrink,
+    Task,
+)
+from tests.builders import cluster, node_names, running, urgent
+
+NODES = node_names(2)
+BASE: dict[str, Any] = {"job_id": "7", "for_job_id": "u", "policy": "test", "reason": Reason.URGENT_ARRIVAL}
+ACTIONS: tuple[Action, ...] = (
+    Checkpoint(**BASE, signal="USR1", grace_s=60.0, walltime_s=7200.0),
+    Requeue(**BASE, method=Method.KILL, not_after_s=5.0),
+    Cancel(**BASE, method=Method.KILL, not_after_s=5.0),
+    Shrink(**BASE, keep_nodes=NODES[:1], walltime_s=60.0),
+    Expand(**BASE, nodes=NODES, reservation=None),
+    Reserve(**BASE, reservation="mw_u", nodes=NODES, duration_s=60.0),
+    Release(**BASE, reservation="mw_u"),
+    Prioritise(**BASE),
+)
+
+
+def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
+    return Operation(
+        operation_id=operation_id,
+        for_job_id="u",
+        policy="test",
+        reservation="mw_u",
+        nodes=NODES,
+        opened_s=1.5,
+        deadline_s=2.0,
+        give_up_s=3.0,
+        tasks=tuple(Task(action=action) for action in actions or ACTIONS),
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.sqlite"
+
+
+def test_an_operation_with_every_action_survives(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation())
+    journal.close()
+
+    assert Journal(path).open_operations() == (operation(),)
+
+
+def test_a_closed_operation_is_not_open(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation("a@0"))
+    journal.save(operation("b@0"))
+    journal.save(replace(operation("a@0"), phase=Phase.CLOSED))
+
+    assert [found.operation_id for found in journal.open_operations()] == ["b@0"]
+    journal.close()
+    assert [found.operation_id for found in Journal(path).open_operations()] == ["b@0"]
+
+
+def test_a_command_is_there_before_its_answer(path: Path) -> None:
+    journal = Journal(path)
+    command_id = journal.begin_command(operation(), ACTIONS[1], 10.0)
+    journal.close()
+
+    (command,) = Journal(path, read_only=True).commands()
+    assert (command.command_id, command.action, command.outcome) == (command_id, ACTIONS[1], None)
+
+
+def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
+    journal = Journal(path)
+    for outcome, at_s in [
+        ("accepted", 10.0),
+        ("rejected", 11.0),
+        ("in_doubt", 12.0),
+        (None, 13.0),
+        ("gone", 14.0),
+    ]:
+        command_id = journal.begin_command(operation(), ACTIONS[1], at_s)
+        if outcome is not None:
+            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=at_s)
+    journal.begin_command(operation(), ACTIONS[0], 15.0)
+
+    assert [eviction.at_s for eviction in journal.evictions(0.0)] == [10.0, 12.0, 13.0]
+    assert [eviction.at_s for eviction in journal.evictions(12.0)] == [12.0, 13.0]
+    assert journal.failures_s(0.0) == (11.0, 12.0)
+
+
+@settings(deadline=None)
+@given(
+    sent=st.lists(
+        st.tuples(
+            st.sampled_from(ACTIONS),
+            st.integers(0, 9),
+            st.sampled_from([None, "accepted", "rejected", "in_doubt", "gone"]),
+        ),
+        max_size=12,
+    ),
+    since_s=st.integers(0, 10),
+)
+def test_the_limits_count_alike_in_memory_and_after_a_start(
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[tuple[Action, int, str | None]],
+    since_s: int,
+) -> None:
+    path = tmp_path_factory.mktemp("sent") / "journal.sqlite"
+    journal = Journal(path)
+    for action, at_s, outcome in sent:
+        command_id = journal.begin_command(operation(), action, float(at_s))
+        if outcome is not None:
+            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=float(at_s))
+    evictions = tuple(
+        Eviction(job_id="7", at_s=float(at_s))
+        for action, at_s, outcome in sent
+        if at_s >= since_s
+        and isinstance(action, Requeue | Cancel | Shrink)
+        and outcome in (None, "accepted", "in_doubt")
+    )
+    failures_s = tuple(
+        float(at_s) for _, at_s, outcome in sent if at_s >= since_s and outcome in ("rejected", "in_doubt")
+    )
+
+    assert (journal.evictions(since_s), journal.failures_s(since_s)) == (evictions, failures_s)
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert (again.evictions(since_s), again.failures_s(since_s)) == (evictions, failures_s)
+
+
+def test_a_decision_comes_back_with_its_snapshot(path: Path) -> None:
+    view = cluster(4, urgent("u", 2), running("7", NODES))
+    why = Rationale(for_job_id="u", node_count=2, free_node_count=2, deadline_s=9.0, summary="free")
+    decision = Decision(policy="test", actions=ACTIONS, rationale=(why,))
+    journal = Journal(path)
+    with_view, without = journal.add_decision(5.0, decision, view), journal.add_decision(6.0, decision, None)
+
+    stored = journal.decision(with_view)
+    assert stored is not None
+    assert (stored.decision, stored.cluster, stored.at_s) == (decision, view, 5.0)
+    bare = journal.decision(without)
+    assert bare is not None
+    assert bare.cluster is None
+    assert [found.decision_id for found in journal.decisions(5)] == [without, with_view]
+    assert journal.decision(99) is None
+
+
+def test_notices_are_kept_replaced_and_forgotten(path: Path) -> None:
+    notice = Notice(notice_id="n", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
+    journal = Journal(path)
+    journal.add_notice(notice)
+    journal.add_notice(replace(notice, node_count=3))
+    assert [found.node_count for found in journal.notices()] == [3]
+
+    journal.remove_notice("n")
+    journal.remove_notice("n")
+    assert journal.notices() == ()
+
+
+def test_notices_survive_in_the_order_of_their_ids(path: Path) -> None:
+    notice = Notice(notice_id="b", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
+    other = replace(notice, notice_id="a", node_count=7)
+    journal = Journal(path)
+    for told in (notice, other, replace(notice, notice_id="gone")):
+        journal.add_notice(told)
+    journal.remove_notice("gone")
+
+    assert journal.notices() == (other, notice)
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert again.notices() == (other, notice)
+
+
+def test_a_second_daemon_is_refused_by_name(path: Path) -> None:
+    first = Journal(path)
+    with pytest.raises(JournalInUse, match=r"in use by the daemon with pid \d+"):
+        Journal(path)
+    first.close()
+    Journal(path).close()
+
+
+def test_a_reader_may_look_while_a_daemon_writes(path: Path) -> None:
+    journal = Journal(path)
+    reader = Journal(path, read_only=True)
+    decision_id = journal.add_decision(1.0, Decision(policy="test"), None)
+
+    assert reader.decision(decision_id) is not None
+
+
+def test_a_newer_journal_is_left_alone(path: Path) -> None:
+    Journal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE meta SET value = ?", (str(SCHEMA_VERSION + 1),))
+    database.close()
+    before = path.read_bytes()
+
+    with pytest.raises(JournalTooNew, match=f"schema {SCHEMA_VERSION + 1}"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation())
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE checkpoints")
+        database.execute("DROP TABLE runs")
+        for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):
+            database.execute(f"DROP INDEX {name}")
+        database.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
+        database.execute("PRAGMA auto_vacuum = NONE")
+        database.commit()
+        database.execute("VACUUM")
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    database.close()
+
+    reader = Journal(path, read_only=True)
+    assert (reader.open_operations(), dict(reader.learned())) == ((operation(),), {})
+    assert reader.usual_shares() == {}
+    reader.close()
+    for _ in range(2):
+        journal = Journal(path)
+        assert (journal.open_operations(), dict(journal.learned())) == ((operation(),), {})
+        journal.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert database.execute("SELECT value FROM meta").fetchall() == [(str(SCHEMA_VERSION),)]
+    database.close()
+
+
+def filled(path: Path, count: int) -> Journal:
+    """Closed operations a second apart from 0 on, each with a decision and two commands, and an open one from 0."""
+    journal = Journal(path)
+    journal.begin_command(operation("open@0"), ACTIONS[1], 0.0)
+    view = cluster(4, urgent("u", 2), running("v", node_names(4)))
+    for number in range(count):
+        journal.add_decision(number, Decision(policy="test", actions=ACTIONS[1:2]), view)
+        mine = replace(operation(f"u@{number}"), opened_s=number)
+        for action in ACTIONS[:2]:
+            command_id = journal.begin_command(mine, action, number + 0.5)
+            journal.finish_command(command_id, mine, outcome="accepted", detail="", now_s=number + 0.6)
+        journal.save(replace(mine, phase=Phase.CLOSED))
+    return journal
+
+
+def test_what_is_old_is_forgotten_in_small_steps(path: Path) -> None:
+    journal = filled(path, 10)
+    gone = [journal.prune(5.0, most=2) for _ in range(20)]
+    assert max(gone) <= 4 * 2
+    assert gone[-1] == 0
+    assert [found.at_s for found in journal.decisions(100)] == [9.0, 8.0, 7.0, 6.0, 5.0]
+    assert journal.first_decision_id() == 6
+    assert [(found.operation_id, found.issued_s) for found in journal.commands()] == [
+        ("open@0", 0.0),
+        *[(f"u@{number}", number + 0.5) for number in range(5, 10) for _ in range(2)],
+    ]
+    assert [found.operation_id for found in journal.open_operations()] == ["open@0"]
+    assert [eviction.at_s for eviction in journal.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    journal.close()
+    with sqlite3.connect(path) as database:
+        left = [row[0] for row in database.execute("SELECT operation_id FROM operations ORDER BY opened_s")]
+    database.close()
+    assert left == ["open@0", "u@5", "u@6", "u@7", "u@8", "u@9"]
+    again = Journal(path)
+    assert [eviction.at_s for eviction in again.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    again.close()
+
+
+def test_no_number_is_used_twice(path: Path) -> None:
+    journal = filled(path, 3)
+    while journal.prune(1e9):
+        pass
+    assert [found.decision_id for found in journal.decisions(100)] == [3]
+    assert journal.add_decision(4.0, Decision(policy="test"), None) == 4
+    assert journal.begin_command(operation("u@9"), ACTIONS[1], 9.0) == 8
+    journal.close()
+
+
+def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(path: Path) -> None:
+    like = Likeness("alice", "physics", "batch", 2)
+    subject = Subject(likeness=like, ends=False)
+    requests = [Request(f"u@{number}", "7", float(number)) for number in range(3)]
+    journal = Journal(path)
+    journal.learn(Lesson(begun=tuple((one, subject) for one in requests), measured=(), void=()))
+    took = [(one, Measurement(duration_s=10.0 + one.issued_s, acknowledged=True)) for one in requests[1:]]
+    journal.learn(Lesson(begun=(), measured=tuple(took), void=()))
+    assert journal.learned() == {like: (11.0, 12.0)}
+    while journal.prune(1.5):
+        pass
+    assert journal.learned() == {like: (12.0,)}
+    assert dict(journal.checkpoints_under_way()) == {requests[0]: subject}
+    journal.close()
+
+
+def test_the_file_shrinks_when_old_entries_go(path: Path) -> None:
+    journal = filled(path, 400)
+    journal.close()
+    before = path.stat().st_size
+    journal = Journal(path)
+    while journal.prune(1e9):
+        pass
+    journal.close()
+    assert path.stat().st_size < before / 4
+
+
+def test_the_commands_for_one_job_are_found_without_the_others(path: Path) -> None:
+    journal = filled(path, 5)
+    assert [found.issued_s for found in journal.commands_of("7", 3.0)] == [3.5, 3.5, 4.5, 4.5]
+    assert journal.commands_of("8", 0.0) == ()
+    journal.close()
+    with sqlite3.connect(path) as database:
+        plan = database.execute(
+            "EXPLAIN QUERY PLAN SELECT * FROM commands WHERE job_id = '7' AND issued_s >= 3 ORDER BY command_id"
+        ).fetchall()
+    database.close()
+    assert "USING INDEX commands_by_job" in plan[0][3]
+
+
+@pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])
+def test_something_else_is_no_journal(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(JournalError, match=r"journal\.sqlite"):
+        Journal(path)
+    assert path.read_bytes() == content
+    path.unlink()
+    Journal(path).close()  # the failed attempt kept no lock
+
+
+def test_another_programs_database_is_no_journal(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE mine (x)")
+    database.close()
+
+    with pytest.raises(JournalError, match="no table 'meta'"):
+        Journal(path)
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal(tmp_path / "nowhere" / "journal.sqlite")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from typing import Any
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import Decision
+
+journal = Journal(Path(sys.argv[1]))
+while True:
+    print(journal.add_decision(0.0, Decision(policy="test"), None), flush=True)
+"""
+
+
+@settings(max_examples=5, deadline=None)
+@given(count=st.integers(1, 40))
+def test_what_was_acknowledged_survives_a_kill(tmp_path_factory: pytest.TempPathFactory, count: int) -> None:
+    path = tmp_path_factory.mktemp("kill") / "journal.sqlite"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(count)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in writer.stdout if line.endswith(b"\n")]
+
+    journal = Journal(path)
+    assert len(acknowledged) >= count
+    assert {found.decision_id for found in journal.decisions(10**6)} >= set(acknowledged)
+    journal.close()

@@ -1,0 +1,244 @@
+"""An operation whose commands got no answer, or whose controller forgot what it had done."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.daemon.operation.due import next_due, wakeup_s
+from makeway.daemon.operation.transitions import advance, issuing, record
+from makeway.policies.model import (
+    Acknowledgement,
+    CheckpointSpec,
+    Job,
+    Method,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+)
+from tests.builders import cluster, held, pending, running, urgent
+from tests.daemon.acting import (
+    COMMENTS,
+    NODES,
+    PATIENCE,
+    after_view,
+    begun,
+    due,
+    held_operation,
+    holding,
+    issue_all,
+    lent_operation,
+    lent_view,
+    requeue,
+    reserve,
+    signal,
+)
+
+
+@pytest.mark.parametrize("progress", [Progress.ACCEPTED, Progress.DONE])
+@pytest.mark.parametrize("lender", [None, running("v", NODES)])
+def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
+    progress: Progress, lender: Job | None
+) -> None:
+    """It takes the job for ended, or for running still."""
+    operation = lent_operation(requeue("v"))
+    place = next(place for place, task in enumerate(operation.tasks) if isinstance(task.action, Requeue))
+    told = replace(operation.tasks[place], progress=progress, ended_s=1020.0, nodes=NODES)
+    tasks = (*operation.tasks[:place], told, *operation.tasks[place + 1 :])
+    operation = replace(operation, tasks=tasks)
+    jobs = () if lender is None else (lender,)
+    view = replace(lent_view(now_s=1030.0), jobs=(running("u", NODES, start_s=1020.0), *jobs))
+    repeated = lender is None or progress is Progress.DONE
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert issued == ([requeue("v")] if repeated else [])
+    assert operation.tasks[place].forgotten is repeated
+
+    # Once the job waits again, its place in the queue is given back like everybody else's.
+    waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
+    operation, issued = issue_all(advance(operation, waits, PATIENCE), waits)
+    assert [type(action) for action in issued] == [Prioritise]
+
+
+def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> None:
+    operation = lent_operation(requeue("v"))
+    view = replace(lent_view(now_s=1081.0), jobs=(running("u", NODES, start_s=1020.0),))
+    assert due(advance(operation, view, PATIENCE), view) == []
+
+
+def test_a_release_that_is_not_seen_is_repeated() -> None:
+    operation = lent_operation(requeue("v"))
+    gone = after_view(now_s=2000.0)
+    operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
+    assert [type(action) for action in issued] == [Release]
+    for now_s, verbs in ((2029.0, []), (2030.0, [Release])):
+        view = after_view(now_s=now_s)
+        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+        assert [type(action) for action in issued] == verbs
+
+
+def test_an_urgent_job_that_waits_again_keeps_its_nodes() -> None:
+    operation = lent_operation(requeue("v"))
+    again = cluster(
+        4,
+        urgent("u", 4),
+        pending("v", 4, requeue_count=1),
+        now_s=1030.0,
+        reservations=(held("u", NODES),),
+    )
+    operation, issued = issue_all(advance(operation, again, PATIENCE), again)
+    assert (operation.phase, operation.started_s) == (Phase.MAKING_ROOM, None)
+    assert issued == [reserve()]
+
+    bound = replace(
+        again, jobs=(urgent("u", 4, reservation="mw_u"), pending("v", 4, requeue_count=1)), now_s=1031.0
+    )
+    operation = advance(operation, bound, PATIENCE)
+    assert due(operation, bound) == []
+    operation = advance(operation, lent_view(now_s=1040.0), PATIENCE)
+    assert operation.phase is Phase.LENT
+
+
+def test_an_urgent_job_that_waits_again_once_its_end_was_seen_keeps_its_nodes() -> None:
+    """The end may be all that a controller forgets, after the lender was asked to come back."""
+    operation = lent_operation(requeue("v"))
+    lender = replace(pending("v", 4, requeue_count=1), eligible_s=2060.0)
+    over = after_view(lender)
+    operation, issued = issue_all(advance(operation, over, PATIENCE), over)
+    assert (operation.phase, [type(action) for action in issued]) == (Phase.RETURNING, [Prioritise])
+
+    again = after_view(urgent("u", 4, reservation="mw_u"), lender, now_s=2001.0)
+    operation = advance(operation, again, PATIENCE)
+    assert (operation.phase, operation.started_s, operation.ended_s) == (Phase.MAKING_ROOM, None, None)
+    assert due(operation, again) == []
+
+    # It starts once more, and at its end everything goes back as ever.
+    operation = advance(operation, lent_view(now_s=2010.0), PATIENCE)
+    assert (operation.phase, operation.started_s) == (Phase.LENT, 1020.0)
+    after = after_view(replace(pending("v", 4, requeue_count=1), prioritised=True), now_s=3000.0)
+    operation, issued = issue_all(advance(operation, after, PATIENCE), after)
+    assert [type(action) for action in issued] == [Release]
+
+
+def test_a_hold_that_was_asked_to_end_is_not_taken_up_again() -> None:
+    operation = lent_operation(requeue("v"))
+    over = after_view()
+    operation, issued = issue_all(advance(operation, over, PATIENCE), over)
+    assert [type(action) for action in issued] == [Release]
+    again = after_view(urgent("u", 4, reservation="mw_u"), now_s=2001.0)
+    assert advance(operation, again, PATIENCE).phase is Phase.RETURNING
+
+
+def test_an_urgent_job_that_waits_again_too_late_gives_its_nodes_back() -> None:
+    operation = lent_operation(requeue("v"))
+    lender = pending("v", 4, requeue_count=1)
+    late = after_view(urgent("u", 4, reservation="mw_u"), lender, now_s=operation.give_up_s)
+    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
+    assert operation.phase is Phase.RETURNING
+    assert [type(action) for action in issued] == [Prioritise]
+
+
+def test_an_eviction_in_doubt_is_never_repeated_once_the_nodes_go_back() -> None:
+    operation = held_operation(requeue("v"))
+    view = holding(running("v", NODES))
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    operation = issuing(operation, index, view.now_s)
+    gone = after_view(running("v", NODES), now_s=1500.0)
+    for _ in range(3):
+        operation = advance(operation, gone, PATIENCE)
+        operation, issued = issue_all(operation, gone)
+        assert not any(isinstance(action, Requeue) for action in issued)
+    closed = advance(operation, after_view(running("v", NODES), reservations=False), PATIENCE)
+    assert closed.phase is Phase.CLOSED
+
+
+def test_an_eviction_that_turns_out_late_is_given_back_too() -> None:
+    operation = held_operation(requeue("v"))
+    view = holding(running("v", NODES))
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    operation = issuing(operation, index, view.now_s)
+    gone = after_view(running("v", NODES), now_s=1020.0)
+    operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
+    assert issued == []  # the hold stays until it is known whether there is a lender
+
+    late = after_view(pending("v", 4, requeue_count=1), now_s=1021.0)
+    assert [type(action) for action in due(advance(operation, late, PATIENCE), late)] == [Prioritise]
+
+
+def in_doubt(spec: CheckpointSpec | None) -> Operation:
+    """The signal to `v` was written down at 1010 s, and no answer after it."""
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM), spec=spec)
+    view = holding(running("v", NODES, checkpoint=spec))
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    return issuing(operation, index, view.now_s)
+
+
+@pytest.mark.parametrize(
+    ("now_s", "acknowledgement", "again"),
+    [
+        (1039.0, Acknowledgement.COMMENT, False),
+        (1040.0, Acknowledgement.COMMENT, True),
+        (1040.0, Acknowledgement.EXIT, False),
+    ],
+)
+def test_a_signal_in_doubt_is_repeated_only_where_the_job_would_have_told(
+    now_s: float, acknowledgement: Acknowledgement, again: bool
+) -> None:
+    spec = CheckpointSpec(system_s=100.0, acknowledgement=acknowledgement)
+    operation = in_doubt(spec)
+    view = holding(running("v", NODES, checkpoint=spec), now_s=now_s)
+
+    assert due(advance(operation, view, PATIENCE), view) == ([signal("v")] if again else [])
+
+
+def test_a_signal_in_doubt_that_the_job_tells_of_is_not_repeated() -> None:
+    view = holding(running("v", NODES, checkpoint=COMMENTS, checkpointing_since_s=1011.0), now_s=1100.0)
+
+    assert due(advance(in_doubt(COMMENTS), view, PATIENCE), view) == []
+
+
+def test_a_command_that_is_to_be_repeated_waits_a_little() -> None:
+    view = cluster(4, urgent("u", 4), running("v", NODES))
+    operation = begun(view, reserve(), requeue("v"))
+    operation = record(issuing(operation, 0, 1000.0), 0, Progress.PLANNED, 1000.0, "try again in a bit")
+
+    assert due(operation, replace(view, now_s=1004.0)) == []
+    assert due(operation, replace(view, now_s=1005.0)) == [reserve()]
+    assert wakeup_s(operation, 1000.0, PATIENCE) == 1005.0
+
+
+def test_a_hold_that_somebody_deleted_is_made_again() -> None:
+    operation = held_operation(requeue("v"))
+    view = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0)
+
+    assert due(advance(operation, view, PATIENCE), view) == [reserve()]
+
+
+def test_a_job_that_is_bound_to_its_hold_no_more_is_bound_again() -> None:
+    """A controller that crashed may have kept the reservation and forgotten who waits in it."""
+    operation = held_operation(requeue("v"))
+    unbound = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0, reservations=(held("u", NODES),))
+
+    assert due(advance(operation, unbound, PATIENCE), unbound) == [reserve()]
+
+
+def test_a_hold_in_doubt_is_released_all_the_same() -> None:
+    view = cluster(4, urgent("u", 4), running("v", NODES))
+    operation = issuing(begun(view, reserve(), requeue("v")), 0, view.now_s)
+    gone = cluster(4, running("v", NODES), now_s=1001.0, reservations=(held("u", NODES),))
+    operation = advance(operation, replace(gone, reservations=()), PATIENCE)
+
+    assert due(operation, gone) == [
+        Release(
+            job_id="u",
+            for_job_id="u",
+            policy="test",
+            reason=Reason.BORROWER_GONE,
+            reservation="mw_u",
+        )
+    ]

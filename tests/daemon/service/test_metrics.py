@@ -1,0 +1,213 @@
+"""What Prometheus is told, and that the dashboard and the alerts name nothing else."""
+
+import json
+import re
+import urllib.request
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.executor import ActionReport, Outcome
+from makeway.daemon.control.report import CycleReport
+from makeway.daemon.errors import UserError
+from makeway.daemon.estimate.checkpoint_times import Measurement
+from makeway.daemon.service.metrics import Metrics
+from makeway.policies.model import Method, Reason, Requeue
+from makeway.policies.safety.arbiter import Refusal
+from tests.paths import ROOT
+
+HOSTILE = 'x"} 1\nmakeway_forged_total 7\x1b[2J'
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def metrics(clock: Clock | None = None) -> Metrics:
+    return Metrics(version="1.2", policy="eviction", adapter="simulated", clock=clock or Clock())
+
+
+def requeue(outcome: Outcome, refusal: Refusal | None = None) -> ActionReport:
+    action = Requeue(
+        job_id=HOSTILE,
+        for_job_id=HOSTILE,
+        policy="eviction",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.KILL,
+        not_after_s=0.0,
+    )
+    return ActionReport(action=action, outcome=outcome, refusal=refusal, detail=HOSTILE)
+
+
+def value(made: Metrics, name: str, **labels: str) -> float | None:
+    return made.registry.get_sample_value(name, labels)
+
+
+def test_a_cycle_is_counted() -> None:
+    made = metrics()
+    made.observe_cycle(
+        CycleReport(
+            at_s=1.0,
+            mode=Mode.ACT,
+            sentence=HOSTILE,
+            snapshot_s=0.2,
+            decision_s=0.004,
+            snapshot_age_s=0.0,
+            actions=(
+                requeue(Outcome.ACCEPTED),
+                requeue(Outcome.ACCEPTED),
+                requeue(Outcome.REFUSED, Refusal.PROTECTED_USER),
+            ),
+            operations_open=2,
+            urgent_waiting=3,
+            urgent_started=(4.0, 700.0),
+            lost_node_s=7200.0,
+            checkpoints=(
+                Measurement(duration_s=20.0, acknowledged=True),
+                Measurement(duration_s=90.0, acknowledged=False),
+            ),
+        ),
+        cycle_s=0.3,
+    )
+    taken = {"verb": "requeue", "reason": "urgent_arrival", "outcome": "accepted"}
+    assert value(made, "makeway_cycles_total") == 1
+    assert value(made, "makeway_cycles_failed_total") == 0
+    assert value(made, "makeway_actions_total", **taken) == 2
+    assert value(made, "makeway_actions_total", **{**taken, "outcome": "refused"}) == 1
+    assert value(made, "makeway_refusals_total", refusal="protected_user") == 1
+    assert value(made, "makeway_operations_open") == 2
+    assert value(made, "makeway_urgent_waiting") == 3
+    assert value(made, "makeway_urgent_start_delay_seconds_bucket", le="600.0") == 1
+    assert value(made, "makeway_urgent_start_delay_seconds_count") == 2
+    assert value(made, "makeway_lost_node_hours_total") == 2.0
+    assert value(made, "makeway_checkpoint_seconds_sum", acknowledged="yes") == 20.0
+    assert value(made, "makeway_checkpoint_seconds_sum", acknowledged="no") == 90.0
+    assert value(made, "makeway_cycle_duration_seconds_sum") == 0.3
+    assert value(made, "makeway_snapshot_duration_seconds_sum") == 0.2
+    assert value(made, "makeway_decision_duration_seconds_sum") == 0.004
+
+
+def test_the_age_of_the_snapshot_grows_while_there_is_none() -> None:
+    clock = Clock()
+    made = metrics(clock)
+    clock.now_s += 5
+    assert value(made, "makeway_snapshot_age_seconds") == 5
+    made.observe_cycle(CycleReport(at_s=1.0, mode=Mode.ACT, sentence="fine"), 0.1)
+    assert value(made, "makeway_snapshot_age_seconds") == 0
+    clock.now_s += 30
+    blind = CycleReport(at_s=2.0, mode=Mode.ACT, sentence="no", error="unavailable: no answer")
+    made.observe_cycle(blind, 0.1)
+    made.count_crash(0.1)
+    clock.now_s += 30
+    assert value(made, "makeway_snapshot_age_seconds") == 60
+    assert made.snapshot_age_s == 60
+    assert value(made, "makeway_cycles_total") == 3
+    assert value(made, "makeway_cycles_failed_total") == 2
+    assert value(made, "makeway_snapshot_duration_seconds_count") == 1
+
+
+def test_states_are_shown_as_they_are_now() -> None:
+    made = metrics()
+    made.set_mode(Mode.OBSERVE)
+    made.set_mode(Mode.ACT)
+    made.set_breaker(True)
+    made.count_reload(False)
+    made.count_poke()
+    made.set_policy("n-paa")
+    assert value(made, "makeway_mode", mode="act") == 1
+    assert value(made, "makeway_mode", mode="observe") == 0
+    assert value(made, "makeway_breaker_open") == 1
+    assert value(made, "makeway_config_reload_ok") == 0
+    assert value(made, "makeway_pokes_total") == 1
+    build = {"version": "1.2", "adapter": "simulated"}
+    assert value(made, "makeway_build_info", policy="n-paa", **build) == 1
+    assert value(made, "makeway_build_info", policy="eviction", **build) is None
+
+
+def scrape(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_a_scrape_has_no_text_of_users() -> None:
+    made = metrics()
+    report = CycleReport(at_s=1.0, mode=Mode.ACT, sentence=HOSTILE, actions=(requeue(Outcome.GONE),))
+    made.observe_cycle(report, 0.1)
+    with made.serve("127.0.0.1", 0) as port:
+        text = scrape(port)
+    assert "forged" not in text
+    assert "\x1b" not in text
+    names = {family.name for family in text_string_to_metric_families(text)}
+    assert {"makeway_cycles", "makeway_actions", "process_resident_memory_bytes"} <= names
+
+
+def test_the_port_is_free_again_afterwards_and_refused_while_it_is_not() -> None:
+    made = metrics()
+    with made.serve("127.0.0.1", 0) as port:
+        with (
+            pytest.raises(UserError, match=f"cannot listen on 127.0.0.1 port {port}: .*another metrics.port"),
+            metrics().serve("127.0.0.1", port),
+        ):
+            pass
+        assert "makeway_cycles_total" in scrape(port)
+    with metrics().serve("127.0.0.1", port) as again:
+        assert again == port
+
+
+def exported() -> set[str]:
+    """The name of every sample that is exported once everything has happened."""
+    made = metrics()
+    made.set_mode(Mode.ACT)
+    report = CycleReport(
+        at_s=1.0, mode=Mode.ACT, sentence="", actions=(requeue(Outcome.REFUSED, Refusal.BREAKER),)
+    )
+    made.observe_cycle(report, 0.1)
+    return {sample.name for family in made.registry.collect() for sample in family.samples}
+
+
+def named(expressions: list[str]) -> set[str]:
+    return {name for text in expressions for name in re.findall(r"\b(?:makeway|process)_[a-z_]+\b", text)}
+
+
+def test_the_dashboard_names_only_what_is_exported() -> None:
+    board = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
+    assert len(expressions) > 15
+    assert named(expressions) <= exported()
+    identities = [panel["id"] for panel in board["panels"]]
+    assert len(set(identities)) == len(identities)
+
+
+def test_the_dashboard_leaves_nothing_of_ours_out() -> None:
+    text = (ROOT / "deploy" / "grafana-dashboard.json").read_text()
+    ours = {name for name in exported() if name.startswith("makeway_")}
+    derived = re.compile(r"_(created|sum|count)$")
+    assert {name for name in ours if not derived.search(name)} <= named([text])
+
+
+def test_the_alerts_name_only_what_is_exported() -> None:
+    groups = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) >= 8
+    for rule in rules:
+        names = named([rule["expr"]])
+        assert names <= exported()
+        assert names or rule["expr"].startswith("up{")
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["description"]
+
+
+def test_the_bucket_of_the_late_starts_is_one_that_is_exported() -> None:
+    text = (ROOT / "deploy" / "alerts.yaml").read_text()
+    (bound,) = re.findall(r'le="([^"]+)"', text)
+    assert value(metrics(), "makeway_urgent_start_delay_seconds_bucket", le=bound) == 0

@@ -1,0 +1,436 @@
+"""The service: it polls, obeys, backs off, reloads, survives, stops, and tells systemd all along."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
+from makeway.daemon.config.load import AdapterFactory, Connection, load
+from makeway.daemon.errors import UserError
+from makeway.daemon.journal.schema import JournalInUse
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.service import Message, Service
+from makeway.daemon.service.systemd import Notifier
+from makeway.policies.model import Cluster, Decision
+from tests.builders import cluster, node_names, running, urgent
+from tests.daemon.service.listener import PATIENCE_S, Listener
+from tests.fakes import FakeAdapter
+from tests.paths import ROOT
+
+SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
+"""Nothing happens unless it is asked for."""
+IDLE = "0 urgent waiting; 0 operations open"
+
+
+class Site:
+    """A folder with a configuration, a listener in the place of systemd, and a fake cluster."""
+
+    def __init__(self, folder: Path, listener: Listener) -> None:
+        self.folder = folder
+        self.listener = listener
+        self.config = folder / "makeway.yaml"
+        self.socket = folder / "s.sock"
+        self.journal = folder / "j.sqlite"
+        self.adapter = FakeAdapter(cluster(4))
+        self.inbox: SimpleQueue[Message] = SimpleQueue()
+        self.write(SELDOM)
+
+    def write(self, text: str = "", *, metrics: str = "{enabled: false}") -> None:
+        self.config.write_text(
+            f"adapter: {{type: simulated}}\njournal: j.sqlite\nsocket: s.sock\nmetrics: {metrics}\n{text}"
+        )
+
+    @property
+    def factories(self) -> Mapping[str, AdapterFactory]:
+        return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
+
+    @contextmanager
+    def up(self, *, watchdog_s: float | None = None) -> Iterator[None]:
+        """Run the service in a thread, from READY to its end."""
+        service = Service(
+            load(self.config), Notifier(address=self.listener.address, watchdog_s=watchdog_s), self.inbox
+        )
+        status: list[int] = []
+        thread = threading.Thread(target=lambda: status.append(service.run(self.factories)))
+        thread.start()
+        try:
+            self.listener.wait_for("READY=1")
+            yield
+        finally:
+            self.inbox.put(Message.STOP)
+            thread.join(PATIENCE_S)
+        assert status == [0]
+
+    def ask(self, **message: object) -> dict[str, Any]:
+        return api.request(self.socket, message, wait_s=PATIENCE_S)
+
+    def status(self) -> dict[str, Any]:
+        told: dict[str, Any] = self.ask(command="status")["status"]
+        return told
+
+    def cycle(self) -> str:
+        """Poke, and the status line after the cycle."""
+        self.ask(command="poke")
+        return self.listener.wait_for("STATUS=").removeprefix("STATUS=")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Listener(tmp_path / "notify") as listener:
+        yield Site(tmp_path, listener)
+
+
+def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The log so far."""
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def busy() -> Cluster:
+    return cluster(4, urgent("u", 2, submit_s=990.0), running("v\x1b[2J", node_names(4), start_s=500.0))
+
+
+def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -> None:
+    with site.up():
+        assert site.listener.wait_for("STATUS=") == f"STATUS=observe: {IDLE}"
+        assert site.cycle() == f"observe: {IDLE}"
+        told = site.status()
+    assert told["cycles"] >= 2
+    assert (told["mode"], told["policy"], told["adapter"]) == ("observe", "eviction", "simulated")
+    assert (told["failures"], told["breaker_open"], told["reload_problem"]) == (0, False, None)
+    assert told["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize(("keep", "first"), [("30", 3), ("null", 1)])
+def test_the_journal_is_tidied(site: Site, keep: str, first: int) -> None:
+    """Its clock stands at 1000 s; the decisions are of 35 days before, and the newest is always kept."""
+    journal = Journal(site.journal)
+    for at_s in (-3e6, -3e6 + 1, -3e6 + 2):
+        journal.add_decision(at_s, Decision(policy="test"), None)
+    journal.close()
+    site.write(f"{SELDOM}journal_keep_days: {keep}\n")
+    with site.up(), closing(Journal(site.journal, read_only=True)) as kept:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while kept.first_decision_id() != first and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+    with closing(Journal(site.journal, read_only=True)) as kept:
+        assert kept.first_decision_id() == first
+
+
+def test_polling_needs_nobody(site: Site) -> None:
+    site.write("poll_interval_s: 0.1\npoke_gap_s: 0\n")
+    with site.up():
+        for _ in range(3):
+            site.listener.wait_for("STATUS=observe")
+
+
+def test_the_end_closes_everything(site: Site) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=")
+    assert site.listener.wait_for("STOPPING=1")
+    assert site.adapter.calls == [("close", "")]
+    assert not site.socket.exists()
+    Journal(site.journal).close()
+
+
+def test_observe_touches_nothing_and_logs_what_it_would_do(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.adapter.view = busy()
+    with site.up():
+        site.listener.wait_for("observed requeue")
+    actions = [entry for entry in entries(capsys) if entry["event"] == "action"]
+    assert [(entry["verb"], entry["outcome"]) for entry in actions] == [
+        ("reserve", "observed"),
+        ("requeue", "observed"),
+    ]
+    assert actions[1]["job_id"] == "v\x1b[2J"
+    assert (actions[1]["policy"], actions[1]["reason"]) == ("eviction", "urgent_arrival")
+    assert site.adapter.calls == [("close", "")]
+
+
+def test_act_does_it_and_looks_again_at_once(site: Site) -> None:
+    site.write("mode: act\n" + SELDOM)
+    site.adapter.view = busy()
+    with site.up():
+        site.listener.wait_for("accepted requeue")
+    assert site.adapter.calls[:2] == [("reserve", "mw_u"), ("requeue", "v\x1b[2J")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unavailable("no answer"), Unreadable("cut off", command=("squeue",), text="JOBID\x1b[2J")],
+)
+def test_a_cluster_that_does_not_answer_is_waited_for(
+    site: Site, error: AdapterError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.write("poll_interval_s: 0.1\npoke_gap_s: 0\nbackoff_max_s: 1\n", metrics="{port: 0}")
+    site.adapter.errors["snapshot"] = error
+    with site.up():
+        for _ in range(3):
+            assert "no decision: the cluster is un" in site.listener.wait_for("STATUS=")
+        assert site.status()["failures"] >= 3
+        port = next(entry["port"] for entry in entries(capsys) if entry["event"] == "metrics are served")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+            text = answer.read().decode()
+        assert sample(text, "makeway_cycles_failed_total") >= 3
+        assert sample(text, "makeway_snapshot_age_seconds") > 0
+        del site.adapter.errors["snapshot"]
+        site.listener.wait_for(IDLE)
+        assert site.status()["failures"] == 0
+
+
+def sample(text: str, name: str) -> float:
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+def test_a_defect_ends_the_cycle_and_not_the_process(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.write("poll_interval_s: 0.1\npoke_gap_s: 0\n")
+    lucky = threading.Event()
+
+    class Unlucky(FakeAdapter):
+        def snapshot(self) -> Cluster:
+            if not lucky.is_set():
+                raise ZeroDivisionError("bad\nluck")
+            return super().snapshot()
+
+    site.adapter = Unlucky(cluster(4))
+    with site.up():
+        assert site.listener.wait_for("failed") == (
+            "STATUS=the last cycle failed: ZeroDivisionError: bad\\nluck"
+        )
+        site.listener.wait_for("failed")
+        lucky.set()
+        site.listener.wait_for(IDLE)
+    failed = [entry for entry in entries(capsys) if entry["event"] == "a cycle failed"]
+    assert len(failed) >= 2
+    assert "ZeroDivisionError" in failed[0]["exception"]
+    assert [entry["failures"] for entry in failed[:2]] == [1, 2]
+
+
+def test_the_breaker_is_shown(site: Site) -> None:
+    site.write("mode: act\nlimits: {breaker_failures: 1}\n" + SELDOM)
+    site.adapter.view = busy()
+    site.adapter.errors["reserve"] = Unavailable("no answer")
+    with site.up():
+        site.listener.wait_for("in doubt reserve")
+        assert site.status()["breaker_open"] is True
+
+
+def test_an_announcement_reaches_the_next_view(site: Site) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=")
+        notice_id = site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)["notice_id"]
+        site.listener.wait_for("STATUS=")
+    journal = Journal(site.journal)
+    (kept,) = journal.notices()
+    journal.close()
+    assert kept.notice_id == notice_id
+    assert (kept.node_count, kept.walltime_s, kept.announced_s, kept.expected_s) == (3, 600, 1000, 1060)
+
+
+def test_announcements_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("makeway.daemon.service.service.NOTICE_LIMIT_PER_USER", 2)
+    with site.up():
+        for _ in range(2):
+            site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
+        with pytest.raises(UserError, match="too many announcements are kept already"):
+            site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
+
+
+def test_a_good_reload_is_used_at_once(site: Site) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        site.write("mode: act\npolicy: {name: n-paa}\n" + SELDOM)
+        site.inbox.put(Message.RELOAD)
+        assert "MONOTONIC_USEC=" in site.listener.wait_for("RELOADING=1")
+        site.listener.wait_for("READY=1")
+        assert site.listener.wait_for("STATUS=") == f"STATUS=act: {IDLE}"
+        assert (site.status()["mode"], site.status()["policy"]) == ("act", "n-paa")
+
+
+def test_a_bad_reload_changes_nothing_and_says_so(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        site.write("mode: actt\nlog: {level: x}\n" + SELDOM)
+        site.inbox.put(Message.RELOAD)
+        site.listener.wait_for("RELOADING=1")
+        assert "reload refused, old settings in use: " in site.listener.wait_for("READY=1")
+        line = site.listener.wait_for("STATUS=observe")
+        assert 'makeway.yaml:5: mode: "actt" is not accepted' in line
+        assert "reload refused" in site.status()["reload_problem"]
+        refused = next(entry for entry in entries(capsys) if "reload refused" in entry["event"])
+        assert len(refused["problems"]) == 2
+        site.config.unlink()
+        site.inbox.put(Message.RELOAD)
+        assert "cannot be read" in site.listener.wait_for("READY=1")
+        site.write(SELDOM)
+        site.inbox.put(Message.RELOAD)
+        assert "reload refused" not in site.listener.wait_for("READY=1")
+        assert site.status()["reload_problem"] is None
+
+
+def test_what_cannot_change_at_run_time_waits_for_a_restart(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        site.write("mode: act\n" + SELDOM, metrics="{enabled: true, port: 0}")
+        text = site.config.read_text().replace("journal: j.sqlite", "journal: k.sqlite")
+        site.config.write_text(text)
+        site.inbox.put(Message.RELOAD)
+        line = site.listener.wait_for("READY=1")
+        assert "waits for a restart: journal, metrics" in line
+        assert site.status()["mode"] == "act"
+        assert site.cycle().startswith(f"act: {IDLE} | waits for a restart: journal, metrics")
+    assert not (site.folder / "k.sqlite").exists()
+    assert any(entry.get("settings") == ["journal", "metrics"] for entry in entries(capsys))
+
+
+def test_a_reload_changes_the_log(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        site.write("log: {level: error}\n" + SELDOM)
+        site.inbox.put(Message.RELOAD)
+        site.listener.wait_for("READY=1")
+        site.listener.wait_for("STATUS=observe")
+        entries(capsys)
+        site.cycle()
+        assert entries(capsys) == []
+
+
+def test_signs_of_life_come_while_cycles_end(site: Site) -> None:
+    with site.up(watchdog_s=0.1):
+        site.listener.wait_for("WATCHDOG=1")
+        site.listener.wait_for("WATCHDOG=1")
+
+
+def test_no_sign_of_life_comes_from_a_cycle_that_hangs(site: Site) -> None:
+    site.write("cycle_limit_s: 1\n" + SELDOM)
+    hang = threading.Event()
+    begun = threading.Event()
+
+    class Hanging(FakeAdapter):
+        def snapshot(self) -> Cluster:
+            begun.set()
+            assert hang.wait(PATIENCE_S)
+            return super().snapshot()
+
+    site.adapter = Hanging(cluster(4))
+    with site.up(watchdog_s=0.1):
+        assert begun.wait(PATIENCE_S)
+        quiet = site.listener.falls_silent(1.0)
+        hang.set()
+        site.listener.wait_for("WATCHDOG=1")
+    assert quiet
+
+
+def test_a_second_daemon_on_the_journal_is_refused_and_harms_nothing(site: Site) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=")
+        second = Service(load(site.config), Notifier(), SimpleQueue())
+        with pytest.raises(JournalInUse, match=rf"in use by the daemon with pid {os.getpid()}"):
+            second.run(site.factories)
+        assert site.cycle() == f"observe: {IDLE}"
+    assert site.adapter.calls == [("close", "")]
+
+
+def test_what_cannot_be_opened_leaves_nothing_open(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        site.write(metrics=f"{{port: {taken.getsockname()[1]}}}")
+        with pytest.raises(UserError, match=r"cannot listen on 127\.0\.0\.1"):
+            Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
+    site.write()
+    site.socket.write_text("precious")
+    with pytest.raises(UserError, match="something that is no socket"):
+        Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
+    assert site.adapter.calls == [("close", "")] * 2
+    Journal(site.journal).close()
+
+
+PROGRAM = """
+import sys
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.config.load import Connection
+from tests.builders import cluster
+from tests.fakes import FakeAdapter
+adapter = FakeAdapter(cluster(4))
+factories = {"simulated": lambda _: Connection(adapter=adapter, now=lambda: 1000.0)}
+sys.exit(run_cli(sys.argv[1:], factories=factories))
+"""
+
+
+@contextmanager
+def process(site: Site, *program: str) -> Iterator[Callable[[int], None]]:
+    """The service as a process of its own; gives a way to signal it. It must end with status 0."""
+    environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
+    log = site.folder / "log"
+    with log.open("wb") as stream, subprocess.Popen(command, env=environment, stderr=stream) as child:
+        try:
+            site.listener.wait_for("READY=1")
+            yield child.send_signal
+            child.wait(PATIENCE_S)
+        finally:
+            child.kill()
+    assert child.returncode == 0, log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_of_a_real_process(site: Site, number: int) -> None:
+    with process(site) as send:
+        site.listener.wait_for("STATUS=observe")
+        site.write("mode: act\n" + SELDOM)
+        send(signal.SIGHUP)
+        site.listener.wait_for("RELOADING=1")
+        site.listener.wait_for("READY=1")
+        site.listener.wait_for("STATUS=act")
+        site.write("mode: [\n" + SELDOM)
+        send(signal.SIGHUP)
+        assert "reload refused" in site.listener.wait_for("READY=1")
+        assert site.status()["mode"] == "act"
+        send(number)
+        site.listener.wait_for("STOPPING=1")
+    assert not site.socket.exists()
+
+
+def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
+    with process(site) as send:
+        pid = site.status()["pid"]
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "run", "--config", str(site.config)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 2
+        expected = f"makeway: error: {site.journal}: in use by the daemon with pid {pid}; "
+        assert done.stderr.decode().startswith(expected)
+        assert done.stderr.count(b"\n") == 1
+        send(signal.SIGTERM)
+
+
+def test_the_program_makes_way_on_the_sample(site: Site) -> None:
+    """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its nodes."""
+    text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
+    site.write(text)
+    sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"
+    site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
+    with process(site, "-m", "makeway.simharness.main") as send:
+        site.listener.wait_for("accepted reserve")
+        assert "urgent job" in site.listener.wait_for(" started; ")
+        send(signal.SIGTERM)

@@ -1,0 +1,307 @@
+"""The local socket: what it does, and what it withstands."""
+
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import structlog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.daemon.errors import UserError
+from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.socket_api import Announcement, BadRequest, Peer, answer, request, serve
+
+ME = Peer(pid=os.getpid(), uid=os.geteuid())
+STRANGER = Peer(pid=1, uid=54_321)
+NOTICE: dict[str, object] = {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}
+
+
+class Control:
+    """Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.pokes = 0
+        self.announced: list[Announcement] = []
+        self.broken = False
+        self.hold: threading.Event | None = None
+
+    def poke(self) -> None:
+        if self.broken:
+            raise RuntimeError("a defect")
+        self.pokes += 1
+
+    def status(self) -> Mapping[str, object]:
+        if self.hold is not None:
+            self.hold.wait()
+        return {"mode": "observe", "sentence": "fine \x1b[2J"}
+
+    def announce(self, announcement: Announcement) -> str:
+        if len(self.announced) >= 3:
+            raise BadRequest("too many announcements are kept already")
+        self.announced.append(announcement)
+        return "n-1"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sock"
+
+
+@contextmanager
+def serving(path: Path, control: Control | None = None) -> Iterator[Control]:
+    control = control or Control()
+    with serve(path, control, structlog.get_logger()):
+        yield control
+
+
+def exchange(path: Path, sent: bytes, *, end: bool = False) -> Any:
+    """Send bytes as they are and read the answer; None if the connection ends without one."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(30)
+        connection.connect(str(path))
+        if sent:
+            connection.sendall(sent)
+        if end:
+            connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while piece := connection.recv(65_536):
+            received += piece
+    assert received.count(b"\n") == bool(received)
+    return json.loads(received) if received else None
+
+
+def test_the_commands(path: Path) -> None:
+    with serving(path) as control:
+        assert request(path, {"command": "poke"}) == {"ok": True}
+        assert request(path, {"command": "ack", "job_id": "4711_3"}) == {"ok": True}
+        assert control.pokes == 2
+        told = request(path, {"command": "status"})
+        assert told == {"ok": True, "status": {"mode": "observe", "sentence": "fine \x1b[2J"}}
+        assert request(path, NOTICE) == {"ok": True, "notice_id": "n-1"}
+    assert control.announced == [Announcement(user=ME.user, node_count=64, walltime_s=3600, in_s=900)]
+
+
+def test_only_owner_and_group_may_connect_and_the_socket_goes_away(path: Path) -> None:
+    before = os.umask(0)
+    os.umask(before)
+    with serving(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert not path.exists()
+    assert os.umask(before) == before
+
+
+def test_the_socket_of_a_dead_daemon_is_replaced(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(path))
+    assert path.is_socket()
+    with serving(path) as control:
+        request(path, {"command": "poke"})
+        assert control.pokes == 1
+
+
+def test_a_live_daemon_keeps_its_socket(path: Path) -> None:
+    with serving(path) as first:
+        with pytest.raises(api.SocketInUse, match="another daemon answers on it"), serving(path):
+            pass
+        request(path, {"command": "poke"})
+        assert first.pokes == 1
+
+
+def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+    path.write_text("precious")
+    with pytest.raises(UserError, match="something that is no socket is there"), serving(path):
+        pass
+    assert path.read_text() == "precious"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be made: No such file"), serving(tmp_path / "no" / "s.sock"):
+        pass
+
+
+def test_the_end_leaves_somebody_elses_socket_alone(path: Path) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(serving(path))
+        path.unlink()
+        other = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        other.bind(str(path))
+    assert path.is_socket()
+
+
+@pytest.mark.parametrize(
+    ("sent", "complaint"),
+    [
+        (b"\n", "one JSON object on one line is expected"),
+        (b"hello\n", "one JSON object on one line is expected"),
+        (b"\xff\xfe\x00\n", "one JSON object on one line is expected"),
+        (b'{"command": "poke"\n', "one JSON object on one line is expected"),
+        (b"[" * 4000 + b"\n", "one JSON object on one line is expected"),
+        (b"9" * 4000 + b"\n", "command: one of poke, ack, status, notice is expected"),
+        (b"null\n", "command: one of poke, ack, status, notice is expected"),
+        (b'["poke"]\n', "command: one of poke, ack, status, notice is expected"),
+        (b"{}\n", "command: one of poke, ack, status, notice is expected"),
+        (b'{"command": "reboot"}\n', "command: one of poke, ack, status, notice is expected"),
+        (b'{"command": ["poke"]}\n', "command: one of poke, ack, status, notice is expected"),
+        (b'{"command": "poke", "x": 1}\n', "poke: this command takes nothing"),
+        (b'{"command": "ack"}\n', "ack: this command takes job_id alone"),
+        (b'{"command": "ack", "job_id": "1; rm -rf /"}\n', "job_id: the id of a job is expected"),
+        (b'{"command": "ack", "job_id": ""}\n', "job_id: the id of a job is expected"),
+        (b"x" * 5000, "a line of at most 4096 bytes is expected"),
+    ],
+)
+def test_requests_that_are_not_understood(path: Path, sent: bytes, complaint: str) -> None:
+    with serving(path) as control:
+        reply = exchange(path, sent)
+        assert reply["ok"] is False
+        assert reply["error"].startswith(complaint)
+        assert control.pokes == 0
+        request(path, {"command": "poke"})
+        assert control.pokes == 1
+
+
+def test_a_line_may_end_with_the_connection(path: Path) -> None:
+    with serving(path) as control:
+        assert exchange(path, b'{"command": "poke"}', end=True) == {"ok": True}
+        assert control.pokes == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"nodes": 0}, "nodes: a whole number from 1 to 1000000 is expected"),
+        ({"nodes": 1.5}, "nodes: a whole number"),
+        ({"nodes": True}, "nodes: a whole number"),
+        ({"nodes": "64"}, "nodes: a whole number"),
+        ({"nodes": 10**30}, "nodes: a whole number"),
+        ({"nodes": None}, "nodes: a whole number"),
+        ({"walltime_s": -1}, "walltime_s: a number from 1 to 31536000 is expected"),
+        ({"walltime_s": float("nan")}, "walltime_s: a number"),
+        ({"walltime_s": float("inf")}, "walltime_s: a number"),
+        ({"in_s": 10**9}, "in_s: a number from 0 to 604800 is expected"),
+        ({"user": "a b"}, "user: the name of a user is expected"),
+        ({"user": 7}, "user: the name of a user is expected"),
+        ({"when": 1}, "when: notice takes nodes, walltime_s, in_s and user"),
+    ],
+)
+def test_announcements_that_are_refused(change: dict[str, object], complaint: str) -> None:
+    control = Control()
+    with pytest.raises(BadRequest) as caught:
+        answer(json.dumps({**NOTICE, **change}).encode(), ME, control)
+    assert str(caught.value).startswith(complaint)
+    assert control.announced == []
+
+
+def test_an_announcement_belongs_to_who_sends_it() -> None:
+    control = Control()
+    answer(json.dumps(NOTICE).encode(), STRANGER, control)
+    with pytest.raises(BadRequest, match="54321 may not announce jobs of others"):
+        answer(json.dumps({**NOTICE, "user": "root"}).encode(), STRANGER, control)
+    answer(json.dumps({**NOTICE, "user": "alice"}).encode(), Peer(pid=1, uid=0), control)
+    assert [announced.user for announced in control.announced] == ["54321", "alice"]
+
+
+def test_a_limit_of_the_daemon_is_told(path: Path) -> None:
+    with serving(path):
+        for _ in range(3):
+            request(path, NOTICE)
+        with pytest.raises(UserError, match="refused: too many announcements are kept already"):
+            request(path, NOTICE)
+
+
+def test_a_defect_ends_its_connection_only(path: Path) -> None:
+    with serving(path) as control:
+        control.broken = True
+        reply = exchange(path, b'{"command": "poke"}\n')
+        assert reply == {"ok": False, "error": "internal error: see the daemon's log"}
+        control.broken = False
+        assert request(path, {"command": "poke"}) == {"ok": True}
+
+
+def test_who_says_nothing_is_hung_up_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "WAIT_S", 0.05)
+    with serving(path) as control:
+        assert exchange(path, b'{"command": ') is None
+        assert request(path, {"command": "poke"}) == {"ok": True}
+        assert control.pokes == 1
+
+
+def test_who_drips_bytes_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time; all of them together do not."""
+    instants = iter([0.0, 1.0, 2.0, 4.9, 5.1])
+    monkeypatch.setattr("makeway.daemon.service.socket_api.time.monotonic", lambda: next(instants))
+    connection = Mock(spec=socket.socket)
+    connection.recv.return_value = b"x"
+    with pytest.raises(TimeoutError):
+        api.read_line(connection, 100, 5.0)
+    assert connection.recv.call_count == 3
+    assert [call.args[0] for call in connection.settimeout.call_args_list] == pytest.approx([4.0, 3.0, 0.1])
+
+
+def test_too_many_clients_are_told_to_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_LIMIT", 1)
+    control = Control()
+    control.hold = threading.Event()
+    with serving(path, control):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first:
+            first.settimeout(30)
+            first.connect(str(path))
+            first.sendall(b'{"command": "status"}\n')
+            assert exchange(path, b"") == {"ok": False, "error": "too many clients: try again"}
+            control.hold.set()
+            assert json.loads(first.recv(4096))["ok"] is True
+            assert first.recv(1) == b""
+        while not _poked(path):
+            pass
+        assert control.pokes == 1
+
+
+def _poked(path: Path) -> bool:
+    """Whether the daemon took a poke. It may turn its back before it has read one that it has no place for."""
+    try:
+        return bool(exchange(path, b'{"command": "poke"}\n')["ok"])
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+
+
+def test_a_client_without_a_daemon(path: Path) -> None:
+    with pytest.raises(UserError, match="no daemon answers; is it running"):
+        request(path, {"command": "poke"})
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=300) | st.text(max_size=100).map(lambda text: json.dumps({"command": text}).encode())
+)
+def test_no_bytes_raise_anything_but_bad_request(line: bytes) -> None:
+    try:
+        answer(line, STRANGER, Control())
+    except BadRequest as error:
+        reply = str(error)
+        assert reply.isprintable(), reply
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(["command", "nodes", "walltime_s", "in_s", "user", "job_id"]) | st.text(max_size=5),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        max_size=6,
+    ),
+    st.sampled_from(["poke", "ack", "status", "notice"]),
+)
+def test_no_object_raises_anything_but_bad_request(fields: dict[str, object], command: str) -> None:
+    control = Control()
+    try:
+        answer(json.dumps({**fields, "command": command}).encode(), STRANGER, control)
+    except BadRequest:
+        assert control.pokes == 0
+        assert control.announced == []
