@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from makeway.simharness.adapter import SimAdapter
-from makeway.simharness.cluster import SimCluster
-from makeway.simharness.experiment import Experiment, Workload, load_workload, run, storage_of
-from makeway.simharness.measures import measure
-from makeway.simharness.records import ReplayRecord
-from makeway.simharness.scheduler import SchedulerSettings
+from makeway.simharness.engine.adapter import SimAdapter
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.records import ReplayRecord
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.results.measures import measure
+from makeway.simharness.run.experiment import Experiment, Workload, load_workload, run, storage_of
 from tests.policies.plain import free_nodes
 
 THETA = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "ANL-Theta-2023.swf.gz"

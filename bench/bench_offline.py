@@ -4,8 +4,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from makeway.policies.horizon.cp_sat import Proof
-from makeway.simharness.offline import solve_offline
-from makeway.simharness.offline_logs import TABLE_2, random_log
+from makeway.simharness.papers.p1_offline.logs import TABLE_2, random_log
+from makeway.simharness.papers.p1_offline.optimum import solve_offline
 
 MOST_S = 10.0
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from makeway.simharness.cluster import SimCluster
-from makeway.simharness.scheduler import SchedulerSettings
-from makeway.simharness.storage import StorageSettings
-from makeway.simharness.trace import Trace, read_trace
-from tests.simharness.brute_force import Ask, start_times
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.workloads.trace import Trace, read_trace
+from tests.simharness.engine.brute_force import Ask, start_times
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "shared" / "traces"
 KTH = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"

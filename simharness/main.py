@@ -4,7 +4,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from makeway.daemon.cli.main import run_cli
-from makeway.simharness import commands, reproduce
+from makeway.simharness.cli import commands
+from makeway.simharness.papers import reproduce
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import Connection
@@ -14,10 +15,10 @@ __all__ = ["commands", "main", "reproduce"]
 
 USER_ERRORS = frozenset(
     {
-        "makeway.simharness.swf.TraceError",
-        "makeway.simharness.workload.WorkloadError",
-        "makeway.simharness.experiment.ExperimentError",
-        "makeway.simharness.report.ReportUnavailable",
+        "makeway.simharness.workloads.swf.TraceError",
+        "makeway.simharness.workloads.synthesis.WorkloadError",
+        "makeway.simharness.run.experiment.ExperimentError",
+        "makeway.simharness.results.report.ReportUnavailable",
     }
 )
 
@@ -28,7 +29,7 @@ def main() -> int:
 
 
 def _open_simulated(settings: "AdapterSettings") -> "Connection":
-    from makeway.simharness.embedded import open_simulated
+    from makeway.simharness.run.embedded import open_simulated
 
     assert settings.type == "simulated"
     return open_simulated(settings)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from makeway.policies.model import Cluster, JobKind
-from makeway.simharness.adapter import SimAdapter
-from makeway.simharness.cluster import SimCluster
-from makeway.simharness.jobs import SimJob
-from makeway.simharness.scheduler import Backfill, SchedulerSettings
-from makeway.simharness.storage import StorageSettings
+from makeway.simharness.engine.adapter import SimAdapter
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.workloads.job import SimJob
 from tests.adapters.conformance import AdapterConformance, World
 
 PATIENCE_S = 86_400.0

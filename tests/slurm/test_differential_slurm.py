@@ -8,11 +8,11 @@ import pytest
 from makeway.daemon.journal.codec import StoredCommand
 from makeway.policies.model import JobKind, Limits, Shrink
 from makeway.policies.registry import find
-from makeway.simharness.cluster import SimCluster
-from makeway.simharness.jobs import SimJob
-from makeway.simharness.replay import Replay, ReplaySettings
-from makeway.simharness.scheduler import SchedulerSettings
-from makeway.simharness.storage import StorageSettings
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.workloads.job import SimJob
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes

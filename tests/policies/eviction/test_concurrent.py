@@ -18,7 +18,7 @@ from makeway.policies.eviction.concurrent import (
 )
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, make_plan, solve
 from makeway.policies.model import Method
-from makeway.simharness.storage import Storage, StorageSettings
+from makeway.simharness.engine.storage import Storage, StorageSettings
 from tests.policies.eviction.exhaustive import Choice, best_prices
 
 STEP_S = 60.0

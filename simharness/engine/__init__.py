@@ -1,0 +1,1 @@
+"""The simulated cluster in virtual time, and its adapter."""

@@ -1,0 +1,279 @@
+"""The simulated cluster: a machine, a workload and a virtual clock.
+
+Everything that happens at one instant is handled together, then the base scheduler makes one pass. Commands act between
+two instants (`control`); whatever they make possible is seen by a pass of its own before time goes on.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, isfinite
+
+from makeway.policies.model import JobKind
+from makeway.simharness.engine.event_queue import Change, ChangeKind, NodeFailure, Turn
+from makeway.simharness.engine.invariants import Checker
+from makeway.simharness.engine.machine import Machine
+from makeway.simharness.engine.partitioned import PlacedSettings
+from makeway.simharness.engine.records import Ending, ReplayRecord, Segment
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.workloads.job import SimJob
+
+PROGRESS_INSTANTS = 2048
+"""How many instants pass between two calls of `progress`."""
+
+
+class SimCluster:
+    """A machine, a workload and a clock, which starts at the first thing that happens.
+
+    Args:
+        node_count: nodes of the machine, numbered from 0, named from `n1` (zero-padded to one width).
+        jobs: the workload in any order; its order breaks ties between jobs that are submitted together.
+        scheduler: the base scheduler.
+        storage: the file system that checkpoints on demand are written to.
+        requeue_delay_s: how long a requeued job is held back.
+        failures: nodes that fail.
+        check: verify the invariants after every instant.
+        placed: its partitions, if jobs are given partitions. None: any nodes serve any job.
+        workload: name of the workload, for the record.
+
+    Raises:
+        ValueError: a job or a failure that cannot be; the message names it.
+        InvariantViolated: with `check`, by whatever moves the clock.
+    """
+
+    def __init__(
+        self,
+        node_count: int,
+        jobs: Sequence[SimJob],
+        *,
+        scheduler: SchedulerSettings,
+        storage: StorageSettings,
+        requeue_delay_s: float = 120.0,
+        failures: Sequence[NodeFailure] = (),
+        check: bool = False,
+        workload: str = "",
+        placed: PlacedSettings | None = None,
+    ) -> None:
+        _validate(node_count, jobs, failures, requeue_delay_s)
+        self.workload = workload
+        self.storage_settings = storage
+        self.machine = Machine(
+            node_count,
+            jobs,
+            scheduler=scheduler,
+            storage=storage,
+            requeue_delay_s=requeue_delay_s,
+            placed=placed,
+        )
+        self.announced: dict[str, SimJob] = {}
+        """Every job that was announced and has not arrived."""
+        self._arrivals = sorted(range(len(jobs)), key=lambda index: jobs[index].submit_s)
+        self._submits_s = [jobs[index].submit_s for index in self._arrivals]
+        self._submits_s.append(inf)
+        self._arrived = 0
+        self._down_until_s: dict[int, float] = {}
+        self._plan(failures)
+        self.machine.now_s = self.next_event_s() or 0.0
+        self._checker = Checker(self.machine) if check else None
+
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return self.machine.now_s
+
+    def next_event_s(self) -> float | None:
+        """When something happens next, if no command comes. None: never."""
+        if self.machine.pass_due:
+            return self.machine.now_s
+        next_s = min(self.machine.agenda.next_s(), self._submits_s[self._arrived])
+        return None if next_s == inf else next_s
+
+    def step(self) -> list[Change]:
+        """Go to the next instant at which something happens. Returns what did, earlier commands' effects first."""
+        next_s = self.next_event_s()
+        if next_s is not None:
+            self._instant(next_s)
+        return self._take_changes()
+
+    def advance(self, until_s: float) -> list[Change]:
+        """Go to `until_s`, that instant included. Returns what happened, earlier commands' effects first."""
+        while (next_s := self.next_event_s()) is not None and next_s <= until_s:
+            self._instant(next_s)
+        self.machine.now_s = max(self.machine.now_s, until_s)
+        return self._take_changes()
+
+    def run(self, progress: Callable[[float], None] | None = None) -> None:
+        """Go on until nothing will ever happen any more, and make no list of what does.
+
+        `progress` is called with the clock from time to time.
+        """
+        self.machine.changes = None
+        instants = 0
+        while (next_s := self.next_event_s()) is not None:
+            self._instant(next_s)
+            instants += 1
+            if progress is not None and instants % PROGRESS_INSTANTS == 0:
+                progress(next_s)
+        self.machine.changes = []
+
+    def submit(self, job: SimJob) -> None:
+        """Add a job that arrives now or later, as a user would. Raises `ValueError` if it cannot be."""
+        machine = self.machine
+        _validate_job(job, machine.node_count)
+        if any(job.job_id == known.job_id for known in machine.jobs):
+            raise ValueError(f"job {job.job_id!r} is in the workload already: every job id must be its own")
+        first_s = job.submit_s if job.announced_s is None else min(job.submit_s, job.announced_s)
+        if first_s < self.now_s:
+            raise ValueError(f"job {job.job_id!r} comes at {first_s} s: it is {self.now_s} s already")
+        position = bisect_right(self._submits_s, job.submit_s, self._arrived)
+        self._submits_s.insert(position, job.submit_s)
+        self._arrivals.insert(position, machine.add(job))
+        self._plan_notice(job)
+
+    def call_at(self, at_s: float, call: Callable[[], None]) -> None:
+        """Call `call` at that instant, before the scheduler's pass."""
+        self.machine.agenda.add(max(at_s, self.now_s), Turn.CALL, call)
+
+    def record(
+        self,
+        *,
+        policy: str,
+        excluded: int = 0,
+        commands: dict[str, int] | None = None,
+        decision_s: Sequence[float] = (),
+        wall_s: float = 0.0,
+    ) -> ReplayRecord:
+        """What has happened so far. Stretches of jobs that still run are cut at this instant."""
+        machine = self.machine
+        running = sorted(machine.running.values(), key=lambda live: live.index)
+        cut = [
+            Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, Ending.CUT)
+            for live in running
+            if live.segment_start_s < machine.now_s
+        ]
+        return ReplayRecord(
+            policy=policy,
+            backfill=machine.scheduler.settings.backfill.value,
+            workload=self.workload,
+            node_count=machine.node_count,
+            jobs=machine.records,
+            segments=machine.segments + cut,
+            marks=list(machine.marks),
+            excluded=excluded,
+            commands=dict(commands or {}),
+            decision_s=list(decision_s),
+            wall_s=wall_s,
+        )
+
+    def _instant(self, at_s: float) -> None:
+        """Handle all that happens at this instant, then let the scheduler make its pass."""
+        machine = self.machine
+        machine.now_s = at_s
+        agenda = machine.agenda
+        for live in agenda.take_ends(at_s):
+            machine.run_ends(live)
+        if agenda.events:
+            agenda.run_events(at_s)
+        while self._submits_s[self._arrived] <= at_s:
+            self._arrive()
+        machine.pass_due = False
+        if self._checker is not None:
+            self._checker.before_pass()
+        if machine.holds:
+            machine.start_bound()
+        machine.scheduler.run_pass(machine)
+        if self._checker is not None:
+            self._checker.after_pass()
+
+    def _arrive(self) -> None:
+        index = self._arrivals[self._arrived]
+        self._arrived += 1
+        if self.announced:
+            self.announced.pop(self.machine.jobs[index].job_id, None)
+        self.machine.submit(index)
+
+    def _take_changes(self) -> list[Change]:
+        changes, self.machine.changes = self.machine.changes, []
+        return changes or []
+
+    def _plan(self, failures: Sequence[NodeFailure]) -> None:
+        for job in self.machine.jobs:
+            self._plan_notice(job)
+        for failure in failures:
+            self.machine.agenda.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
+
+    def _plan_notice(self, job: SimJob) -> None:
+        if job.announced_s is not None and job.announced_s < job.submit_s:
+            self.machine.agenda.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
+
+    def _announce(self, job: SimJob) -> None:
+        self.announced[job.job_id] = job
+        if self.machine.changes is not None:
+            self.machine.changes.append(Change(self.now_s, ChangeKind.ANNOUNCED, job.job_id))
+
+    def _fail(self, failure: NodeFailure) -> None:
+        node, until_s = failure.node, failure.at_s + failure.repair_s
+        if node in self._down_until_s:
+            self._down_until_s[node] = max(self._down_until_s[node], until_s)
+        else:
+            self._down_until_s[node] = until_s
+            self.machine.node_down(node)
+        self.machine.agenda.add(until_s, Turn.REPAIR, lambda: self._repair(node))
+
+    def _repair(self, node: int) -> None:
+        if self._down_until_s.get(node, inf) <= self.now_s:
+            del self._down_until_s[node]
+            self.machine.node_up(node)
+
+
+def _validate(
+    node_count: int, jobs: Sequence[SimJob], failures: Sequence[NodeFailure], requeue_delay_s: float
+) -> None:
+    """Refuse what cannot be simulated. Raises `ValueError`."""
+    if node_count < 1:
+        raise ValueError(f"the machine has {node_count} nodes: it needs at least 1")
+    if not 0 <= requeue_delay_s < inf:
+        raise ValueError(f"requeue_delay_s is {requeue_delay_s}: it must be 0 or more")
+    for job in jobs:
+        _validate_job(job, node_count)
+    if len({job.job_id for job in jobs}) < len(jobs):
+        twice, count = Counter(job.job_id for job in jobs).most_common(1)[0]
+        raise ValueError(f"job {twice!r} is in the workload {count} times: every job id must be its own")
+    for failure in failures:
+        if not 0 <= failure.node < node_count or not isfinite(failure.at_s) or not failure.repair_s >= 0:
+            raise ValueError(
+                f"{failure} is impossible: the nodes are 0 to {node_count - 1}, repair_s is 0 or more"
+            )
+
+
+def _validate_job(job: SimJob, node_count: int) -> None:
+    def refuse(field: str, value: object, accepted: str) -> ValueError:
+        return ValueError(f"job {job.job_id!r}: {field} is {value}: it must be {accepted}")
+
+    if not 1 <= job.node_count <= node_count:
+        raise refuse("node_count", job.node_count, f"from 1 to the machine's {node_count}")
+    if not isfinite(job.submit_s):
+        raise refuse("submit_s", job.submit_s, "finite")
+    if not 0 < job.runtime_s < inf:
+        raise refuse("runtime_s", job.runtime_s, "finite and above 0")
+    if not job.runtime_s <= job.walltime_s < inf:
+        raise refuse("walltime_s", job.walltime_s, f"finite and at least runtime_s, {job.runtime_s}")
+    if not 0 <= job.setup_s < job.runtime_s:
+        raise refuse("setup_s", job.setup_s, f"0 or more and below runtime_s, {job.runtime_s}")
+    if not 0 <= job.restart_s < inf:
+        raise refuse("restart_s", job.restart_s, "0 or more")
+    if job.checkpoint_interval_s is not None and not job.checkpoint_interval_s > 0:
+        raise refuse("checkpoint_interval_s", job.checkpoint_interval_s, "None or above 0")
+    if not job.checkpoint_cost_s >= 0:
+        raise refuse("checkpoint_cost_s", job.checkpoint_cost_s, "0 or more")
+    if job.save_s is not None and not 0 <= job.save_s < inf:
+        raise refuse("save_s", job.save_s, "None or 0 or more")
+    if job.system_gb_per_node is not None and not 0 < job.system_gb_per_node < inf:
+        raise refuse("system_gb_per_node", job.system_gb_per_node, "None or above 0")
+    if job.node_count_min is not None:
+        if job.kind is not JobKind.MALLEABLE:
+            raise refuse("node_count_min", job.node_count_min, f"None for a {job.kind} job")
+        if not 1 <= job.node_count_min <= job.node_count:
+            raise refuse("node_count_min", job.node_count_min, f"from 1 to node_count, {job.node_count}")

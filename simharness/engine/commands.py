@@ -1,0 +1,191 @@
+"""What commands do to the simulated machine, and what it answers: the words and the refusals of Slurm's controller.
+
+Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks for its full size again (26.05).
+"""
+
+from math import isfinite
+
+from makeway.adapters.protocol import Gone, Rejected, Unsupported
+from makeway.policies.model import PLACES, JobKind
+from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.machine import PLANNED_RANK, Machine
+from makeway.simharness.engine.records import Ending, MarkKind
+
+
+def checkpoint(machine: Machine, job_id: str, walltime_s: float) -> None:
+    """Signal the job, its time limit raised to `walltime_s` from its start.
+
+    One that does not know how to save itself, or is at it already, ignores the signal.
+    """
+    live = _running(machine, job_id)
+    machine.raise_limit(live, walltime_s)
+    knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
+    if knows_how and live.checkpointing_since_s is None:
+        machine.begin_checkpoint(live)
+
+
+def requeue(machine: Machine, job_id: str) -> None:
+    """Put the running job back into the queue."""
+    live = _running(machine, job_id)
+    _count_eviction(machine, live)
+    machine.requeue(live, Ending.REQUEUED)
+
+
+def cancel(machine: Machine, job_id: str) -> None:
+    """End the job, pending or running."""
+    live = machine.live.get(job_id)
+    if live is None:
+        raise Gone(f"job {job_id}: Invalid job id specified")
+    if live.nodes:
+        _count_eviction(machine, live)
+    machine.interfere()
+    machine.end(live, Ending.CANCELLED)
+
+
+def shrink(machine: Machine, job_id: str, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
+    """Leave the running job these nodes only; its time limit rises to `walltime_s` from its start, and never falls."""
+    live = _running(machine, job_id)
+    if live.job.kind is not JobKind.MALLEABLE:
+        raise Rejected(f"job {job_id}: Requested operation is presently disabled: the job cannot shrink")
+    keep = _node_set(machine, keep_nodes)
+    if keep & ~live.nodes:
+        outside = ", ".join(machine.names.of(keep & ~live.nodes))
+        raise Rejected(f"job {job_id}: Requested node configuration is not available: {outside} not its own")
+    if not keep & live.batch_host:
+        raise Rejected(
+            f"job {job_id}: the batch host {machine.names.of(live.batch_host)[0]} cannot be given up"
+        )
+    smallest = live.job.node_count_min or live.job.node_count
+    if keep.bit_count() < smallest:
+        raise Rejected(f"job {job_id}: {keep.bit_count()} nodes are under its minimum of {smallest}")
+    given_up = live.nodes & ~keep
+    if not given_up and walltime_s <= live.walltime_s:
+        return
+    if given_up:
+        live.record.shrinks += 1
+        machine.mark(MarkKind.SHRUNK, live, given_up)
+    machine.resize(live, keep, walltime_s=walltime_s)
+
+
+def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: str | None) -> None:
+    """Add these nodes, free or kept by `reservation` as long as that is there, to the running malleable job."""
+    live = _running(machine, job_id)
+    if live.job.kind is not JobKind.MALLEABLE:
+        raise Unsupported(f"job {job_id} is {live.job.kind}: it cannot grow")
+    added = _node_set(machine, nodes) & ~live.nodes
+    if not added:
+        return
+    if live.size + added.bit_count() > live.job.node_count:
+        raise Rejected(
+            f"job {job_id}: {live.size} + {added.bit_count()} nodes are over its {live.job.node_count}"
+        )
+    allowed = machine.free & ~machine.reserved
+    hold = None if reservation is None else machine.holds.get(reservation)
+    if hold is not None:
+        allowed |= machine.free & hold.nodes
+    if added & ~allowed:
+        busy = ", ".join(machine.names.of(added & ~allowed))
+        raise Rejected(f"job {job_id}: Requested nodes are busy: {busy}", retryable=True)
+    machine.resize(live, live.nodes | added, walltime_s=live.walltime_s)
+    machine.mark(MarkKind.RETURNED, live, added)
+
+
+def reserve(
+    machine: Machine,
+    name: str,
+    nodes: tuple[str, ...],
+    duration_s: float,
+    job_id: str | None,
+    *,
+    overlap: bool = False,
+) -> None:
+    """Keep these nodes, busy or not, from now on, and bind the pending job to them. None: there is none yet.
+
+    With `overlap` other reservations may have them too, and keep them.
+    """
+    live = None if job_id is None else _pending(machine, job_id)
+    kept = _node_set(machine, nodes)
+    if not kept:
+        raise Rejected(f"reservation {name}: no nodes were named")
+    if not (isfinite(duration_s) and duration_s > 0):
+        raise Rejected(f"reservation {name}: a duration of {duration_s} s is invalid")
+    for hold in machine.holds.values():
+        if hold.name != name and hold.nodes & kept and not overlap:
+            raise Rejected(f"reservation {name}: Requested reservation overlaps with {hold.name}")
+    machine.hold(name, kept, machine.now_s + duration_s)
+    if live is not None:
+        machine.bind(live, name)
+
+
+def release(machine: Machine, name: str) -> None:
+    """End the reservation; a job that runs in it runs on without it."""
+    hold = machine.holds.get(name)
+    if hold is None:
+        raise Gone(f"reservation {name}: Requested reservation is invalid")
+    machine.drop_hold(hold)
+
+
+def requeue_again(machine: Machine, job_id: str, requeue_count: int) -> None:
+    """Put the job back into the queue if it is still in the run that was requeued."""
+    if _running(machine, job_id).requeue_count > requeue_count:
+        raise Gone(f"job {job_id}: it has been requeued")
+    requeue(machine, job_id)
+
+
+def prioritise(machine: Machine, job_id: str, place: int | None = None) -> None:
+    """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order."""
+    live = _pending(machine, job_id)
+    if place is None:
+        machine.move_to_front(live)
+    elif 1 <= place <= PLACES:
+        machine.give_place(live, place)
+    else:
+        raise Rejected(f"job {job_id}: Invalid priority: place {place} is not between 1 and {PLACES}")
+
+
+def restore_priority(machine: Machine, job_id: str) -> None:
+    """Put the job back into the common queue, if it waits in a planned order's place; by starting it has lost it here."""
+    live = machine.live.get(job_id)
+    if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
+        machine.give_place(live, None)
+    else:
+        _running(machine, job_id)
+
+
+def finish(machine: Machine, job_id: str) -> None:
+    """The job ends by itself, now: what a command can cross on its way. Nothing if there is no such job."""
+    live = machine.live.get(job_id)
+    if live is not None:
+        machine.interfere()
+        machine.end(live, Ending.COMPLETED if live.nodes else Ending.CANCELLED)
+
+
+def _running(machine: Machine, job_id: str) -> LiveJob:
+    live = machine.live.get(job_id)
+    if live is None:
+        raise Gone(f"job {job_id}: Invalid job id specified")
+    if not live.nodes:
+        raise Gone(f"job {job_id}: Job is pending execution")
+    return live
+
+
+def _pending(machine: Machine, job_id: str) -> LiveJob:
+    live = machine.live.get(job_id)
+    if live is None:
+        raise Gone(f"job {job_id}: Invalid job id specified")
+    if live.nodes:
+        raise Gone(f"job {job_id}: Job is no longer pending execution")
+    return live
+
+
+def _node_set(machine: Machine, nodes: tuple[str, ...]) -> int:
+    try:
+        return machine.names.set_of(nodes)
+    except KeyError as error:
+        raise Rejected(f"Invalid node name specified: {error.args[0]}") from None
+
+
+def _count_eviction(machine: Machine, live: LiveJob) -> None:
+    live.record.evictions += 1
+    live.evicted = True
+    machine.mark(MarkKind.EVICTED, live, live.nodes)

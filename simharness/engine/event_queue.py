@@ -1,0 +1,119 @@
+"""What is going to happen: the ends of runs, and all other events that are not arrivals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from makeway.simharness.engine.job_run import LiveJob
+
+
+class ChangeKind(StrEnum):
+    """What can happen."""
+
+    ANNOUNCED = "announced"  # an on-demand job that has not arrived
+    SUBMITTED = "submitted"
+    STARTED = "started"
+    ENDED = "ended"  # for good: completed, cancelled or at its time limit
+    REQUEUED = "requeued"
+    ELIGIBLE = "eligible"  # its requeue delay is over
+    SIGNALLED = "signalled"  # it has begun a checkpoint on demand
+    ACKNOWLEDGED = "acknowledged"  # that checkpoint is complete
+    RESIZED = "resized"
+    PRIORITISED = "prioritised"
+    RESERVED = "reserved"  # the job was bound to a reservation
+    RESERVATION_ENDED = "reservation_ended"  # by itself or by command
+    NODE_DOWN = "node_down"
+    NODE_UP = "node_up"
+
+
+class Change(NamedTuple):
+    """Something that happened. `job_id` None: it concerns no job."""
+
+    at_s: float
+    kind: ChangeKind
+    job_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFailure:
+    """A node goes down: its job is requeued, and nothing starts on it for `repair_s`."""
+
+    at_s: float
+    node: int
+    """Number of the node; the first is 0."""
+    repair_s: float
+
+
+class Turn(IntEnum):
+    """In what order the events of one instant are handled, ends of runs before and arrivals after all of them."""
+
+    CHECKPOINT = 0
+    FAILURE = 1
+    REPAIR = 2
+    HOLD_END = 3
+    ELIGIBLE = 4
+    ANNOUNCED = 5
+    CALL = 6
+
+
+_Event = tuple[float, Turn, int, Callable[[], bool], Callable[[], None]]
+
+
+class Agenda:
+    """Two heaps. An entry that no longer holds is left in its heap and skipped when its turn comes."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[float, int, LiveJob]] = []
+        """Ends of runs: valid while the token is still the job's."""
+        self.events: list[_Event] = []
+        self._token = 0
+
+    def token(self) -> int:
+        """A number that was never given before."""
+        self._token += 1
+        return self._token
+
+    def end_run(self, at_s: float, live: LiveJob) -> None:
+        """The job's present run ends then, whatever was set before."""
+        self._token += 1
+        live.end_token = self._token
+        heappush(self.ends, (at_s, self._token, live))
+
+    def add(
+        self, at_s: float, turn: Turn, action: Callable[[], None], valid: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Call `action` then, if `valid` still says so."""
+        heappush(self.events, (at_s, turn, self.token(), valid, action))
+
+    def next_s(self) -> float:
+        """When the first entry that still holds is due. Infinite: there is none."""
+        ends, events = self.ends, self.events
+        while ends and ends[0][2].end_token != ends[0][1]:
+            heappop(ends)
+        next_s = ends[0][0] if ends else inf
+        while events and not events[0][3]():
+            heappop(events)
+        if events and events[0][0] < next_s:
+            return events[0][0]
+        return next_s
+
+    def take_ends(self, now_s: float) -> list[LiveJob]:
+        """Take out the jobs whose runs end by now."""
+        ends = self.ends
+        ended = []
+        while ends and ends[0][0] <= now_s:
+            _, token, live = heappop(ends)
+            if live.end_token == token:
+                ended.append(live)
+        return ended
+
+    def run_events(self, now_s: float) -> None:
+        """Handle the events that are due, those included that this adds at this instant."""
+        events = self.events
+        while events and events[0][0] <= now_s:
+            _, _, _, valid, action = heappop(events)
+            if valid():
+                action()

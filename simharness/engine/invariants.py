@@ -1,0 +1,155 @@
+"""What must hold after every instant of a simulation, computed anew from the jobs themselves."""
+
+from math import inf
+
+from makeway.simharness.engine.job_run import TOLERANCE_S, LiveJob
+from makeway.simharness.engine.machine import Machine
+from makeway.simharness.engine.partitioned import PlacedScheduler
+from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
+
+
+class InvariantViolated(Exception):
+    """The simulator has done what no cluster can do. The message has the facts."""
+
+
+class Checker:
+    """Looks at a machine before and after each pass of its scheduler.
+
+    Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it may, or on
+    nodes that are reserved for others; on a machine of partitions, if it starts on no partition of its size; and elsewhere,
+    with EASY backfilling, if the reservation of the queue's first job is put off though nothing but the scheduler has acted.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._running: frozenset[int] = frozenset()
+        self._held = 0
+        self._since_s = machine.now_s
+        self._held_node_s = 0.0
+        self._segments = 0
+        self._closed_node_s = 0.0
+        self._head: LiveJob | None = None
+        self._promise_s = inf
+        self._interference = -1
+
+    def before_pass(self) -> None:
+        """Note who runs already."""
+        self._running = frozenset(self._machine.running)
+
+    def after_pass(self) -> None:
+        """Verify everything."""
+        holders = [live for live in self._machine.live.values() if live.nodes]  # not by its own list of them
+        started = [live for live in holders if live.index not in self._running]
+        self._nodes(holders)
+        self._node_seconds(holders)
+        for live in started:
+            self._may_start(live)
+        scheduler = self._machine.scheduler
+        if isinstance(scheduler, PlacedScheduler):
+            for live in started:
+                if not scheduler.serves(live):
+                    raise self._fail(f"job {live.job.job_id!r} is on no partition of the right size")
+        elif scheduler.settings.backfill is Backfill.EASY:
+            self._promise(scheduler, holders, started)
+
+    def _fail(self, fact: str) -> InvariantViolated:
+        return InvariantViolated(f"at {self._machine.now_s} s: {fact}")
+
+    def _nodes(self, holders: list[LiveJob]) -> None:
+        machine = self._machine
+        held = 0
+        for live in holders:
+            if held & live.nodes:
+                names = ", ".join(machine.names.of(held & live.nodes))
+                raise self._fail(f"job {live.job.job_id!r} is on {names}, which another job holds")
+            if live.nodes.bit_count() != live.size:
+                raise self._fail(
+                    f"job {live.job.job_id!r} has {live.nodes.bit_count()} nodes for {live.size}"
+                )
+            held |= live.nodes
+        parts = (held, machine.free, machine.down)
+        everything = (1 << machine.node_count) - 1
+        if held | machine.free | machine.down != everything:
+            raise self._fail("a node is neither held nor free nor down")
+        if sum(part.bit_count() for part in parts) != machine.node_count:
+            raise self._fail("a node is two of held, free and down")
+
+    def _node_seconds(self, holders: list[LiveJob]) -> None:
+        machine = self._machine
+        if machine.now_s < self._since_s:
+            raise self._fail(f"the clock has gone back from {self._since_s} s")
+        self._held_node_s += self._held * (machine.now_s - self._since_s)
+        self._since_s = machine.now_s
+        self._held = sum(live.size for live in holders)
+        for segment in machine.segments[self._segments :]:
+            self._closed_node_s += (segment.end_s - segment.start_s) * segment.nodes.bit_count()
+        self._segments = len(machine.segments)
+        open_node_s = sum((machine.now_s - live.segment_start_s) * live.size for live in holders)
+        recorded_node_s = self._closed_node_s + open_node_s
+        if abs(recorded_node_s - self._held_node_s) > 1e-9 * (1.0 + self._held_node_s):
+            raise self._fail(f"{recorded_node_s} node-seconds are recorded, {self._held_node_s} were held")
+
+    def _may_start(self, live: LiveJob) -> None:
+        machine = self._machine
+        job_id = live.job.job_id
+        if live.job.submit_s > machine.now_s:
+            raise self._fail(f"job {job_id!r} started before its arrival at {live.job.submit_s} s")
+        if live.eligible_s is not None:
+            raise self._fail(f"job {job_id!r} started though it is held back until {live.eligible_s} s")
+        if live.reservation is None:
+            if live.nodes & machine.reserved:
+                names = ", ".join(machine.names.of(live.nodes & machine.reserved))
+                raise self._fail(f"job {job_id!r} started on {names}, reserved for others")
+        elif live.nodes & ~machine.holds[live.reservation].nodes:
+            raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
+
+    def _promise(self, scheduler: Scheduler, holders: list[LiveJob], started: list[LiveJob]) -> None:
+        """EASY's one promise: the first job that waits starts no later than foreseen when it became the first."""
+        machine = self._machine
+        queue = scheduler.queue
+        before = self._head
+        if (
+            before is not None
+            and machine.interference == self._interference
+            and not self._passed(before, started)
+        ):
+            waits = bool(queue) and queue[0][5] is before
+            foreseen_s = self._foreseen_s(scheduler, before, holders) if waits else machine.now_s
+            if (waits or before.nodes) and foreseen_s > self._promise_s + TOLERANCE_S:
+                raise self._fail(
+                    f"job {before.job.job_id!r}, first of the queue, was to start by {self._promise_s} s; "
+                    f"now it starts at {foreseen_s} s"
+                )
+        self._interference = machine.interference
+        self._head = queue[0][5] if queue else None
+        self._promise_s = self._foreseen_s(scheduler, queue[0][5], holders) if queue else inf
+
+    def _passed(self, head: LiveJob, started: list[LiveJob]) -> bool:
+        """Whether a job that is served before `head` by right has started now."""
+        return any(self._turn(live) < self._turn(head) for live in started if live is not head)
+
+    def _turn(self, live: LiveJob) -> tuple[float, float, int]:
+        job = live.job
+        if self._machine.scheduler.settings.order is Order.WFP:
+            waited = (self._machine.now_s - job.submit_s) / live.walltime_s
+            return (-(waited**3) * job.node_count, job.submit_s, live.index)
+        return (0.0, job.submit_s, live.index)
+
+    def _foreseen_s(self, scheduler: Scheduler, head: LiveJob, holders: list[LiveJob]) -> float:
+        """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
+        machine = self._machine
+        holds = machine.holds.values()
+        instants = {machine.now_s} | {live.limit_s for live in holders} | {hold.end_s for hold in holds}
+        ends = sorted(holders, key=lambda live: live.limit_s)
+        nodes, position = machine.free, 0
+        for at_s in sorted(instants):
+            while position < len(ends) and ends[position].limit_s <= at_s:
+                nodes |= ends[position].nodes
+                position += 1
+            kept = 0
+            for hold in holds:
+                if hold.end_s > at_s:
+                    kept |= hold.nodes
+            if (nodes & ~kept).bit_count() >= scheduler.smallest(head):
+                return at_s
+        return inf

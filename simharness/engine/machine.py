@@ -1,0 +1,418 @@
+"""The simulated machine: which node has which job, and what starting, stopping and holding does to both.
+
+It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs, `control` does what commands ask for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from makeway.simharness.engine.event_queue import Agenda, Change, ChangeKind, Turn
+from makeway.simharness.engine.job_run import TOLERANCE_S, LiveJob
+from makeway.simharness.engine.partitioned import PlacedScheduler, PlacedSettings
+from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, Segment
+from makeway.simharness.engine.scheduler import (
+    Release,
+    Scheduler,
+    SchedulerSettings,
+    insert_release,
+    limit_s,
+    remove_release,
+)
+from makeway.simharness.engine.storage import Storage, StorageSettings
+from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.nodeset import NodeNames, lowest
+
+FIRST_RANK = -(1 << 40)
+"""Jobs that are moved to the front get ranks from here up."""
+PLANNED_RANK = -(1 << 39)
+"""Jobs with a place in a planned order have ranks from here up; all others have rank 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A reservation: nodes on which only the jobs bound to it may start, until `end_s`."""
+
+    name: str
+    nodes: int
+    start_s: float
+    end_s: float
+
+
+class Machine:
+    """Nodes, jobs that are not over, reservations, the queue, and the accounts of all of them.
+
+    Sets of nodes are integers (`nodeset`). Times are those of the clock, which only `SimCluster` moves.
+    """
+
+    def __init__(
+        self,
+        node_count: int,
+        jobs: Sequence[SimJob],
+        *,
+        scheduler: SchedulerSettings,
+        storage: StorageSettings,
+        requeue_delay_s: float,
+        placed: PlacedSettings | None = None,
+    ) -> None:
+        self.now_s = 0.0
+        self.node_count = node_count
+        self.jobs = list(jobs)
+        self.requeue_delay_s = requeue_delay_s
+        self.scheduler: Scheduler | PlacedScheduler = (
+            Scheduler(scheduler) if placed is None else PlacedScheduler(scheduler, placed)
+        )
+        self.storage = Storage(storage)
+        self.names = NodeNames(node_count)
+        self.placements = () if placed is None else placed.partitions.placements(self.names)
+        self.agenda = Agenda()
+        self.records = [JobRecord(job) for job in jobs]
+        self.segments: list[Segment] = []
+        self.marks: list[Mark] = []
+
+        self.free = (1 << node_count) - 1
+        """Nodes that are up and held by no job."""
+        self.down = 0
+        self.reserved = 0
+        """Nodes of all reservations."""
+        self.live: dict[str, LiveJob] = {}
+        """Every job that is pending or holds nodes, by id, in order of arrival."""
+        self.running: dict[int, LiveJob] = {}
+        """The jobs that hold nodes, by index."""
+        self.bound: dict[int, LiveJob] = {}
+        """The jobs, pending or running, that are bound to a reservation, by index."""
+        self.holds: dict[str, Hold] = {}
+
+        self.pass_due = False
+        """Whether the scheduler is to look at the queue before time goes on."""
+        self.interference = 0
+        """Counts whatever may delay the queue's first job by right: commands, failures, reservations."""
+        self.nodes_version = 0
+        """Goes up when a node changes its state."""
+        self.touched: set[str] | None = None
+        """Ids of jobs that have changed or gone, for whoever keeps a picture of them. None: nobody does."""
+        self.changes: list[Change] | None = []
+        """What has happened since it was last asked. None: nobody asks."""
+
+        self._releases: list[Release] = []
+        self._front = FIRST_RANK
+        self._storage_version = 0
+
+    # What the scheduler sees
+
+    def available(self) -> int:
+        """How many nodes are free for jobs of the common queue."""
+        if self.reserved:
+            return (self.free & ~self.reserved).bit_count()
+        return self.free.bit_count()
+
+    def releases(self) -> Sequence[Release]:
+        """When nodes come free at the latest: at their job's time limit, and not before their reservation's end."""
+        if not self.holds:
+            return self._releases
+        releases: list[Release] = []
+        holds = self._kept_until()
+        for end_s, kept in holds:
+            idle = (kept & self.free).bit_count()
+            if idle:
+                releases.append((end_s, -1, idle))
+        for live in self.running.values():
+            unreserved = (live.nodes & ~self.reserved).bit_count()
+            if unreserved:
+                releases.append((live.limit_s, live.index, unreserved))
+            if unreserved < live.size:
+                for end_s, kept in holds:
+                    count = (live.nodes & kept).bit_count()
+                    if count:
+                        releases.append((max(live.limit_s, end_s), live.index, count))
+        releases.sort()
+        return releases
+
+    def _kept_until(self) -> list[tuple[float, int]]:
+        """The reserved nodes in disjoint parts, each with the end of the last reservation that has it."""
+        holds = sorted(self.holds.values(), key=lambda hold: -hold.end_s)
+        parts = []
+        seen = 0
+        for hold in holds:
+            if part := hold.nodes & ~seen:
+                parts.append((hold.end_s, part))
+            seen |= hold.nodes
+        return parts
+
+    def start(self, live: LiveJob, node_count: int) -> None:
+        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for their number."""
+        if node_count != live.size:
+            live.usual_walltime_s = live.walltime_s
+            live.walltime_s = limit_s(live.walltime_s, live.size, node_count)
+            live.size = node_count
+        self.start_on(live, lowest(self.free & ~self.reserved, node_count))
+
+    # Jobs
+
+    def add(self, job: SimJob) -> int:
+        """Add a job to the workload; it has not arrived. Returns its index."""
+        self.jobs.append(job)
+        self.records.append(JobRecord(job))
+        return len(self.jobs) - 1
+
+    def submit(self, index: int) -> None:
+        """The job of that index arrives."""
+        job = self.jobs[index]
+        live = LiveJob(index, job, self.records[index])
+        self.live[job.job_id] = live
+        self.scheduler.add(live)
+        self.note(ChangeKind.SUBMITTED, live)
+
+    def start_on(self, live: LiveJob, nodes: int) -> None:
+        """Start a run on exactly these free nodes. The job is out of the queue already."""
+        self.free &= ~nodes
+        self.running[live.index] = live
+        live.begin(nodes, self.now_s)
+        insert_release(self._releases, (live.limit_s, live.index, live.size))
+        self.schedule_end(live)
+        if live.record.start_s is None:
+            live.record.start_s = self.now_s
+        elif live.evicted:
+            live.evicted = False
+            self.mark(MarkKind.RETURNED, live, nodes)
+        self.note(ChangeKind.STARTED, live)
+
+    def start_bound(self) -> None:
+        """Start the pending jobs that are bound to a reservation, wherever they fit in space and time."""
+        for live in self.bound.values():
+            hold = self.holds.get(live.reservation or "")
+            if hold is None or live.nodes or live.eligible_s is not None:
+                continue
+            nodes = hold.nodes & self.free
+            if nodes.bit_count() >= live.size and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
+                self.start_on(live, lowest(nodes, live.size))
+
+    def schedule_end(self, live: LiveJob) -> None:
+        """Set the end of the present run: its completion or its time limit, whichever comes first."""
+        completion_s = live.completion_s()
+        live.completes = completion_s <= live.limit_s + TOLERANCE_S
+        self.agenda.end_run(min(completion_s, live.limit_s), live)
+
+    def run_ends(self, live: LiveJob) -> None:
+        """The run has come to its end: the work is done, or the time limit is reached, and then the job never completes."""
+        self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
+
+    def end(self, live: LiveJob, ending: Ending) -> None:
+        """End the job for good, wherever it is. Unless it is complete, all its work is lost."""
+        if live.nodes:
+            self._leave(live, ending)
+            if ending is Ending.COMPLETED:
+                live.complete(self.now_s)
+            else:
+                live.abandon(self.now_s, safe=False)
+        else:
+            live.eligible_s = None
+            self.scheduler.remove(live)
+        self.bound.pop(live.index, None)
+        del self.live[live.job.job_id]
+        self.note(ChangeKind.ENDED, live)
+
+    def requeue(self, live: LiveJob, ending: Ending) -> None:
+        """Take the running job off its nodes; it is pending again, and eligible after the requeue delay."""
+        self.interfere()
+        self._leave(live, ending)
+        live.abandon(self.now_s, safe=True)
+        live.requeue_count += 1
+        at_s = self.now_s + self.requeue_delay_s
+        live.eligible_s = at_s
+        self.agenda.add(
+            at_s, Turn.ELIGIBLE, lambda: self.make_eligible(live), lambda: live.eligible_s == at_s
+        )
+        self.note(ChangeKind.REQUEUED, live)
+
+    def make_eligible(self, live: LiveJob) -> None:
+        """The pending job may start from now on."""
+        self.interfere()
+        live.eligible_s = None
+        if live.reservation is None:
+            self.scheduler.add(live)
+        self.note(ChangeKind.ELIGIBLE, live)
+
+    def move_to_front(self, live: LiveJob) -> None:
+        """Serve the pending job before all others, but after those that were moved to the front before."""
+        self.interfere()
+        self.scheduler.remove(live)
+        self._front += 1
+        live.rank = self._front
+        live.eligible_s = None
+        if live.reservation is None:
+            self.scheduler.add(live)
+        self.note(ChangeKind.PRIORITISED, live)
+
+    def give_place(self, live: LiveJob, place: int | None) -> None:
+        """Serve the pending job after those at the front, before the common queue, and in the order of its place.
+
+        None: in the common queue again.
+        """
+        self.interfere()
+        self.scheduler.remove(live)
+        live.rank = 0 if place is None else PLANNED_RANK + place
+        if live.reservation is None and live.eligible_s is None:
+            self.scheduler.add(live)
+        self.note(ChangeKind.PRIORITISED, live)
+
+    def resize(self, live: LiveJob, nodes: int, *, walltime_s: float) -> None:
+        """Let the running job go on, on these nodes, its own or free ones; its time limit never falls."""
+        self.interfere()
+        self.close_segment(live, Ending.RESIZED)
+        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        self.free = (self.free | (live.nodes & ~self.down)) & ~nodes
+        live.resize(nodes, self.now_s)
+        live.walltime_s = max(live.walltime_s, walltime_s)
+        live.limit_s = live.start_s + live.walltime_s
+        insert_release(self._releases, (live.limit_s, live.index, live.size))
+        self.schedule_end(live)
+        self.note(ChangeKind.RESIZED, live)
+
+    def raise_limit(self, live: LiveJob, walltime_s: float) -> None:
+        """Let the running job run until `walltime_s` from its start; its time limit never falls."""
+        if walltime_s <= live.walltime_s:
+            return
+        self.interfere()
+        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        live.walltime_s = walltime_s
+        live.limit_s = live.start_s + walltime_s
+        insert_release(self._releases, (live.limit_s, live.index, live.size))
+        self.schedule_end(live)
+        self.touch(live)
+
+    def close_segment(self, live: LiveJob, ending: Ending) -> None:
+        """End the present stretch on these nodes; one of no length is not recorded."""
+        if live.segment_start_s < self.now_s:
+            self.segments.append(Segment(live.index, live.segment_start_s, self.now_s, live.nodes, ending))
+        live.segment_start_s = self.now_s
+
+    def _leave(self, live: LiveJob, ending: Ending) -> None:
+        if live.checkpointing_since_s is not None and live.job.save_s is None:
+            self.storage.abort(live.index, self.now_s)
+            self._watch_storage()
+        self.close_segment(live, ending)
+        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        del self.running[live.index]
+        self.free |= live.nodes & ~self.down
+        self.scheduler.disturb()
+
+    # Checkpoints on demand
+
+    def begin_checkpoint(self, live: LiveJob) -> None:
+        """The running job stops working and saves its state; it must know how."""
+        job, now_s = live.job, self.now_s
+        token = live.checkpoint_token = self.agenda.token()
+        live.checkpointing_since_s = now_s
+        if job.save_s is not None:
+            self.agenda.add(
+                now_s + job.save_s,
+                Turn.CHECKPOINT,
+                lambda: self._checkpoint_done(live),
+                lambda: live.checkpoint_token == token,
+            )
+        elif job.system_gb_per_node is not None:
+            gb_per_node = job.system_gb_per_node
+            self.storage.begin(live.index, gb_per_node=gb_per_node, node_count=live.size, now_s=now_s)
+            self._watch_storage()
+        self.schedule_end(live)
+        self.note(ChangeKind.SIGNALLED, live)
+
+    def _watch_storage(self) -> None:
+        self._storage_version += 1
+        version = self._storage_version
+        next_s = self.storage.next_end_s()
+        if next_s is not None:
+            self.agenda.add(next_s, Turn.CHECKPOINT, self._stored, lambda: self._storage_version == version)
+
+    def _stored(self) -> None:
+        for index in self.storage.finish(self.now_s):
+            self._checkpoint_done(self.running[index])
+        self._watch_storage()
+
+    def _checkpoint_done(self, live: LiveJob) -> None:
+        live.end_checkpoint(self.now_s, complete=True)
+        self.schedule_end(live)
+        self.mark(MarkKind.CHECKPOINTED, live, live.nodes)
+        self.note(ChangeKind.ACKNOWLEDGED, live)
+
+    # Reservations and nodes
+
+    def hold(self, name: str, nodes: int, end_s: float) -> None:
+        """Make the reservation, or change the one of that name."""
+        self.interfere()
+        old = self.holds.get(name)
+        start_s = self.now_s if old is None else old.start_s
+        hold = self.holds[name] = Hold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
+        self._count_reserved()
+        self.agenda.add(
+            end_s, Turn.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold
+        )
+
+    def drop_hold(self, hold: Hold) -> None:
+        """The reservation is over; its pending jobs go back to the common queue, its running ones run on."""
+        self.interfere()
+        del self.holds[hold.name]
+        self._count_reserved()
+        for live in [live for live in self.bound.values() if live.reservation == hold.name]:
+            live.reservation = None
+            del self.bound[live.index]
+            if not live.nodes and live.eligible_s is None:
+                self.scheduler.add(live)
+            self.touch(live)
+        self.note(ChangeKind.RESERVATION_ENDED, None)
+
+    def _count_reserved(self) -> None:
+        self.reserved = 0
+        for hold in self.holds.values():
+            self.reserved |= hold.nodes
+
+    def bind(self, live: LiveJob, name: str) -> None:
+        """Let the pending job start in that reservation only."""
+        self.scheduler.remove(live)
+        live.reservation = name
+        self.bound[live.index] = live
+        self.note(ChangeKind.RESERVED, live)
+
+    def node_down(self, node: int) -> None:
+        """The node fails: whoever is on it is requeued."""
+        bit = 1 << node
+        self.interfere()
+        self.nodes_version += 1
+        self.down |= bit
+        self.free &= ~bit
+        self.marks.append(Mark(self.now_s, MarkKind.NODE_DOWN, None, bit))
+        for live in [live for live in self.running.values() if live.nodes & bit]:
+            self.requeue(live, Ending.NODE_FAILED)
+        self.note(ChangeKind.NODE_DOWN, None)
+
+    def node_up(self, node: int) -> None:
+        """The node is repaired."""
+        self.interfere()
+        self.nodes_version += 1
+        self.down &= ~(1 << node)
+        self.free |= 1 << node
+        self.note(ChangeKind.NODE_UP, None)
+
+    # Telling others
+
+    def interfere(self) -> None:
+        """Something that no scheduler plans has happened: look at the whole queue again at this instant."""
+        self.interference += 1
+        self.scheduler.disturb()
+        self.pass_due = True
+
+    def note(self, kind: ChangeKind, live: LiveJob | None) -> None:
+        """Tell whoever listens that this has happened."""
+        if self.changes is not None:
+            self.changes.append(Change(self.now_s, kind, None if live is None else live.job.job_id))
+        if live is not None:
+            self.touch(live)
+
+    def touch(self, live: LiveJob) -> None:
+        """Tell whoever keeps a picture of the job that it is out of date."""
+        if self.touched is not None:
+            self.touched.add(live.job.job_id)
+
+    def mark(self, kind: MarkKind, live: LiveJob, nodes: int) -> None:
+        """Put a mark on the job into the record."""
+        self.marks.append(Mark(self.now_s, kind, live.index, nodes))

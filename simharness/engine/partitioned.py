@@ -1,0 +1,184 @@
+"""The base scheduler of a machine of partitions: WFP or FCFS order, and EASY backfill by partition, as Cobalt does it.
+
+A job starts on a free partition of the smallest size that holds it, on the one that takes the fewest free partitions from
+others. The first job for which there is none is promised the partition that is free soonest by the time limits of the
+running jobs; those after it start elsewhere, or where they are over by then.
+
+Reference: P1, sections 4 (WFP, the high-priority queue) and 5.2 (partitions).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from makeway.policies.model import JobKind
+from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
+from makeway.simharness.workloads.nodeset import lowest
+from makeway.simharness.workloads.partitions import Partitions, members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedSettings:
+    """Which partitions, and whether urgent jobs have a queue of their own."""
+
+    partitions: Partitions
+    urgent_first: bool = False
+    """P1's high-priority queue (section 4.1): no batch job starts while an urgent one waits."""
+
+
+class Hold(Protocol):
+    """A reservation, as far as it concerns a scheduler."""
+
+    @property
+    def nodes(self) -> int:
+        """The set of its nodes."""
+
+    @property
+    def end_s(self) -> float:
+        """When it is over at the latest."""
+
+
+class PlacedMachine(Protocol):
+    """What this scheduler sees of the machine."""
+
+    now_s: float
+    free: int
+    reserved: int
+    running: dict[int, LiveJob]
+
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        """The reservations."""
+
+    def start_on(self, live: LiveJob, nodes: int) -> None:
+        """Start the job now, on exactly these nodes."""
+
+
+class PlacedScheduler:
+    """The common queue of a machine of partitions, and one pass over it whenever something has happened."""
+
+    def __init__(self, settings: SchedulerSettings, placed: PlacedSettings) -> None:
+        if settings.backfill not in (Backfill.NONE, Backfill.EASY):
+            raise ValueError(f"backfill is {settings.backfill}: on partitions it must be none or easy")
+        self.settings = settings
+        self.queue: list[LiveJob] = []
+        self._partitions = placed.partitions
+        self._urgent_first = placed.urgent_first
+
+    def add(self, live: LiveJob) -> None:
+        """Put an eligible job into the queue."""
+        self.queue.append(live)
+
+    def remove(self, live: LiveJob) -> None:
+        """Take a job out of the queue, if it is in there."""
+        self.queue = [other for other in self.queue if other is not live]
+
+    def disturb(self) -> None:
+        """Every pass looks at everybody."""
+
+    def run_pass(self, machine: PlacedMachine) -> None:
+        """Start every job that may start now."""
+        if not self.queue:
+            return
+        partitions = self._partitions
+        available = machine.free & ~machine.reserved
+        idle = partitions.idle(available)
+        shadow_s, promised, blocked = inf, 0, False
+        waiting = []
+        for live in self._in_order(machine.now_s):
+            ready = 0
+            if idle and not (blocked and live.job.kind is not JobKind.ON_DEMAND):
+                ready = idle & partitions.of_size[partitions.size_for(live.size)]
+                if machine.now_s + live.walltime_s > shadow_s:
+                    ready &= ~promised
+            if ready:
+                chosen = partitions.least_blocking(ready, idle)
+                idle &= ~partitions.conflicts[chosen]
+                machine.start_on(live, lowest(partitions.every[chosen].nodes, live.size))
+                continue
+            waiting.append(live)
+            blocked = blocked or (self._urgent_first and live.job.kind is JobKind.ON_DEMAND)
+            if self.settings.backfill is Backfill.NONE:
+                idle = 0
+            elif shadow_s == inf and idle:
+                shadow_s, promised = self._promise(live, machine)
+        self.queue = waiting
+
+    def serves(self, live: LiveJob) -> bool:
+        """Whether the job is on a partition of the smallest size that holds it."""
+        of_size = self._partitions.of_size[self._partitions.size_for(live.size)]
+        return any(not live.nodes & ~self._partitions.every[index].nodes for index in members(of_size))
+
+    def _in_order(self, now_s: float) -> list[LiveJob]:
+        """The queue as it is served: those moved to the front, urgent ones if they go first, then by WFP or as they came."""
+        urgent_first = self._urgent_first
+        if self.settings.order is Order.WFP:
+            return sorted(
+                self.queue,
+                key=lambda live: (
+                    live.rank,
+                    urgent_first and live.job.kind is not JobKind.ON_DEMAND,
+                    -(((now_s - live.job.submit_s) / live.walltime_s) ** 3) * live.size,
+                    live.job.submit_s,
+                    live.index,
+                ),
+            )
+        return sorted(
+            self.queue,
+            key=lambda live: (
+                live.rank,
+                urgent_first and live.job.kind is not JobKind.ON_DEMAND,
+                live.job.submit_s,
+                live.index,
+            ),
+        )
+
+    def _promise(self, live: LiveJob, machine: PlacedMachine) -> tuple[float, int]:
+        """When the first partition for the job is free at the latest, and the partitions that would put that off.
+
+        Infinite, and none, if there will be none.
+        """
+        partitions = self._partitions
+        size = partitions.size_for(live.size)
+        steps = _releases(machine)
+        low, high = 0, len(steps)
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits(size, steps[middle][1]):
+                high = middle
+            else:
+                low = middle + 1
+        if low == len(steps):
+            return inf, 0
+        at_s, by_then = steps[low]
+        fitting = partitions.idle(by_then) & partitions.of_size[size]
+        return at_s, partitions.conflicts[partitions.least_blocking(fitting, partitions.idle(by_then))]
+
+    def _fits(self, size: int, available: int) -> bool:
+        partitions = self._partitions
+        taken = ~available
+        every = partitions.every
+        return any(not every[index].nodes & taken for index in members(partitions.of_size[size]))
+
+
+def _releases(machine: PlacedMachine) -> list[tuple[float, int]]:
+    """The nodes that are available by an instant, for each instant at which that changes; the present ones are in all."""
+    reserved = machine.reserved
+    parts = [(live.limit_s, live.nodes & ~reserved) for live in machine.running.values()]
+    for hold in machine.holds.values():
+        until_s = hold.end_s
+        parts.append((until_s, hold.nodes & machine.free))
+        parts += [
+            (max(until_s, live.limit_s), live.nodes & hold.nodes)
+            for live in machine.running.values()
+            if live.nodes & hold.nodes
+        ]
+    parts.sort()
+    found = []
+    nodes = machine.free & ~reserved
+    for at_s, released in parts:
+        nodes |= released
+        found.append((at_s, nodes))
+    return found

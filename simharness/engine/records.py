@@ -1,0 +1,92 @@
+"""What a replay leaves behind: who ran where and when, what was done to whom, and what it cost.
+
+`cluster` writes it, `measures` and `report` read it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from makeway.simharness.workloads.job import SimJob
+
+
+class Ending(StrEnum):
+    """Why a stretch of a job on fixed nodes ended."""
+
+    COMPLETED = "completed"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+    RESIZED = "resized"  # the job ran on, with other nodes
+    NODE_FAILED = "node_failed"
+    CUT = "cut"  # the replay stopped while it ran
+
+
+@dataclass(slots=True)
+class Segment:
+    """One stretch of one job on fixed nodes."""
+
+    job: int
+    """Index into `ReplayRecord.jobs`."""
+    start_s: float
+    end_s: float
+    nodes: int
+    """Bit i is node i."""
+    ending: Ending
+
+
+class MarkKind(StrEnum):
+    """What is worth a mark in the picture."""
+
+    EVICTED = "evicted"
+    SHRUNK = "shrunk"
+    CHECKPOINTED = "checkpointed"  # a checkpoint that a signal had started is complete
+    RETURNED = "returned"  # an evicted job runs again, or a shrunk one has grown back
+    NODE_DOWN = "node_down"
+
+
+@dataclass(slots=True)
+class Mark:
+    """Something that happened to one job (or node) at one instant."""
+
+    at_s: float
+    kind: MarkKind
+    job: int | None
+    """Index into `ReplayRecord.jobs`. None: it concerns a node."""
+    nodes: int
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What became of one job."""
+
+    job: SimJob
+    start_s: float | None = None
+    """Its first start. None: it never started."""
+    end_s: float | None = None
+    """Its completion. None: it never completed."""
+    evictions: int = 0
+    shrinks: int = 0
+    lost_node_s: float = 0.0
+    """Node-seconds of work that were done, lost and done again."""
+    overhead_node_s: float = 0.0
+    """Node-seconds of repeated setups and of checkpoints that a signal started."""
+
+
+@dataclass(slots=True)
+class ReplayRecord:
+    """One replay. `jobs` is in the order of the workload."""
+
+    policy: str
+    backfill: str
+    workload: str
+    node_count: int
+    jobs: list[JobRecord]
+    segments: list[Segment] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    excluded: int = 0
+    """Jobs of the trace that this machine could never run, left out."""
+    commands: dict[str, int] = field(default_factory=dict)
+    """How many commands of each verb were accepted."""
+    decision_s: list[float] = field(default_factory=list)
+    """Processor time of each decision of the policy while an urgent job waited."""
+    wall_s: float = 0.0
+    """Wall-clock duration of the whole replay."""

@@ -1,0 +1,263 @@
+"""The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative backfill.
+
+It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a job takes.
+With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as it may have then, like
+a job that asked Slurm for a range of nodes; its time limit grows as its size falls.
+
+Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the textbook's.
+EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, inf
+from typing import Protocol
+
+from makeway.policies.common.profile import Profile
+from makeway.simharness.engine.job_run import LiveJob
+
+
+class Order(StrEnum):
+    """Who is served first. Jobs that were moved to the front always are, in the order in which they were moved."""
+
+    FCFS = "fcfs"  # by submit time
+    WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed anew at each pass
+
+
+class Backfill(StrEnum):
+    """Who may pass a job that does not fit."""
+
+    NONE = "none"
+    EASY = "easy"  # whoever does not delay the first job of the queue
+    CONSERVATIVE = "conservative"  # whoever does not delay any job before it
+    EASY_CQSIM = "easy-cqsim"  # as easy, but a job that waits counts by its real run time, those that run by their limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Which base scheduler."""
+
+    order: Order = Order.FCFS
+    backfill: Backfill = Backfill.EASY
+    start_smaller: bool = False
+    """Whether a malleable job may start with fewer nodes than it asks for (P5, sections III-A and V-A, observation 6)."""
+
+    def __post_init__(self) -> None:
+        if self.start_smaller and self.backfill is Backfill.CONSERVATIVE:
+            raise ValueError("start_smaller: there is no conservative backfill for jobs without a fixed size")
+
+
+Release = tuple[float, int, int]
+"""When so many nodes come free at the latest: (instant, job's index or -1, number of nodes)."""
+
+
+class Machine(Protocol):
+    """What a scheduler sees of the cluster."""
+
+    now_s: float
+
+    def available(self) -> int:
+        """How many nodes are free for jobs of the common queue."""
+
+    def releases(self) -> Sequence[Release]:
+        """When the other nodes come free, soonest first; those that are down are left out."""
+
+    def start(self, live: LiveJob, node_count: int) -> None:
+        """Start the job now, on so many available nodes; there are enough."""
+
+
+_Entry = tuple[int, float, int, int, float, LiveJob, int]
+"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS order."""
+
+
+class Scheduler:
+    """The common queue, and one pass over it whenever something has happened.
+
+    What a pass found is kept: until something gets easier (`disturb`) a job that could not start still cannot, so that
+    after mere arrivals only the new jobs are looked at.
+    """
+
+    def __init__(self, settings: SchedulerSettings) -> None:
+        self.settings = settings
+        self.queue: list[_Entry] = []
+        # Under CQSim's rule a job that has started counts by its limit from the next pass on: nothing can be kept.
+        self._remember = settings.order is Order.FCFS and settings.backfill is not Backfill.EASY_CQSIM
+        self._disturbed = True
+        self._tested = 0
+        self._shadow_s = inf
+        self._extra = 0
+
+    def add(self, live: LiveJob) -> None:
+        """Put an eligible job into the queue."""
+        job = live.job
+        entry = (
+            live.rank,
+            job.submit_s,
+            live.index,
+            live.size,
+            live.walltime_s,
+            live,
+            self.smallest(live),
+        )
+        if not self.queue or self.queue[-1] < entry:
+            self.queue.append(entry)
+        else:
+            insort(self.queue, entry)
+            self._disturbed = True
+
+    def smallest(self, live: LiveJob) -> int:
+        """The fewest nodes that a waiting job can start with."""
+        return (live.job.node_count_min or live.size) if self.settings.start_smaller else live.size
+
+    def remove(self, live: LiveJob) -> None:
+        """Take a job out of the queue, if it is in there."""
+        for position, entry in enumerate(self.queue):
+            if entry[5] is live:
+                del self.queue[position]
+                self._disturbed = True
+                return
+
+    def disturb(self) -> None:
+        """Nodes have come free, or will at another time: every job is to be looked at again."""
+        self._disturbed = True
+
+    def run_pass(self, machine: Machine) -> None:
+        """Start every job that may start now."""
+        if not self.queue:
+            return
+        if self.settings.order is Order.WFP:
+            self._sort_wfp(machine.now_s)
+        match self.settings.backfill:
+            case Backfill.NONE:
+                self._start_in_order(machine)
+            case Backfill.EASY | Backfill.EASY_CQSIM:
+                self._easy(machine)
+            case Backfill.CONSERVATIVE:
+                self._conservative(machine)
+
+    def _sort_wfp(self, now_s: float) -> None:
+        """P1, section 4: score = (wait / walltime)^3 x nodes; ties in FCFS order."""
+        self.queue.sort(
+            key=lambda entry: (
+                entry[0],
+                -(((now_s - entry[1]) / entry[4]) ** 3) * entry[3],
+                entry[1],
+                entry[2],
+            )
+        )
+
+    def _start_in_order(self, machine: Machine) -> int:
+        """Start jobs from the front while they fit. Returns how many nodes are left over."""
+        available = machine.available()
+        started = 0
+        for entry in self.queue:
+            if entry[6] > available:
+                break
+            size = min(entry[3], available)
+            available -= size
+            machine.start(entry[5], size)
+            started += 1
+        if started:
+            del self.queue[:started]
+        return available
+
+    def _easy(self, machine: Machine) -> None:
+        """Start in order; then whoever ends before the first job's reservation or leaves enough nodes for it."""
+        queue = self.queue
+        if self._disturbed or not self._remember:
+            available = self._start_in_order(machine)
+            self._disturbed = True
+            if not queue or not available:
+                return
+            self._shadow_s, self._extra = shadow(machine.releases(), queue[0][6], available)
+            self._disturbed = False
+            first = 1
+        else:
+            available = machine.available()
+            first = self._tested
+        now_s, shadow_s, extra = machine.now_s, self._shadow_s, self._extra
+        real = self.settings.backfill is Backfill.EASY_CQSIM
+        position, end = first, len(queue)
+        while position < end and available:
+            entry = queue[position]
+            size = entry[3]
+            if entry[6] <= available:
+                size = min(size, available)
+                end_s = now_s + (entry[5].run_s(size) if real else limit_s(entry[4], entry[3], size))
+                if end_s > shadow_s and entry[6] <= extra:
+                    size = min(size, extra)
+            if size <= available and (size <= extra or end_s <= shadow_s):
+                if end_s > shadow_s:
+                    extra -= size
+                available -= size
+                machine.start(entry[5], size)
+                del queue[position]
+                end -= 1
+            else:
+                position += 1
+        self._extra = extra
+        self._tested = end
+
+    def _conservative(self, machine: Machine) -> None:
+        """Give each job, in order, the earliest place that delays no job before it; start those whose place is now.
+
+        Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could start now.
+        """
+        queue = self.queue
+        first = self._tested if self._remember and not self._disturbed else 0
+        available = machine.available()
+        self._disturbed = False
+        self._tested = len(queue)
+        if min((entry[3] for entry in queue[first:]), default=available + 1) > available:
+            return
+        now_s = machine.now_s
+        profile = Profile(now_s, available, machine.releases())
+        smallest = min(entry[3] for entry in queue)
+        waiting = []
+        for position, entry in enumerate(queue):
+            if available < smallest:
+                waiting.extend(queue[position:])
+                break
+            if profile.place(entry[3], entry[4]) <= now_s:
+                available -= entry[3]
+                machine.start(entry[5], entry[3])
+            else:
+                waiting.append(entry)
+        self.queue = waiting
+        self._tested = len(waiting)
+
+
+def limit_s(walltime_s: float, asked: int, node_count: int) -> float:
+    """The time limit of a job on so many nodes, of which it asked for `asked`: the work is the same."""
+    return walltime_s if node_count == asked else float(ceil(walltime_s * asked / node_count))
+
+
+def shadow(releases: Sequence[Release], size: int, available: int) -> tuple[float, int]:
+    """The reservation of the first job of the queue: when `size` nodes are free, and how many more are then.
+
+    Infinite if that many will never be; then nothing can delay it, and any number of nodes is to spare.
+    """
+    total = len(releases)
+    position = 0
+    while available < size:
+        if position == total:
+            return inf, available
+        available += releases[position][2]
+        position += 1
+    shadow_s = releases[position - 1][0]
+    while position < total and releases[position][0] == shadow_s:
+        available += releases[position][2]
+        position += 1
+    return shadow_s, available - size
+
+
+def insert_release(releases: list[Release], release: Release) -> None:
+    """Add to a sorted list of releases."""
+    insort(releases, release)
+
+
+def remove_release(releases: list[Release], release: Release) -> None:
+    """Take out of a sorted list of releases one that is in there."""
+    del releases[bisect_left(releases, release)]

@@ -1,0 +1,164 @@
+"""The simulated cluster as the daemon may see it: a `Cluster` value in which only what has changed is built anew."""
+
+from heapq import heappop, heappush
+from math import inf
+
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    NodeState,
+    Reservation,
+)
+from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.machine import PLANNED_RANK, Hold, Machine
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.workloads.job import SimJob
+
+LEAST_GRACE_S = 300.0
+"""A job is given this long to acknowledge a checkpoint, or twice what the checkpoint takes."""
+
+
+def notice_id(job: SimJob) -> str:
+    """What the announcement of a job is called, by whoever makes it and by the job itself."""
+    return f"notice-{job.job_id}"
+
+
+class Picture:
+    """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in it."""
+
+    def __init__(self, machine: Machine, storage: StorageSettings) -> None:
+        self._machine = machine
+        self._storage = storage
+        self._jobs: dict[str, Job] = {}
+        self._all_jobs: tuple[Job, ...] = ()
+        self._specs: dict[tuple[int, int], CheckpointSpec | None] = {}
+        self._due: list[tuple[float, str]] = []
+        """When a running job's last regular checkpoint becomes another one: a heap, with entries that are too early."""
+        self._nodes: tuple[Node, ...] = ()
+        self._nodes_version = -1
+        self._holds: dict[str, tuple[Hold, Reservation]] = {}
+        self._touched: set[str] = set()
+
+    def take(self) -> Cluster:
+        """The cluster at this instant."""
+        self._update_jobs()
+        machine = self._machine
+        return Cluster(
+            now_s=machine.now_s,
+            nodes=self._node_values(),
+            jobs=self._all_jobs,
+            reservations=self._reservations() if machine.holds else (),
+            can_expand=True,
+            recomputes_priority=True,
+            placements=machine.placements,
+        )
+
+    def _update_jobs(self) -> None:
+        machine = self._machine
+        stale = self._touched
+        if machine.touched is not stale:  # nobody has told this picture so far, or another one since
+            self._jobs.clear()
+            self._all_jobs = ()
+            stale = set(machine.live)
+        while self._due and self._due[0][0] <= machine.now_s:
+            stale.add(heappop(self._due)[1])
+        self._touched = machine.touched = set()
+        if not stale:
+            return
+        jobs = self._jobs
+        for job_id in stale:
+            live = machine.live.get(job_id)
+            if live is None:
+                jobs.pop(job_id, None)
+                continue
+            jobs[job_id] = self._job(live)
+            if live.nodes:
+                next_s = live.next_checkpoint_s(machine.now_s)
+                if next_s < inf:
+                    heappush(self._due, (max(next_s, machine.now_s), job_id))
+        self._all_jobs = tuple(map(jobs.__getitem__, machine.live))  # in order of arrival
+
+    def _job(self, live: LiveJob) -> Job:
+        job, now_s = live.job, self._machine.now_s
+        running = live.nodes != 0
+        malleable = job.kind is JobKind.MALLEABLE
+        return Job(
+            job_id=job.job_id,
+            kind=job.kind,
+            state=JobState.RUNNING if running else JobState.PENDING,
+            node_count=live.size,
+            walltime_s=live.walltime_s,
+            submit_s=job.submit_s,
+            user=job.user,
+            account=job.account,
+            node_count_min=job.node_count_min if malleable else None,
+            node_count_max=job.node_count if malleable else None,
+            nodes=self._names(live) if running else (),
+            start_s=live.start_s if running else None,
+            eligible_s=live.eligible_s,
+            setup_s=job.setup_s,
+            checkpoint=self._spec(live),
+            last_checkpoint_s=live.last_checkpoint_s(now_s) if running else None,
+            checkpointing_since_s=live.checkpointing_since_s,
+            requeue_count=live.requeue_count,
+            preemptible=job.kind is not JobKind.ON_DEMAND,
+            reservation=live.reservation,
+            start_within_s=job.start_within_s,
+            prioritised=live.rank < 0,
+            place=live.rank - PLANNED_RANK if PLANNED_RANK < live.rank < 0 else None,
+            notice_id=notice_id(job) if job.announced_s is not None else None,
+            priority=-live.rank,
+            saved_s=live.saved_before_s(),
+        )
+
+    def _names(self, live: LiveJob) -> tuple[str, ...]:
+        names = self._machine.names
+        if live.nodes & -live.nodes == live.batch_host:
+            return names.of(live.nodes)
+        return names.of(live.batch_host) + names.of(live.nodes & ~live.batch_host)
+
+    def _spec(self, live: LiveJob) -> CheckpointSpec | None:
+        key = (live.index, live.size)
+        if key not in self._specs:
+            self._specs[key] = self._new_spec(live)
+        return self._specs[key]
+
+    def _new_spec(self, live: LiveJob) -> CheckpointSpec | None:
+        job = live.job
+        system_s = job.save_s
+        if system_s is None and job.system_gb_per_node is not None:
+            system_s = self._storage.alone_s(job.system_gb_per_node, live.size)
+        interval_s = None if live.malleable else job.checkpoint_interval_s
+        if system_s is None and interval_s is None:
+            return None
+        return CheckpointSpec(
+            interval_s=interval_s,
+            application_s=None if interval_s is None else job.checkpoint_cost_s,
+            system_s=system_s,
+            grace_s=max(LEAST_GRACE_S, 2 * (system_s or 0.0)),
+        )
+
+    def _node_values(self) -> tuple[Node, ...]:
+        machine = self._machine
+        if self._nodes_version != machine.nodes_version:
+            self._nodes_version = machine.nodes_version
+            self._nodes = tuple(
+                Node(name=name, state=NodeState.DOWN if machine.down >> number & 1 else NodeState.UP)
+                for number, name in enumerate(machine.names.names)
+            )
+        return self._nodes
+
+    def _reservations(self) -> tuple[Reservation, ...]:
+        kept, self._holds = self._holds, {}
+        for name, hold in self._machine.holds.items():
+            known = kept.get(name)
+            if known is None or known[0] is not hold:
+                names = self._machine.names.of(hold.nodes)
+                value = Reservation(name=name, nodes=names, start_s=hold.start_s, end_s=hold.end_s)
+                known = (hold, value)
+            self._holds[name] = known
+        return tuple(value for _, value in self._holds.values())

@@ -1,0 +1,1 @@
+"""What the reproductions share: claims, the result cache, the page."""

@@ -1,0 +1,1 @@
+"""P1: real-time jobs on Mira's partitions."""

@@ -1,0 +1,1 @@
+"""P1, section 5: the offline optimum."""

@@ -1,0 +1,342 @@
+"""`makeway reproduce p1-offline`: the offline optimum, P1's table 2 (how long it takes) and table 3 (what it comes to).
+
+Reference:
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 5.5 and 7.3.
+
+Differs from the paper:
+    Its logs are not published, so ours are drawn anew (see `offline_logs`), and the solver is CP-SAT, not CPLEX.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from makeway.policies.horizon.cp_sat import Proof, cp_sat
+from makeway.simharness.papers.common.claims import Claim, Finding, Standing, claims_table
+from makeway.simharness.papers.common.page import Grid, PaperPage, Section, grid_table, page_html
+from makeway.simharness.papers.p1.cases import replayed_under
+from makeway.simharness.papers.p1_offline.logs import (
+    RUNTIME_MIN,
+    SUBMIT_WITHIN_MIN,
+    TABLE_2,
+    TABLE_3,
+    TABLE_3_LOGS,
+    as_partitions,
+    as_workload,
+    random_log,
+)
+from makeway.simharness.papers.p1_offline.optimum import RTJ_LIMIT, NoSchedule, OfflineProblem, solve_offline
+from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.workloads.mira import JIT
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+TITLE = "P1: the offline optimum"
+SEEDS = 5
+QUICK_LOGS = 5
+TIME_LIMIT_S = 600.0
+WANTED_S = 10.0
+"""How long the largest row of table 2 may take."""
+PAPER_TIMES = ("3 s", "4 s", "11 s", "7 s", "15 s", "1 min 20 s", "43 s", "11 min 14 s", "11 h 52 min")
+PAPER_BATCH, PAPER_URGENT = 1.50, 1.08
+PAPER_WCJS = (2.54, 1.50)
+NOTES = (
+    (
+        f"Random logs: runtimes {RUNTIME_MIN[0]} to {RUNTIME_MIN[1]} minutes, all submitted within {SUBMIT_WITHIN_MIN} minutes; the "
+        "paper does not tell its own, so levels do not compare."
+    ),
+    "Optimal means proven by the solver; what is not proven is called feasible.",
+    "A limit that no schedule keeps is loosened by steps of 0.1; that the step is the tightest is proven too.",
+    "Times are wall-clock times of one thread on the machine that solved them; kept results keep theirs.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One log to solve."""
+
+    batch: int
+    urgent: int
+    blocks: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What the optimum of one log came to. None: there was no schedule in the time given."""
+
+    batch: int
+    urgent: int
+    blocks: int
+    seed: int
+    proven: bool
+    """Whether the optimum is proven, and that its limit is the tightest step."""
+    batch_slowdown: float | None
+    urgent_slowdown: float | None
+    urgent_limit: float | None
+    gap: float | None
+    """(slowdown - bound) / slowdown."""
+    interrupted: int
+    wall_s: float
+    wcjs_batch_slowdown: float | None = None
+    """The same log under WCJS with JIT-CKPT, which knows no job in advance. None: not replayed (table 2)."""
+    wcjs_urgent_slowdown: float | None = None
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """The row of the table."""
+        return (self.batch, self.urgent, self.blocks)
+
+
+def questions(seeds: Sequence[int], logs: int) -> list[Question]:
+    """Every row of table 2 under each seed, then so many logs of table 3."""
+    sizes = [(size, seed) for size in TABLE_2 for seed in seeds]
+    sizes += [(TABLE_3, seed) for seed in range(logs)]
+    return [Question(batch=size[0], urgent=size[1], blocks=size[2], seed=seed) for size, seed in sizes]
+
+
+def compute(question: Question) -> Case:
+    """Solve one log; one of table 3 is replayed under WCJS, too."""
+    problem = random_log(question.batch, question.urgent, question.blocks, question.seed)
+    wcjs = _wcjs(problem) if (question.batch, question.urgent, question.blocks) == TABLE_3 else (None, None)
+    try:
+        found = solve_offline(problem, time_limit_s=TIME_LIMIT_S)
+    except NoSchedule:
+        return Case(
+            **asdict(question),
+            proven=False,
+            batch_slowdown=None,
+            urgent_slowdown=None,
+            urgent_limit=None,
+            gap=None,
+            interrupted=0,
+            wall_s=TIME_LIMIT_S,
+            wcjs_batch_slowdown=wcjs[0],
+            wcjs_urgent_slowdown=wcjs[1],
+        )
+    return Case(
+        **asdict(question),
+        proven=found.proof is Proof.OPTIMAL and found.limit_proof is Proof.OPTIMAL,
+        batch_slowdown=found.batch_slowdown,
+        urgent_slowdown=found.urgent_slowdown,
+        urgent_limit=found.urgent_limit,
+        gap=max(0.0, found.batch_slowdown - found.bound) / found.batch_slowdown,
+        interrupted=sum(len(place.parts) == 2 for place in found.placed),
+        wall_s=found.wall_s,
+        wcjs_batch_slowdown=wcjs[0],
+        wcjs_urgent_slowdown=wcjs[1],
+    )
+
+
+def _wcjs(problem: OfflineProblem) -> tuple[float, float]:
+    """The average slowdowns of batch and of urgent jobs under WCJS with JIT-CKPT (section 7.3)."""
+    record = replayed_under(JIT, as_workload(problem), as_partitions(problem), {})
+    slowdowns: dict[bool, list[float]] = {True: [], False: []}
+    for job, found in zip(problem.jobs, record.jobs, strict=True):
+        assert found.end_s is not None
+        slowdowns[job.urgent].append((found.end_s - job.submit_s) / job.runtime_s)
+    return fmean(slowdowns[False]), fmean(slowdowns[True])
+
+
+@click.command("p1-offline")
+@paper_options
+def command(**shared: Any) -> None:
+    """The offline optimum of real-time and batch jobs (Nickolay et al., 2021, section 5; tables 2 and 3)."""
+    options = Options(**shared)
+    cp_sat()
+    options.require_outputs()
+    logs = QUICK_LOGS if options.quick else TABLE_3_LOGS
+    asked = questions(options.seed_range(SEEDS), logs)
+    cases = run_all(compute, asked, workers=options.jobs, label="logs", cache=options.results_cache())
+    checked = claims(cases)
+    deliver(
+        options,
+        tables=list(tables(cases, checked)),
+        values={
+            "paper": "P1",
+            "title": TITLE,
+            "notes": list(NOTES),
+            "claims": [claim.values() for claim in checked],
+            "cases": [asdict(case) for case in cases],
+        },
+        html=lambda: page_html(page(cases, checked), {}),
+    )
+
+
+def table_2(cases: Sequence[Case]) -> Grid:
+    """How long each row took, over its logs."""
+    rows = []
+    for size, paper in zip(TABLE_2, PAPER_TIMES, strict=True):
+        mine = [case for case in cases if case.size == size]
+        batch, urgent, blocks = size
+        rows.append(
+            (
+                f"{batch} BJ + {urgent} RTJ, {blocks} blocks",
+                paper,
+                f"{fmean(case.wall_s for case in mine):.2f} s",
+                f"{max(case.wall_s for case in mine):.2f} s",
+                f"{sum(case.proven for case in mine)} of {len(mine)}",
+            )
+        )
+    head = ("size", "paper, 32 cores", "mean", "slowest", "proven optimal")
+    return Grid(heading="Table 2: time to solve", head=head, rows=tuple(rows))
+
+
+def table_3(cases: Sequence[Case]) -> Grid:
+    """The optimum of each log, and the average."""
+    mine = solved(cases)
+    rows: list[tuple[str, ...]] = [
+        (
+            f"log {case.seed + 1}",
+            _figure(case.batch_slowdown),
+            _figure(case.urgent_slowdown),
+            _figure(case.urgent_limit),
+            str(case.interrupted),
+            "yes" if case.proven else "no",
+            _figure(case.wcjs_batch_slowdown),
+            _figure(case.wcjs_urgent_slowdown),
+        )
+        for case in cases
+        if case.size == TABLE_3
+    ]
+    names = ("batch_slowdown", "urgent_slowdown", "", "", "", "wcjs_batch_slowdown", "wcjs_urgent_slowdown")
+    rows.append(("mean", *(_figure(_mean(mine, name)) if name else "" for name in names)))
+    paper = (f"{value:.2f}" for value in (PAPER_BATCH, PAPER_URGENT, float(RTJ_LIMIT)))
+    rows.append(("paper", *paper, "", "", *(f"{value:.2f}" for value in PAPER_WCJS)))
+    head = ("log", "BJ slowdown", "RTJ slowdown", "RTJ limit", "interrupted", "proven", "WCJS BJ", "WCJS RTJ")
+    return Grid(heading="Table 3: the optimum, and WCJS", head=head, rows=tuple(rows))
+
+
+def solved(cases: Sequence[Case]) -> list[Case]:
+    """The logs of table 3 that have a schedule."""
+    return [case for case in cases if case.size == TABLE_3 and case.batch_slowdown is not None]
+
+
+def claims(cases: Sequence[Case]) -> list[Claim]:
+    """What the paper says of its formulation, and what was wanted of ours."""
+    return [_proven(cases), _fast(cases), _urgent_first(cases), _behind(cases)]
+
+
+def _proven(cases: Sequence[Case]) -> Claim:
+    parts = []
+    for size in TABLE_2:
+        mine = [case for case in cases if case.size == size]
+        optimal = sum(case.proven for case in mine)
+        standing = Standing.HOLDS if optimal == len(mine) else Standing.FAILS
+        name = f"{size[0]}+{size[1]} on {size[2]}"
+        parts.append((name, Finding(standing=standing, measured=f"{optimal} of {len(mine)} logs")))
+    rows = [case for case in cases if case.size in TABLE_2]
+    return Claim(
+        key="table-2-proven",
+        says="The nine sizes of table 2 are solved to optimality (section 5.5)",
+        criterion="proven optimal in every log",
+        measured=f"{sum(case.proven for case in rows)} of {len(rows)} logs",
+        parts=tuple(parts),
+        unit="size",
+    )
+
+
+def _fast(cases: Sequence[Case]) -> Claim:
+    mine = [case for case in cases if case.size == TABLE_2[-1]]
+    found = [(case.seed, Finding(standing=_within(case), measured=f"{case.wall_s:.2f} s")) for case in mine]
+    return Claim(
+        key="table-2-time",
+        says="4 BJ and 3 RTJ on 16 blocks take 11 h 52 min on 32 cores (table 2)",
+        criterion=f"proven within {WANTED_S:.0f} s",
+        measured=f"{max(case.wall_s for case in mine):.2f} s at most",
+        parts=tuple(found),
+    )
+
+
+def _within(case: Case) -> Standing:
+    return Standing.HOLDS if case.proven and case.wall_s <= WANTED_S else Standing.FAILS
+
+
+def _urgent_first(cases: Sequence[Case]) -> Claim:
+    mine = solved(cases)
+    parts = []
+    for case in mine:
+        assert case.batch_slowdown is not None
+        assert case.urgent_slowdown is not None
+        better = case.urgent_slowdown <= case.batch_slowdown
+        text = f"RTJ {case.urgent_slowdown:.2f}, BJ {case.batch_slowdown:.2f}"
+        parts.append(
+            (case.seed, Finding(standing=Standing.HOLDS if better else Standing.FAILS, measured=text))
+        )
+    batch, urgent = _mean(mine, "batch_slowdown"), _mean(mine, "urgent_slowdown")
+    holds = batch is not None and urgent is not None and urgent <= float(RTJ_LIMIT) <= batch
+    return Claim(
+        key="table-3",
+        says=f"At the optimum BJ have a slowdown of {PAPER_BATCH:.2f} and RTJ of {PAPER_URGENT:.2f} (table 3)",
+        criterion="on average RTJ at most 1.2, and BJ above",
+        measured=f"BJ {_figure(batch)}, RTJ {_figure(urgent)} over {len(mine)} logs",
+        average=Standing.HOLDS if holds else Standing.FAILS,
+        parts=tuple(parts),
+        unit="log",
+    )
+
+
+def _behind(cases: Sequence[Case]) -> Claim:
+    """How far WCJS is from the optimum."""
+    mine = [case for case in solved(cases) if case.wcjs_batch_slowdown is not None]
+    parts = [(case.seed, _distance([case])) for case in mine]
+    everything = _distance(mine)
+    return Claim(
+        key="table-3-wcjs",
+        says="WCJS is 69% worse than the optimum for BJ and 38% for RTJ (table 3)",
+        criterion="worse for both on average",
+        measured=f"{everything.measured} over {len(mine)} logs",
+        average=everything.standing,
+        parts=tuple(parts),
+        unit="log",
+    )
+
+
+def _distance(cases: Sequence[Case]) -> Finding:
+    batch, urgent = _mean(cases, "batch_slowdown"), _mean(cases, "urgent_slowdown")
+    wcjs_batch, wcjs_urgent = _mean(cases, "wcjs_batch_slowdown"), _mean(cases, "wcjs_urgent_slowdown")
+    if batch is None or urgent is None or wcjs_batch is None or wcjs_urgent is None:
+        return Finding(standing=Standing.OPEN, measured="no log was solved")
+    text = (
+        f"BJ {wcjs_batch:.2f} to {batch:.2f} ({wcjs_batch / batch - 1:+.0%}), "
+        f"RTJ {wcjs_urgent:.2f} to {urgent:.2f} ({wcjs_urgent / urgent - 1:+.0%})"
+    )
+    holds = wcjs_batch > batch and wcjs_urgent > urgent
+    return Finding(standing=Standing.HOLDS if holds else Standing.FAILS, measured=text)
+
+
+def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
+    """What the terminal shows."""
+    from rich.text import Text
+
+    for grid in (table_2(cases), table_3(cases)):
+        yield grid_table(grid)
+        yield ""
+    yield claims_table(checked)
+    yield ""
+    for note in NOTES:
+        yield Text(note, style="dim")
+
+
+def page(cases: Sequence[Case], checked: Sequence[Claim]) -> PaperPage:
+    """The report."""
+    return PaperPage(
+        title=TITLE,
+        facts=(f"{len(cases)} logs", "CP-SAT, one thread"),
+        claims=tuple(checked),
+        notes=NOTES,
+        sections=(Section(heading="Tables", grids=(table_2(cases), table_3(cases))),),
+    )
+
+
+def _mean(cases: Sequence[Case], name: str) -> float | None:
+    found = [value for case in cases if (value := getattr(case, name)) is not None]
+    return fmean(found) if found else None
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2f}"

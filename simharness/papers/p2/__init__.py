@@ -1,0 +1,1 @@
+"""P2: the exact programme beside greedy and backtracking."""

@@ -1,0 +1,1 @@
+"""P3: backfilling with checkpoints."""

@@ -1,0 +1,1 @@
+"""P4: planned queues."""

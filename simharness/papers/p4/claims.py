@@ -1,0 +1,188 @@
+"""What P4 says of its plans, and what is found on ours.
+
+Reference:
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
+    (HPCS 2016), section V-C, figures 4 and 5; the last two claims are what it leaves open (sections III and VI).
+"""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+
+from makeway.policies.horizon.plan import Curve
+from makeway.simharness.papers.common.claims import Claim, Finding, Standing, check
+from makeway.simharness.papers.p4.cases import (
+    HORIZON,
+    LATE,
+    PAPER_LIMIT_S,
+    SCALE,
+    TARDINESS,
+    Case,
+    Month,
+)
+
+IMPROVEMENT = {Curve.MEDIAN: 0.206, Curve.UPPER: 0.322}
+"""By how much the paper's plans are better in sum of T, on average."""
+PROVEN_SHARE = 0.8
+SHORT_QUEUE = 16
+
+
+def claims(cases: Sequence[Case], months: Sequence[Month]) -> list[Claim]:
+    """Every claim, checked."""
+    found = [
+        _claim(
+            "late-not-worse",
+            "Never more late jobs than under EASY (figure 4a)",
+            "no scenario with more, whichever EASY is meant",
+            _not_worse,
+            _of(cases, LATE),
+        ),
+        _claim(
+            "late-proven",
+            "80% of the scenarios with late jobs as objective are solved optimally in the limit (figure 4c)",
+            f"at least {PROVEN_SHARE:.0%} proven",
+            _proven,
+            _of(cases, LATE),
+            averaged=True,
+        ),
+        _claim(
+            "tardiness-not-worse",
+            "The sum of tardiness is never more than under EASY (section V-C: but for three scenarios)",
+            "no scenario with more, whichever EASY is meant",
+            _not_worse,
+            _of(cases, TARDINESS),
+        ),
+    ]
+    for curve, share in IMPROVEMENT.items():
+        mine = [case for case in _of(cases, TARDINESS) if case.curve == curve and case.trace == "KTH"]
+        found.append(
+            _claim(
+                f"tardiness-{curve}",
+                f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve (section V-C)",
+                f"at least {share:.1%}",
+                _improves(share),
+                mine,
+                averaged=True,
+            )
+        )
+    found.append(
+        _claim(
+            "makespan",
+            f"C_max is smaller for all queues of up to about {SHORT_QUEUE} jobs (figure 5b)",
+            f"never larger with up to {SHORT_QUEUE} jobs",
+            _makespan,
+            [case for case in _of(cases, TARDINESS) if case.jobs <= SHORT_QUEUE],
+        )
+    )
+    found.append(_scale([case for case in cases if case.scale]))
+    found.append(_months(months))
+    return found
+
+
+def _of(cases: Sequence[Case], objective: str) -> list[Case]:
+    return [case for case in cases if case.objective == objective and not case.scale]
+
+
+def _claim(
+    key: str,
+    says: str,
+    criterion: str,
+    finding: Callable[[Sequence[Case]], Finding],
+    cases: Sequence[Case],
+    *,
+    averaged: bool = False,
+) -> Claim:
+    """A claim on scenarios, seed by seed."""
+    seeds = sorted({case.seed for case in cases})
+    by_seed = [(seed, [case for case in cases if case.seed == seed]) for seed in seeds]
+    return check(key, says, criterion, finding, by_seed, averaged=averaged)
+
+
+def _standing(holds: bool) -> Standing:
+    return Standing.HOLDS if holds else Standing.FAILS
+
+
+def _not_worse(cases: Sequence[Case]) -> Finding:
+    worse = sum(
+        case.value(case.ours) > min(case.value(case.easy), case.value(case.conservative)) for case in cases
+    )
+    better = sum(
+        case.value(case.ours) < min(case.value(case.easy), case.value(case.conservative)) for case in cases
+    )
+    text = f"{worse} of {len(cases)} scenarios worse, {better} better"
+    return Finding(standing=_standing(worse == 0), measured=text)
+
+
+def _proven(cases: Sequence[Case]) -> Finding:
+    count = sum(case.proven for case in cases)
+    standing = _standing(bool(cases) and count >= PROVEN_SHARE * len(cases))
+    return Finding(standing=standing, measured=f"{count} of {len(cases)} proven")
+
+
+def _improves(share: float) -> Callable[[Sequence[Case]], Finding]:
+    def finding(cases: Sequence[Case]) -> Finding:
+        found = [case.improvement for case in cases if case.improvement is not None]
+        if not found:
+            return Finding(standing=Standing.OPEN, measured="nobody is late under EASY")
+        possible = fmean(case.possible for case in cases if case.possible is not None)
+        text = (
+            f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios; "
+            f"no plans reach more than {possible:.1%}"
+        )
+        return Finding(standing=_standing(fmean(found) >= share), measured=text)
+
+    return finding
+
+
+def _makespan(cases: Sequence[Case]) -> Finding:
+    if not cases:
+        return Finding(standing=Standing.OPEN, measured="no queue is so short")
+    longer = sum(case.ours.makespan_s > case.conservative.makespan_s for case in cases)
+    shorter = sum(case.ours.makespan_s < case.conservative.makespan_s for case in cases)
+    text = f"of {len(cases)} scenarios {longer} longer, {shorter} shorter"
+    return Finding(standing=_standing(longer == 0), measured=text)
+
+
+def _scale(cases: Sequence[Case]) -> Claim:
+    parts = []
+    for case in cases:
+        limit_s = PAPER_LIMIT_S[case.objective]
+        base = min(case.value(case.easy), case.value(case.conservative))
+        ours = case.value(case.ours)
+        holds = case.wall_s <= limit_s and ours <= base and case.jobs == SCALE[case.objective]
+        text = f"EASY {base:,}, ours {ours:,}, gap {case.gap:.1%}, {case.wall_s:.0f} s"
+        parts.append((f"{case.objective}, {case.curve}", Finding(standing=_standing(holds), measured=text)))
+    return Claim(
+        key="scale",
+        says="Queues of up to 350 jobs for late jobs and 30 for tardiness can be planned (section VI)",
+        criterion=f"{SCALE[LATE]:,} and {SCALE[TARDINESS]} jobs within the paper's time limits, not worse than EASY",
+        measured="; ".join(f"{name}: {finding.measured}" for name, finding in parts),
+        parts=tuple(parts),
+        unit="queue",
+    )
+
+
+def _months(months: Sequence[Month]) -> Claim:
+    """Sections III and VI leave it open whether horizons one after another are worth it."""
+    parts = []
+    for mine in months:
+        if mine.policy != HORIZON:
+            continue
+        (base,) = [
+            one
+            for one in months
+            if one.policy != HORIZON and (one.curve, one.objective) == (mine.curve, mine.objective)
+        ]
+        if mine.objective == LATE:
+            holds, text = mine.late <= base.late, f"{base.late} late jobs, with horizons {mine.late}"
+        else:
+            holds = mine.tardiness_mean_h <= base.tardiness_mean_h
+            text = f"{base.tardiness_mean_h:.2f} h tardiness, with horizons {mine.tardiness_mean_h:.2f} h"
+        parts.append((f"{mine.objective}, {mine.curve}", Finding(standing=_standing(holds), measured=text)))
+    return Claim(
+        key="months",
+        says="Horizons one after another distribute waiting times better (sections III and VI; not evaluated there)",
+        criterion="not more late jobs, or tardiness, than under EASY",
+        measured="; ".join(f"{name}: {finding.measured}" for name, finding in parts),
+        parts=tuple(parts),
+        unit="replay",
+    )

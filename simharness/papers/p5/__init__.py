@@ -1,0 +1,1 @@
+"""P5: the six mechanisms on Theta."""

@@ -1,0 +1,177 @@
+"""P5's replays: one workload of Theta under one mechanism, or under the base scheduler alone, and its figures.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV and tables II and III.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from makeway.policies.model import JobKind
+from makeway.simharness.engine.scheduler import Backfill
+from makeway.simharness.results.measures import ALL, measure
+from makeway.simharness.run.experiment import Experiment, Workload, run
+from makeway.simharness.workloads.synthesis import NOTICE_MIXES, HybridSettings, notice_mix, synthesise
+from makeway.simharness.workloads.trace import read_trace
+
+FROM_DAY = 77
+"""The trace proper begins here: the ten weeks before hold a few dozen jobs, and would only dilute the utilisation."""
+MIXES = tuple(NOTICE_MIXES)
+USUAL_MIX = "W5"
+"""Where the mix of notices does not matter, or the paper does not vary it."""
+MECHANISMS = ("n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa")
+BASE = "none"
+BASE_SCHEDULERS = (Backfill.EASY, Backfill.EASY_CQSIM)
+INTERVALS = (0.5, 1.0, 2.0)
+"""Checkpoint intervals as shares of Daly's optimum: 0.5 is twice as often (figure 7)."""
+
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One replay to compute."""
+
+    trace: Path
+    days: int | None
+    """So many days of the trace, from `FROM_DAY` on. None: all the rest."""
+    seed: int
+    mix: str
+    """W1 to W5."""
+    policy: str
+    backfill: str
+    interval_share: float
+    """Checkpoint interval of rigid jobs, as a share of Daly's optimum."""
+    start_smaller: bool
+    """Whether malleable jobs may start with fewer nodes than they ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What one replay came to. None: nothing was there to be measured."""
+
+    seed: int
+    mix: str
+    policy: str
+    backfill: str
+    interval_share: float
+    jobs: int
+    on_demand_jobs: int
+    turnaround_h: float | None
+    """Mean over all jobs."""
+    rigid_turnaround_h: float | None
+    malleable_turnaround_h: float | None
+    on_demand_turnaround_h: float | None
+    instant_start_rate: float | None
+    """Of the on-demand jobs; the two minutes' warning is allowed for."""
+    rigid_preemption_ratio: float | None
+    malleable_preemption_ratio: float | None
+    malleable_shrink_ratio: float | None
+    utilisation: float | None
+    useful_utilisation: float | None
+    """The paper's utilisation: without work that was lost and setups done again."""
+    lost_node_hours: float | None
+    overhead_node_hours: float | None
+    decision_p50_ms: float | None
+    decision_p99_ms: float | None
+
+
+def questions(
+    trace: Path,
+    seeds: Sequence[int],
+    backfill: Backfill,
+    *,
+    days: int | None = None,
+    start_smaller: bool = True,
+) -> list[Question]:
+    """Every replay of the experiment: tables II and III, figures 6 and 7.
+
+    `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
+    """
+    asked = []
+    for seed in seeds:
+
+        def ask(
+            mix: str, policy: str, under: Backfill, interval_share: float = 1.0, seed: int = seed
+        ) -> Question:
+            return Question(
+                trace=trace,
+                days=days,
+                seed=seed,
+                mix=mix,
+                policy=policy,
+                backfill=under.value,
+                interval_share=interval_share,
+                start_smaller=start_smaller and policy != BASE,
+            )
+
+        asked += [ask(USUAL_MIX, BASE, under) for under in BASE_SCHEDULERS]
+        asked += [ask(mix, policy, backfill) for mix in MIXES for policy in MECHANISMS]
+        asked += [
+            ask(USUAL_MIX, policy, backfill, share)
+            for share in INTERVALS
+            if share != 1.0
+            for policy in MECHANISMS
+        ]
+    return asked
+
+
+def compute(question: Question) -> Case:
+    """Make the workload and replay it.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        WorkloadError: there is no such mix of notices.
+    """
+    trace = read_trace(str(question.trace))
+    from_s = FROM_DAY * _DAY_S
+    to_s = math.inf if question.days is None else from_s + question.days * _DAY_S
+    cut = [job for job in trace.jobs if from_s <= job.submit_s < to_s]
+    settings = HybridSettings(
+        notices=notice_mix(question.mix), checkpoint_frequency=1.0 / question.interval_share
+    )
+    jobs = synthesise(cut, trace.node_count, settings, question.seed)
+    return replayed(question, Workload(name=question.mix, node_count=trace.node_count, jobs=jobs))
+
+
+def replayed(question: Question, workload: Workload) -> Case:
+    """Replay a workload as the question says; its trace is not read."""
+    experiment = Experiment(
+        trace=str(question.trace),
+        seed=question.seed,
+        policy=question.policy,
+        backfill=Backfill(question.backfill),
+        start_smaller=question.start_smaller,
+    )
+    found = measure(run(experiment, workload))
+    rigid, malleable = found.group(JobKind.RIGID), found.group(JobKind.MALLEABLE)
+    urgent, everybody = found.group(JobKind.ON_DEMAND), found.group(ALL)
+    return Case(
+        seed=question.seed,
+        mix=question.mix,
+        policy=question.policy,
+        backfill=question.backfill,
+        interval_share=question.interval_share,
+        jobs=everybody.jobs,
+        on_demand_jobs=urgent.jobs,
+        turnaround_h=_hours(everybody.turnaround_mean_s),
+        rigid_turnaround_h=_hours(rigid.turnaround_mean_s),
+        malleable_turnaround_h=_hours(malleable.turnaround_mean_s),
+        on_demand_turnaround_h=_hours(urgent.turnaround_mean_s),
+        instant_start_rate=urgent.instant_start_rate,
+        rigid_preemption_ratio=rigid.preemption_ratio,
+        malleable_preemption_ratio=malleable.preemption_ratio,
+        malleable_shrink_ratio=malleable.shrink_ratio,
+        utilisation=found.utilisation,
+        useful_utilisation=found.useful_utilisation,
+        lost_node_hours=everybody.lost_node_hours,
+        overhead_node_hours=everybody.overhead_node_hours,
+        decision_p50_ms=found.decision_p50_ms,
+        decision_p99_ms=found.decision_p99_ms,
+    )
+
+
+def _hours(duration_s: float | None) -> float | None:
+    return None if duration_s is None else duration_s / 3600.0

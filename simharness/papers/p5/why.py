@@ -1,0 +1,79 @@
+"""Why some of P5's observations cannot show on a trace, told from the replays themselves.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section V.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from makeway.simharness.papers.p5.cases import BASE, MECHANISMS, Case
+from makeway.simharness.papers.p5.means import TURNAROUND, UTILISATION, Means, Metric
+from makeway.simharness.results.measures import student_t975
+
+SAME_UTILISATION = 0.01
+"""Utilisations that differ by less are the same: what is left is rounding at the two ends of the trace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One mechanism against another over the seeds: mean of the differences, and half of its 95% interval."""
+
+    one: str
+    other: str
+    mean: float
+    ci95: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out no difference at all."""
+        return abs(self.mean) > self.ci95
+
+
+def explanations(cases: Sequence[Case]) -> tuple[str, ...]:
+    """Sentences for below the observations, each with its figures; none where there is nothing to tell."""
+    return tuple(filter(None, (_utilisation(cases), _noise(cases))))
+
+
+def differences(cases: Sequence[Case], metric: Metric) -> tuple[Difference, ...]:
+    """Every two mechanisms, seed by seed. Empty with fewer than two seeds."""
+    seeds = sorted({case.seed for case in cases})
+    by_seed = [Means([case for case in cases if case.seed == seed]) for seed in seeds]
+    if len(seeds) < 2:
+        return ()
+    found = []
+    for one, other in combinations(MECHANISMS, 2):
+        pairs = [(means.mechanism(one, metric), means.mechanism(other, metric)) for means in by_seed]
+        known = [a - b for a, b in pairs if a is not None and b is not None]
+        if len(known) >= 2:
+            half = student_t975(len(known) - 1) * statistics.stdev(known) / len(known) ** 0.5
+            found.append(Difference(one=one, other=other, mean=statistics.fmean(known), ci95=half))
+    return tuple(found)
+
+
+def _utilisation(cases: Sequence[Case]) -> str:
+    known = [value for case in cases if (value := UTILISATION.of(case)) is not None]
+    with_base = any(case.policy == BASE for case in cases)
+    if not known or not with_base or max(known) - min(known) >= SAME_UTILISATION:
+        return ""
+    return (
+        f"Useful utilisation is {min(known):.2%} to {max(known):.2%} in every single replay, without mechanisms too: all the work "
+        "of the trace is done within it, whoever waits for whom, so that utilisation tells its load. Observations 1, 2, 3, 5 "
+        "and 13 cannot show in it here; what mechanisms cost shows in the turnaround and in the work that is lost."
+    )
+
+
+def _noise(cases: Sequence[Case]) -> str:
+    found = differences(cases, TURNAROUND)
+    if not found:
+        return ""
+    clear = [one for one in found if one.is_clear]
+    told = "; ".join(f"{one.one} {one.mean:+.2f} ± {one.ci95:.2f} h against {one.other}" for one in clear)
+    return (
+        "From seed to seed the turnaround of one mechanism against another varies: the 95% interval of the mean difference is "
+        f"± {statistics.median(one.ci95 for one in found):.2f} h for the middle one of the {len(found)} pairs. Differences that "
+        f"are larger than their interval: {told or 'none'}. The orders among mechanisms that the paper reads off its averages "
+        "(observations 2, 4, 5, 7, 11, 12) are not told apart by less."
+    )

@@ -1,0 +1,285 @@
+"""`makeway reproduce PAPER`: the experiments of a paper run again, and what it claims marked as holding or not.
+
+Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the papers
+share is here: the options, the work spread over processes, and where the results go. What was computed once is kept
+(see `common.cache`).
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from makeway.daemon.cli.main import cli
+from makeway.daemon.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from makeway.simharness.papers.common.cache import ResultCache
+
+PAPERS = {
+    "p1": "makeway.simharness.papers.p1.command",
+    "p1-offline": "makeway.simharness.papers.p1_offline.command",
+    "p2": "makeway.simharness.papers.p2.command",
+    "p3": "makeway.simharness.papers.p3.command",
+    "p4": "makeway.simharness.papers.p4.command",
+    "p5": "makeway.simharness.papers.p5.command",
+}
+"""The module of each paper."""
+
+FORMAT = 1
+"""The version of the JSON; it grows when a key changes its meaning."""
+
+QuestionT = TypeVar("QuestionT")
+ResultT = TypeVar("ResultT")
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+class Papers(click.Group):
+    """Loads the module of a paper when its command is asked for, so that others cost nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The papers, in the order of the table."""
+        return [*PAPERS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of one paper. None: there is no such paper."""
+        module = PAPERS.get(cmd_name)
+        if module is None:
+            return None
+        found: click.Command = import_module(module).command
+        return found
+
+
+@cli.group(cls=Papers)
+def reproduce() -> None:
+    """Run the experiments of a paper again and check what it claims.
+
+    Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A result
+    counts as long as the question, the trace and the code that computes it are the same.
+    """
+
+
+_OPTIONS = (
+    click.option(
+        "--traces",
+        type=click.Path(path_type=Path),
+        default=Path("../shared/traces"),
+        show_default=True,
+        help="Directory of the traces.",
+    ),
+    click.option(
+        "--seeds", type=click.IntRange(min=1), help="How many seeds, from 0 on [default: the paper's own]."
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes side by side."
+    ),
+    click.option("--quick", is_flag=True, help="One seed and little time, unless said otherwise."),
+    click.option(
+        "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the HTML report there."
+    ),
+    click.option(
+        "--json",
+        "json_path",
+        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+        help="Write every number as JSON there; - is standard output.",
+    ),
+    click.option(
+        "--cache",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Keep results there [default: $XDG_CACHE_HOME or ~/.cache, in makeway/reproduce].",
+    ),
+    click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing."),
+)
+
+
+def paper_options(command: CommandT) -> CommandT:
+    """Give a paper's command the options of all of them; `Options` takes their values."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options that every paper has."""
+
+    traces: Path
+    seeds: int | None
+    """None: not said."""
+    jobs: int
+    quick: bool
+    report: Path | None
+    json_path: Path | None
+    cache: Path | None = None
+    """None: the usual directory."""
+    no_cache: bool = False
+
+    def results_cache(self, *traces: str) -> "ResultCache | None":
+        """Where results are kept that depend on these files of the directory of traces. None: nowhere.
+
+        Raises:
+            UserError: nothing can be written there.
+        """
+        from makeway.simharness.papers.common.cache import ResultCache, default_directory
+
+        if self.no_cache:
+            return None
+        kept = ResultCache(
+            directory=self.cache or default_directory(), traces=tuple(self.traces / name for name in traces)
+        )
+        kept.require()
+        return kept
+
+    def seed_range(self, usual: int) -> range:
+        """The seeds to run: those of `--seeds`, else one if it has to be quick, else `usual` many."""
+        return range(self.seeds or (1 if self.quick else usual))
+
+    def require_trace(self, name: str) -> None:
+        """Make sure of a trace before anything is computed.
+
+        Raises:
+            UserError: there is no such file in the directory.
+        """
+        if not (self.traces / name).is_file():
+            raise UserError(
+                f"{self.traces}: has no {name}; accepted: --traces DIR, the directory that holds this trace"
+            )
+
+    def require_outputs(self) -> None:
+        """Make sure before anything is computed that the results will have a place; missing directories are made.
+
+        Raises:
+            ReportUnavailable: a report is wanted and bokeh is not installed.
+            UserError: a file cannot be written there.
+        """
+        if self.report is not None:
+            require_bokeh()
+        for flag, path in (("--report", self.report), ("--json", self.json_path)):
+            if path is None or str(path) == "-":
+                continue
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"{flag} {path}: cannot be written ({error.strerror})") from error
+            if not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise UserError(f"{flag} {path}: cannot be written (permission denied)")
+
+
+def require_bokeh() -> None:
+    """Raises `ReportUnavailable` where bokeh is not installed."""
+    from makeway.simharness.results.report import ReportUnavailable
+
+    try:
+        import_module("bokeh")
+    except ImportError as error:
+        raise ReportUnavailable("the report needs bokeh: pip install 'makeway[report]'") from error
+
+
+def run_all(
+    work: Callable[[QuestionT], ResultT],
+    questions: Sequence[QuestionT],
+    *,
+    workers: int,
+    label: str,
+    cache: "ResultCache | None" = None,
+) -> list[ResultT]:
+    """The result of every question, in their order, with a bar that counts them.
+
+    Args:
+        work: a function of a module, so that another process can be given it. With a cache it says by its annotation
+            what it returns: frozen dataclasses of plain values, nested as they like.
+        questions: values that another process can be given; with a cache frozen dataclasses of plain values.
+        workers: processes side by side; 1: this one alone.
+        label: what the bar says.
+        cache: where results are kept, and looked for first; each is kept as soon as it is there. None: nowhere.
+    """
+    from makeway.simharness.cli.terminal import counter
+
+    kept = None if cache is None else cache.of(work)
+    results: dict[int, ResultT] = {}
+    for index, question in enumerate(questions):
+        found = None if kept is None else kept.get(question)
+        if found is not None:
+            results[index] = found[0]
+    if cache is not None and results:
+        text = f"{len(results)} of {len(questions)} {label} were kept in {cache.directory}"
+        click.echo(f"{text}; --no-cache computes them anew", err=True)
+    missing = [index for index in range(len(questions)) if index not in results]
+    with counter(label, len(questions)) as advance:
+        advance(len(results))
+        for position, result in _computed(work, [questions[index] for index in missing], workers):
+            results[missing[position]] = result
+            if kept is not None:
+                kept.put(questions[missing[position]], result)
+            advance(1)
+    return [results[index] for index in range(len(questions))]
+
+
+def _computed(
+    work: Callable[[QuestionT], ResultT], questions: Sequence[QuestionT], workers: int
+) -> Iterator[tuple[int, ResultT]]:
+    """The results with the places of their questions, each as soon as it is there.
+
+    After a failure no further question is begun; what others are computing is still waited for.
+    """
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    if workers == 1 or not questions:
+        for place, question in enumerate(questions):
+            yield place, work(question)
+        return
+    # A fork of a process with threads may take over a lock that nobody will ever open: with a number of tasks, which is
+    # never reached here, new processes are started from scratch.
+    with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
+        places = {pool.submit(work, question): place for place, question in enumerate(questions)}
+        failure: BaseException | None = None
+        try:
+            for done in as_completed(places):
+                if done.cancelled():
+                    continue
+                if (failed := done.exception()) is None:
+                    yield places[done], done.result()
+                    continue
+                failure = failure or failed
+                for other in places:
+                    other.cancel()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failure is not None:
+        raise failure
+
+
+def deliver(
+    options: Options,
+    *,
+    tables: "Sequence[RenderableType]",
+    values: Mapping[str, object],
+    html: Callable[[], str],
+) -> None:
+    """Put the results where the user wants them.
+
+    Args:
+        options: of the command.
+        tables: for the terminal, one below the other; left out where JSON goes to standard output.
+        values: plain values for JSON; the version of the format is added.
+        html: makes the report; called if one is wanted.
+    """
+    from makeway.simharness.cli.terminal import is_stdout, print_wide, write_text
+
+    write_text(
+        options.json_path,
+        lambda: json.dumps({"format": FORMAT, **values}, indent=2, allow_nan=False) + "\n",
+    )
+    quiet = is_stdout(options.json_path)
+    if not quiet:
+        print_wide(*tables)
+    if options.report is not None:
+        options.report.write_text(html(), encoding="utf-8")
+        click.echo(f"Report: {options.report}", err=quiet)

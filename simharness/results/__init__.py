@@ -1,0 +1,1 @@
+"""What a replay was worth: measures, tables, the HTML report."""

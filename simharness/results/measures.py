@@ -1,0 +1,402 @@
+"""What a replay was worth, in numbers: computed from a `ReplayRecord`, by kind of job and for the machine.
+
+Every definition stands on its field. Waits, turnarounds and slowdowns are the usual ones of the field; instant start
+rate, preemption ratio and useful utilisation are those of P5's section on metrics. A value is None where nothing is
+there to be measured (no job of that kind, none that started); it is never zero for lack of data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from makeway.policies.model import JobKind
+from makeway.simharness.engine.records import ReplayRecord
+from makeway.simharness.results.series import Floats, floats, nodes_held, queue_length
+from makeway.simharness.workloads.job import SimJob
+
+ALL = "all"
+"""The name of the group that holds every job."""
+
+Mask = npt.NDArray[np.bool_]
+Number = float | int | None
+
+_KINDS = tuple(JobKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSettings:
+    """What the definitions leave open."""
+
+    bound_s: float = 10.0
+    """Runtimes below this count as this in the slowdowns, so that the shortest jobs do not rule the mean."""
+    instant_s: float = 180.0
+    """A start at most this long after submission is instant: it covers the two minutes' warning of P5's malleable jobs."""
+    start_within_s: float = 600.0
+    """The start is on time until so long after submission, for jobs that name no time of their own: the policies' own
+    default."""
+    from_s: float | None = None
+    """Only jobs submitted at or after this count (warm-up left out). None: from the first job on."""
+    to_s: float | None = None
+    """Only jobs submitted before this count (drain left out). None: to the last job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMeasures:
+    """The numbers of one group of jobs: a kind, all jobs, or a group that the caller names."""
+
+    group: str
+    jobs: int
+    """Jobs submitted."""
+    started: int
+    """Jobs that started at least once."""
+    completed: int
+    """Jobs that completed."""
+    wait_mean_s: float | None
+    """Mean of first start - submission, over the jobs that started. None: none started."""
+    wait_median_s: float | None
+    wait_p95_s: float | None
+    turnaround_mean_s: float | None
+    """Mean of completion - submission (P5), over the jobs that completed. None: none completed."""
+    turnaround_median_s: float | None
+    bounded_slowdown_mean: float | None
+    """Mean of (wait + max(run, B)) / max(run, B), over the jobs that started: run is `SimJob.runtime_s`, B `bound_s`."""
+    bounded_slowdown_median: float | None
+    bounded_slowdown_p95: float | None
+    completion_slowdown_mean: float | None
+    """Mean of (turnaround - run + max(run, B)) / max(run, B), over the jobs that completed.
+
+    It also counts what comes after the first start (evictions, work done again, shrinking); without any of these it
+    equals the bounded slowdown. With B = 0 it is P1's slowdown, (end - submission) / run.
+    """
+    instant_start_rate: float | None
+    """Share of the jobs that started within `instant_s` of their submission (P5). None: no jobs."""
+    on_time: int
+    """Jobs that started within their own `start_within_s`, or the setting's where they have none."""
+    on_time_rate: float | None
+    """`on_time` / `jobs`. None: no jobs."""
+    preempted: int
+    """Jobs that were evicted at least once."""
+    preemption_ratio: float | None
+    """`preempted` / `jobs` (P5, by class). None: no jobs."""
+    shrunk: int
+    """Jobs that were shrunk at least once."""
+    shrink_ratio: float | None
+    """`shrunk` / `jobs`. None: no jobs."""
+    evictions: int
+    shrinks: int
+    lost_node_hours: float
+    """Node-hours of work that were done, lost and had to be done again."""
+    overhead_node_hours: float
+    """Node-hours of repeated setups and of checkpoints that a signal started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """The numbers of one replay."""
+
+    policy: str
+    backfill: str
+    workload: str
+    node_count: int
+    settings: MeasureSettings
+    groups: tuple[GroupMeasures, ...]
+    """The three kinds, then all jobs, then the caller's groups."""
+    excluded: int
+    """Jobs of the trace that this machine could never run."""
+    first_submit_s: float | None
+    """Submission of the first job that counts. None: there is none."""
+    last_end_s: float | None
+    """The last instant at which a node was held. None: none ever was."""
+    makespan_s: float | None
+    """Last end - first submission."""
+    held_node_hours: float
+    """Node-hours held by jobs over the measured span: first submission to last end, or `from_s` to `to_s`."""
+    utilisation: float | None
+    """Held node-hours / (nodes x measured span). Nodes that are down count as capacity. None: nothing ran, or no span."""
+    useful_utilisation: float | None
+    """The same without lost and overhead node-hours (P5). With `from_s` or `to_s`, those of the jobs that count."""
+    queue_length_mean: float | None
+    """Mean over the measured span of the number of jobs that wait, evicted ones included."""
+    queue_length_max: int
+    commands: int
+    """Commands of makeway's that the cluster accepted."""
+    decisions: int
+    decision_p50_ms: float | None
+    """Median processor time of one decision. None: no decision was taken."""
+    decision_p99_ms: float | None
+    wall_s: float
+    """Wall-clock time of the replay."""
+
+    def group(self, name: str) -> GroupMeasures:
+        """The group called `name`: a `JobKind`, `ALL`, or a group of the caller's. Raises `KeyError` if there is none."""
+        for group in self.groups:
+            if group.group == name:
+                return group
+        raise KeyError(f"no group {name!r}; there are {', '.join(group.group for group in self.groups)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """The jobs of a record as arrays of shape (jobs,); NaN stands for None."""
+
+    submit_s: Floats
+    start_s: Floats
+    end_s: Floats
+    run_s: Floats
+    start_within_s: Floats
+    lost_node_s: Floats
+    overhead_node_s: Floats
+    evictions: npt.NDArray[np.int64]
+    shrinks: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int8]
+
+
+def _columns(record: ReplayRecord) -> _Columns:
+    code = {kind: index for index, kind in enumerate(_KINDS)}
+    return _Columns(
+        submit_s=floats(entry.job.submit_s for entry in record.jobs),
+        start_s=floats(entry.start_s for entry in record.jobs),
+        end_s=floats(entry.end_s for entry in record.jobs),
+        run_s=floats(entry.job.runtime_s for entry in record.jobs),
+        start_within_s=floats(entry.job.start_within_s for entry in record.jobs),
+        lost_node_s=floats(entry.lost_node_s for entry in record.jobs),
+        overhead_node_s=floats(entry.overhead_node_s for entry in record.jobs),
+        evictions=np.array([entry.evictions for entry in record.jobs], dtype=np.int64),
+        shrinks=np.array([entry.shrinks for entry in record.jobs], dtype=np.int64),
+        kind=np.array([code[entry.job.kind] for entry in record.jobs], dtype=np.int8),
+    )
+
+
+def measure(
+    record: ReplayRecord,
+    settings: MeasureSettings | None = None,
+    *,
+    groups: Mapping[str, Callable[[SimJob], bool]] | None = None,
+) -> Measures:
+    """All numbers of one replay.
+
+    Args:
+        record: what the replay left behind.
+        settings: None: the defaults.
+        groups: further groups of jobs to measure, by name (P1's narrow and wide, short and long).
+    """
+    settings = settings or MeasureSettings()
+    columns = _columns(record)
+    counts = np.ones(len(record.jobs), dtype=np.bool_)
+    if settings.from_s is not None:
+        counts &= columns.submit_s >= settings.from_s
+    if settings.to_s is not None:
+        counts &= columns.submit_s < settings.to_s
+    masks: list[tuple[str, Mask]] = [
+        (kind.value, counts & (columns.kind == code)) for code, kind in enumerate(_KINDS)
+    ]
+    masks.append((ALL, counts))
+    for name, belongs in (groups or {}).items():
+        member = np.array([belongs(entry.job) for entry in record.jobs], dtype=np.bool_)
+        masks.append((name, counts & member))
+    measured = tuple(_group(name, columns, mask, settings) for name, mask in masks)
+    return _machine(record, columns, counts, settings, measured)
+
+
+def _group(name: str, columns: _Columns, mask: Mask, settings: MeasureSettings) -> GroupMeasures:
+    jobs = int(mask.sum())
+    submit_s, start_s, run_s = columns.submit_s[mask], columns.start_s[mask], columns.run_s[mask]
+    wait_s = start_s - submit_s
+    turnaround_s = columns.end_s[mask] - submit_s
+    started, completed = ~np.isnan(wait_s), ~np.isnan(turnaround_s)
+    bounded_s = np.maximum(run_s, settings.bound_s)
+    slowdown = ((wait_s + bounded_s) / bounded_s)[started]
+    completion = ((turnaround_s - run_s + bounded_s) / bounded_s)[completed]
+    within_s = columns.start_within_s[mask]
+    within_s = np.where(np.isnan(within_s), settings.start_within_s, within_s)
+    on_time = int((wait_s[started] <= within_s[started]).sum())
+    evictions, shrinks = columns.evictions[mask], columns.shrinks[mask]
+    preempted, shrunk = int((evictions > 0).sum()), int((shrinks > 0).sum())
+    return GroupMeasures(
+        group=name,
+        jobs=jobs,
+        started=int(started.sum()),
+        completed=int(completed.sum()),
+        wait_mean_s=_mean(wait_s[started]),
+        wait_median_s=_percentile(wait_s[started], 50),
+        wait_p95_s=_percentile(wait_s[started], 95),
+        turnaround_mean_s=_mean(turnaround_s[completed]),
+        turnaround_median_s=_percentile(turnaround_s[completed], 50),
+        bounded_slowdown_mean=_mean(slowdown),
+        bounded_slowdown_median=_percentile(slowdown, 50),
+        bounded_slowdown_p95=_percentile(slowdown, 95),
+        completion_slowdown_mean=_mean(completion),
+        instant_start_rate=_share(int((wait_s[started] <= settings.instant_s).sum()), jobs),
+        on_time=on_time,
+        on_time_rate=_share(on_time, jobs),
+        preempted=preempted,
+        preemption_ratio=_share(preempted, jobs),
+        shrunk=shrunk,
+        shrink_ratio=_share(shrunk, jobs),
+        evictions=int(evictions.sum()),
+        shrinks=int(shrinks.sum()),
+        lost_node_hours=float(columns.lost_node_s[mask].sum()) / 3600.0,
+        overhead_node_hours=float(columns.overhead_node_s[mask].sum()) / 3600.0,
+    )
+
+
+def _machine(
+    record: ReplayRecord,
+    columns: _Columns,
+    counts: Mask,
+    settings: MeasureSettings,
+    groups: tuple[GroupMeasures, ...],
+) -> Measures:
+    total = next(group for group in groups if group.group == ALL)
+    held, queue = nodes_held(record), queue_length(record)
+    first_submit_s = float(columns.submit_s[counts].min()) if counts.any() else None
+    last_end_s = float(held.times_s[-1]) if held.times_s.size else None
+    from_s = settings.from_s if settings.from_s is not None else first_submit_s
+    to_s = settings.to_s if settings.to_s is not None else last_end_s
+    held_node_s, span_s, queue_mean, queue_max = 0.0, 0.0, None, 0
+    if record.segments and from_s is not None and to_s is not None and to_s > from_s:
+        span_s = to_s - from_s
+        held_node_s = float(np.diff(held.integral(np.array([from_s, to_s])))[0])
+        queue_mean, queue_max = queue.mean(from_s, to_s), int(queue.maximum(from_s, to_s))
+    wasted_node_s = (total.lost_node_hours + total.overhead_node_hours) * 3600.0
+    capacity_node_s = record.node_count * span_s
+    decision_ms = np.array(record.decision_s, dtype=np.float64) * 1000.0
+    return Measures(
+        policy=record.policy,
+        backfill=record.backfill,
+        workload=record.workload,
+        node_count=record.node_count,
+        settings=settings,
+        groups=groups,
+        excluded=record.excluded,
+        first_submit_s=first_submit_s,
+        last_end_s=last_end_s,
+        makespan_s=None if first_submit_s is None or last_end_s is None else last_end_s - first_submit_s,
+        held_node_hours=held_node_s / 3600.0,
+        utilisation=_share(held_node_s, capacity_node_s),
+        useful_utilisation=_share(held_node_s - wasted_node_s, capacity_node_s),
+        queue_length_mean=queue_mean,
+        queue_length_max=queue_max,
+        commands=sum(record.commands.values()),
+        decisions=len(record.decision_s),
+        decision_p50_ms=_percentile(decision_ms, 50),
+        decision_p99_ms=_percentile(decision_ms, 99),
+        wall_s=record.wall_s,
+    )
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def _percentile(values: Floats, percent: float) -> float | None:
+    return float(np.percentile(values, percent)) if values.size else None
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One number over several replays of the same policy with different seeds."""
+
+    key: str
+    """As in `numbers`."""
+    mean: float | None
+    """None: no replay has this number."""
+    std: float | None
+    """Sample standard deviation (n - 1). None: fewer than two replays have this number."""
+    ci95: float | None
+    """Half the width of the 95% confidence interval of the mean (Student's t). None: fewer than two."""
+    count: int
+    """How many replays have this number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """The measures of several replays of one policy."""
+
+    policy: str
+    backfill: str
+    workload: str
+    replays: int
+    estimates: tuple[Estimate, ...]
+    """In the order of `numbers`."""
+
+    def estimate(self, key: str) -> Estimate:
+        """The estimate of one number. Raises `KeyError` if there is no such key."""
+        for estimate in self.estimates:
+            if estimate.key == key:
+                return estimate
+        raise KeyError(f"no number {key!r}; the first keys are {[known.key for known in self.estimates[:3]]}")
+
+
+_LABELS = frozenset({"policy", "backfill", "workload", "settings", "groups"})
+
+
+def numbers(measures: Measures) -> dict[str, Number]:
+    """Every number under a stable key: `machine.utilisation`, `on_demand.wait_mean_s`, `all.jobs`; the unit comes last."""
+    found: dict[str, Number] = {
+        f"machine.{field.name}": getattr(measures, field.name)
+        for field in fields(measures)
+        if field.name not in _LABELS
+    }
+    for group in measures.groups:
+        for field in fields(group):
+            if field.name != "group":
+                found[f"{group.group}.{field.name}"] = getattr(group, field.name)
+    return found
+
+
+def aggregate(measured: Sequence[Measures]) -> Aggregate:
+    """Mean, spread and confidence interval of every number over replays of one policy that differ by seed.
+
+    Raises `ValueError` if there are none, or if they are not of one policy and one base scheduler.
+    """
+    if not measured:
+        raise ValueError("nothing to aggregate: no measures were given")
+    names = sorted({(one.policy, one.backfill) for one in measured})
+    if len(names) > 1:
+        raise ValueError(
+            f"cannot aggregate over different policies: {', '.join('/'.join(name) for name in names)}"
+        )
+    rows = [numbers(one) for one in measured]
+    keys = {key: None for row in rows for key in row}
+    return Aggregate(
+        policy=measured[0].policy,
+        backfill=measured[0].backfill,
+        workload=measured[0].workload,
+        replays=len(measured),
+        estimates=tuple(_estimate(key, [row.get(key) for row in rows]) for key in keys),
+    )
+
+
+def _estimate(key: str, values: Sequence[Number]) -> Estimate:
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    several = known.size >= 2
+    std = float(known.std(ddof=1)) if several else None
+    return Estimate(
+        key=key,
+        mean=_mean(known),
+        std=std,
+        ci95=None if std is None else student_t975(known.size - 1) * std / float(np.sqrt(known.size)),
+        count=known.size,
+    )
+
+
+# Two-sided 95% points of Student's t for 1 to 12 degrees of freedom (any statistical table).
+_T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
+
+
+def student_t975(freedom: int) -> float:
+    """The 97.5% point of Student's t with so many degrees of freedom (1 or more), right to three decimals."""
+    if freedom <= len(_T975):
+        return _T975[freedom - 1]
+    z = 1.959964
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3

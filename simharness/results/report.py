@@ -1,0 +1,216 @@
+"""One self-contained HTML page about one replay, or about several of the same workload side by side.
+
+The page loads nothing: scripts and styles are inline, and its content security policy forbids every connection.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from makeway.policies.model import JobKind
+from makeway.simharness.engine.records import ReplayRecord
+from makeway.simharness.results import text
+from makeway.simharness.results.figures.axes import TimeScale
+from makeway.simharness.results.figures.curves import (
+    Curve,
+    bounded_slowdowns,
+    line_styles,
+    load_curve,
+    load_figure,
+    share_curve,
+    slowdown_figure,
+    wait_figure,
+    waits_s,
+)
+from makeway.simharness.results.figures.gantt import Window, Windows, choose_windows
+from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
+from makeway.simharness.results.headline import headlines
+from makeway.simharness.results.measures import MeasureSettings, measure
+from makeway.simharness.results.page import Page, Picture, ReplayPictures, render
+from makeway.simharness.results.series import nodes_held, queue_length
+from makeway.simharness.results.tables import GROUP_TITLES, column_names, summarise
+
+if TYPE_CHECKING:
+    from bokeh.model import Model
+    from bokeh.models import Range1d
+
+_KINDS = (JobKind.ON_DEMAND, JobKind.RIGID, JobKind.MALLEABLE)
+_LOAD = {"utilisation": "Nodes in use", "queue": "Jobs that wait"}
+_DISTRIBUTIONS = {f"wait_{kind}": f"{GROUP_TITLES[kind]}: wait" for kind in _KINDS} | {
+    f"slowdown_{kind}": f"{GROUP_TITLES[kind]}: bounded slowdown" for kind in _KINDS
+}
+
+
+class ReportUnavailable(Exception):
+    """The library that draws is not installed."""
+
+
+def write_report(
+    path: Path,
+    records: Sequence[ReplayRecord],
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    settings: MeasureSettings | None = None,
+) -> None:
+    """Write the page.
+
+    Args:
+        path: the file to write; one that exists is replaced.
+        records: replays of one workload, the one to compare with first.
+        title: the heading. Like every other text it may hold anything: it is escaped.
+        notes: remarks that belong on the page, one sentence each.
+        settings: what the measures leave open. None: the defaults.
+
+    Raises:
+        ValueError: there is no record.
+        ReportUnavailable: bokeh is not installed.
+        OSError: the file cannot be written.
+    """
+    path.write_text(report_html(records, title=title, notes=notes, settings=settings), encoding="utf-8")
+
+
+def report_html(
+    records: Sequence[ReplayRecord],
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    settings: MeasureSettings | None = None,
+) -> str:
+    """The page as text; see `write_report`."""
+    if not records:
+        raise ValueError("nothing to report: no replay was given")
+    try:
+        from bokeh.embed import components
+        from bokeh.resources import Resources
+    except ImportError as error:
+        raise ReportUnavailable("the report needs bokeh: pip install 'makeway[report]'") from error
+    settings = settings or MeasureSettings()
+    measured = [measure(record, settings) for record in records]
+    names = column_names(measured)
+    windows = choose_windows(records)
+    curves = _load_curves(records, names, windows)
+    figures = {} if windows is None else _figures(records, names, windows, curves, settings)
+    script, divs = components(figures) if figures else ("", {})
+    styles = line_styles(records)
+    page = Page(
+        title=title,
+        facts=text.facts(records, measured),
+        notes=tuple(notes),
+        headlines=headlines(measured),
+        summary=summarise(measured),
+        window_note=text.window_note(windows),
+        kinds=text.kind_switches(records),
+        replays=tuple(
+            ReplayPictures(
+                name=names[index],
+                caption=text.caption(one),
+                waits=divs.get(f"waits-{index}"),
+                gantt=divs[f"gantt-{index}"],
+            )
+            for index, one in enumerate(measured)
+            if divs
+        ),
+        load_switches=text.line_switches(names, styles, _LOAD),
+        load=_pictures(divs, _LOAD),
+        load_note=text.load_note([curve for group in curves.values() for curve in group], windows),
+        distribution_switches=text.line_switches(names, styles, _DISTRIBUTIONS),
+        distributions=_pictures(divs, _DISTRIBUTIONS),
+        limit_note=text.limit_note(_common_limit_s(records, settings)),
+        settings=text.settings_text(settings),
+        script=script,
+        library=tuple(Resources(mode="inline", components=["bokeh"]).js_raw),
+    )
+    return render(page)
+
+
+def _pictures(divs: Mapping[str, str], captions: Mapping[str, str]) -> tuple[Picture, ...]:
+    return tuple(Picture(caption=caption, div=divs[key]) for key, caption in captions.items() if key in divs)
+
+
+def _figures(
+    records: Sequence[ReplayRecord],
+    names: Sequence[str],
+    windows: Windows,
+    curves: Mapping[str, Sequence[Curve]],
+    settings: MeasureSettings,
+) -> dict[str, "Model"]:
+    """Every picture of the page under a key of its own."""
+    scale = TimeScale.spanning(windows.whole.from_s, windows.whole.to_s)
+    moving = _range(windows.view, windows.loaded, scale)
+    figures: dict[str, Model] = {}
+    for index, record in enumerate(records):
+        if any(entry.job.kind is JobKind.ON_DEMAND for entry in record.jobs):
+            figures[f"waits-{index}"] = waits_figure(
+                record, index, windows, scale, moving, start_within_s=settings.start_within_s
+            )
+        figures[f"gantt-{index}"] = gantt_figure(record, index, windows, scale, moving)
+    over_time = moving if windows.complete else _range(windows.whole, windows.whole, scale)
+    mark = None if windows.complete else windows.loaded
+    styles = line_styles(records)
+    for key, label, top in (("utilisation", "nodes in use (%)", 102.0), ("queue", "waiting jobs", None)):
+        figures[key] = load_figure(
+            curves[key], styles, scale, over_time, what=key, label=label, top=top, mark=mark
+        )
+    return figures | _distribution_figures(records, names, settings)
+
+
+def _range(view: Window, bounds: Window, scale: TimeScale) -> "Range1d":
+    """A horizontal range that begins with `view` and cannot leave `bounds`."""
+    from bokeh.models import Range1d
+
+    return Range1d(
+        start=view.from_s - scale.zero_s,
+        end=view.to_s - scale.zero_s,
+        bounds=(bounds.from_s - scale.zero_s, bounds.to_s - scale.zero_s),
+    )
+
+
+def _load_curves(
+    records: Sequence[ReplayRecord], names: Sequence[str], windows: Windows | None
+) -> dict[str, list[Curve]]:
+    """The curves over time by picture; none if nothing was submitted."""
+    if windows is None:
+        return {}
+    whole = windows.whole
+    scale = TimeScale.spanning(whole.from_s, whole.to_s)
+    pairs = list(zip(names, records, strict=True))
+    return {
+        "utilisation": [
+            load_curve(name, nodes_held(record), whole, scale, factor=100.0 / record.node_count)
+            for name, record in pairs
+        ],
+        "queue": [load_curve(name, queue_length(record), whole, scale, factor=1.0) for name, record in pairs],
+    }
+
+
+def _distribution_figures(
+    records: Sequence[ReplayRecord], names: Sequence[str], settings: MeasureSettings
+) -> dict[str, "Model"]:
+    """Waits and bounded slowdowns of every kind that has jobs."""
+    styles = line_styles(records)
+    figures: dict[str, Model] = {}
+    for kind in _KINDS:
+        counts = [sum(entry.job.kind is kind for entry in record.jobs) for record in records]
+        if not any(counts):
+            continue
+        rows = list(zip(names, records, counts, strict=True))
+        waits = [share_curve(name, waits_s(record, kind), jobs) for name, record, jobs in rows]
+        slow = [
+            share_curve(name, bounded_slowdowns(record, kind, settings), jobs) for name, record, jobs in rows
+        ]
+        limit_s = _common_limit_s(records, settings) if kind is JobKind.ON_DEMAND else None
+        figures[f"wait_{kind}"] = wait_figure(waits, styles, kind=kind, within_s=limit_s)
+        figures[f"slowdown_{kind}"] = slowdown_figure(slow, styles, kind=kind)
+    return figures
+
+
+def _common_limit_s(records: Sequence[ReplayRecord], settings: MeasureSettings) -> float | None:
+    """Until when a start is on time, if that is the same for every urgent job. None: it is not, or there is none."""
+    limits = {
+        settings.start_within_s if entry.job.start_within_s is None else entry.job.start_within_s
+        for record in records
+        for entry in record.jobs
+        if entry.job.kind is JobKind.ON_DEMAND
+    }
+    return limits.pop() if len(limits) == 1 else None

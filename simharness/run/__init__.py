@@ -1,0 +1,1 @@
+"""Replays: the daemon's own cycle against the simulated cluster."""

@@ -1,0 +1,203 @@
+"""A replay: the daemon's own cycle on a virtual clock, against the simulated cluster.
+
+Cycles fall on multiples of the poll interval, as on a live cluster; a poke (an urgent job is submitted, a job
+acknowledges its checkpoint) starts one at once. Cycles in which nothing can have changed for the daemon are skipped.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from makeway.daemon.config.load import Mode
+from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.observation import Patience
+from makeway.policies.contract import Policy
+from makeway.policies.model import JobKind, Limits, Phase
+from makeway.simharness.engine.adapter import SimAdapter
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.event_queue import Change, ChangeKind
+from makeway.simharness.engine.records import ReplayRecord
+
+CYCLES_AT_ONE_INSTANT = 300
+"""A command that is accepted is followed by another cycle at once; more in a row than this would be a defect.
+
+Whoever starts early or makes way takes three to six cycles; on the whole of CTC up to 46 came together (p = 0.1).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """How the daemon runs in a replay."""
+
+    mode: Mode = Mode.ACT
+    poll_interval_s: float = 30.0
+    poke: bool = True
+    """Whether an urgent submission and an acknowledgement start a cycle at once."""
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = field(default_factory=Patience)
+    keep_snapshots: bool = False
+    """Whether decisions are stored with their snapshots, which costs time and space."""
+    learn_durations: bool = False
+    """Whether measured durations of checkpoints take the place of declared ones, which are true in a simulation."""
+
+
+class RunawayCycles(Exception):
+    """The daemon went on acting at one instant of virtual time: a defect."""
+
+
+class Replay:
+    """One workload under one policy.
+
+    Args:
+        cluster: the machine and the workload, at its start.
+        policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
+        settings: how the daemon runs.
+        adapter: how it reaches the cluster. None: a `SimAdapter` without faults.
+        journal: what it remembers. None: one in memory.
+        on_cycle: called with the report of every cycle.
+    """
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        policy: Policy[Any],
+        policy_config: object,
+        settings: ReplaySettings,
+        *,
+        adapter: SimAdapter | None = None,
+        journal: Journal | None = None,
+        on_cycle: Callable[[CycleReport], None] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.adapter = adapter if adapter is not None else SimAdapter(cluster)
+        self.journal = journal if journal is not None else Journal(None)
+        self._policy = policy
+        self._policy_config = policy_config
+        self._settings = settings
+        self._on_cycle = on_cycle
+        self._kinds = {job.job_id: job.kind for job in cluster.machine.jobs}
+        self._noticed: set[str] = set()
+        self._decision_s: list[float] = []
+        self._waiting = 0
+        self._due_s: float | None = None
+        self._daemon = self._new_daemon()
+
+    def restart(self, journal: Journal) -> None:
+        """Go on with a new daemon that knows what `journal` knows, as after a crash."""
+        self.journal = journal
+        self._daemon = self._new_daemon()
+        self._due_s = self.cluster.now_s
+
+    def run(self, progress: Callable[[float], None] | None = None) -> ReplayRecord:
+        """Replay to the end. `progress` is called with the clock from time to time."""
+        began = time.perf_counter()
+        if self._policy.active:
+            steps = 0
+            while self.step():
+                steps += 1
+                if progress is not None and steps % 256 == 0:
+                    progress(self.cluster.now_s)
+        else:
+            self.cluster.run(progress)
+        return self.record(wall_s=time.perf_counter() - began)
+
+    def step(self) -> bool:
+        """Go to the next instant, of the cluster or of the daemon. False: there is none."""
+        event_s, due_s = self.cluster.next_event_s(), self._due_s
+        if event_s is None and due_s is None:
+            return False
+        if due_s is not None and (event_s is None or due_s < event_s):
+            self.cluster.advance(due_s)
+            self._cycles()
+            return True
+        for change in self.cluster.step():
+            wanted_s = self._wanted_s(change)
+            if wanted_s is not None and (self._due_s is None or wanted_s < self._due_s):
+                self._due_s = wanted_s
+        if self._due_s is not None and self._due_s <= self.cluster.now_s and not self._pending_now():
+            self._cycles()
+        return True
+
+    def record(self, *, wall_s: float = 0.0) -> ReplayRecord:
+        """What the replay has left behind so far."""
+        record = self.cluster.record(policy=self._policy.name, commands=self.adapter.accepted, wall_s=wall_s)
+        record.decision_s = self._decision_s
+        return record
+
+    def _new_daemon(self) -> Daemon:
+        settings = LoopSettings(
+            mode=self._settings.mode,
+            limits=self._settings.limits,
+            patience=self._settings.patience,
+            keep_snapshots=self._settings.keep_snapshots,
+            learn_durations=self._settings.learn_durations,
+        )
+        return Daemon(
+            self.adapter,
+            self.journal,
+            self._policy,
+            self._policy_config,
+            settings,
+            now=lambda: self.cluster.now_s,
+            plan_beside=False,
+        )
+
+    def _cycles(self) -> None:
+        """Run the daemon until it has nothing more to do at this instant."""
+        self._due_s = None
+        self._tell_notices()
+        for _ in range(CYCLES_AT_ONE_INSTANT):
+            report = self._daemon.run_cycle()
+            if report.urgent_waiting:
+                self._decision_s.append(report.decision_cpu_s)
+            self._waiting = report.urgent_waiting
+            if self._on_cycle is not None:
+                self._on_cycle(report)
+            if report.error is not None:
+                self._due_s = self._quantised(self.cluster.now_s, after=True)
+                return
+            if not report.again:
+                break
+            while self._pending_now():
+                self.cluster.step()
+        else:
+            raise RunawayCycles(f"{CYCLES_AT_ONE_INSTANT} cycles at {self.cluster.now_s:.3f} s")
+        wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
+        if wakeup_s is not None:
+            self._due_s = self._quantised(wakeup_s)
+
+    def _pending_now(self) -> bool:
+        """Whether the cluster has something left to do at this very instant."""
+        return self.cluster.next_event_s() == self.cluster.now_s
+
+    def _wanted_s(self, change: Change) -> float | None:
+        """When a change wants a cycle. None: it concerns nothing of ours."""
+        urgent = change.job_id is not None and self._kinds.get(change.job_id) is JobKind.ON_DEMAND
+        pokes = (change.kind is ChangeKind.SUBMITTED and urgent) or change.kind is ChangeKind.ACKNOWLEDGED
+        if pokes and self._settings.poke:
+            return change.at_s
+        if not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED:
+            return self._quantised(change.at_s)
+        operations = self.journal.open_operations()
+        if urgent or self._waiting or any(operation.phase is not Phase.LENT for operation in operations):
+            return self._quantised(change.at_s)
+        return None
+
+    def _quantised(self, at_s: float, *, after: bool = False) -> float:
+        """The first poll at `at_s` or later; with `after`, later."""
+        interval_s = self._settings.poll_interval_s
+        count = math.ceil(at_s / interval_s)
+        if after and count * interval_s <= at_s:
+            count += 1
+        return count * interval_s
+
+    def _tell_notices(self) -> None:
+        """Give the daemon the announcements that came, each once; the jobs say themselves which one is theirs."""
+        current = {notice.notice_id: notice for notice in self.adapter.notices()}
+        for notice_id in sorted(current.keys() - self._noticed):
+            self.journal.add_notice(current[notice_id])
+        self._noticed = set(current)

@@ -1,0 +1,1 @@
+"""Jobs and machines to simulate: traces, generators, samples. Imports no other room."""

@@ -1,0 +1,216 @@
+"""Job traces as workloads: reading them from the Standard Workload Format, and writing a workload in it."""
+
+import gzip
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.swf import PROCESSOR_LIMIT, Columns, SwfReader, TraceError
+
+__all__ = ["Trace", "TraceError", "read_trace", "write_swf"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One trace as a workload for a machine of equal nodes."""
+
+    name: str
+    """The file's name without its endings."""
+    node_count: int
+    procs_per_node: int
+    start_epoch_s: float | None
+    """POSIX time of the trace's second 0. None: the header does not say."""
+    jobs: list[SimJob]
+    """Sorted by submit time; those of one instant in the order of the file."""
+    dropped: int = 0
+    """Jobs without a run time or a size: cancelled before they started, or not recorded."""
+    bad: int = 0
+    """Damaged lines (a stream that breaks off counts as one). Above 0 with `skip_bad` only."""
+    impossible: tuple[tuple[str, int], ...] = ()
+    """Id and nodes of the jobs that are larger than the machine; they are not among `jobs`."""
+    duplicates: int = 0
+    """Jobs whose number another had before them. The second job 15 has the id `15.2`."""
+
+
+def read_trace(
+    path: str | Path,
+    *,
+    skip_bad: bool = False,
+    node_count: int | None = None,
+    procs_per_node: int | None = None,
+) -> Trace:
+    """Read a trace as a workload.
+
+    A job's size is its allocated processors (requested ones where those are missing), in whole nodes, rounded up. Its
+    limit is the requested time, or the run time where that is more or nothing was requested. Jobs without a run time
+    or a size are dropped, jobs larger than the machine are named in `Trace.impossible`.
+
+    Where the header has more processors than nodes, a node has `MaxProcs // MaxNodes` of them and there are as many
+    nodes as keep the processors: SDSC-BLUE 144 nodes of 8. Curie, whose nodes differ (its thin ones, nine in ten, have
+    16), becomes 5832 nodes of 16 instead of 5544 of 16.8. Without `MaxNodes` a node is one processor.
+
+    Args:
+        path: an SWF file, plain or gzip, whatever its name.
+        skip_bad: count damaged lines instead of raising.
+        node_count: nodes of the machine. None: by the header.
+        procs_per_node: processors of a node. None: by the header.
+
+    Raises:
+        TraceError: no such file, not a trace, damage (without `skip_bad`), no usable job, or a header without the size
+            of the machine and no `node_count`.
+    """
+    reader = SwfReader(path=Path(path), skip_bad=skip_bad)
+    workload = _Workload()
+    nodes = per_node = 0
+    for columns in reader.blocks():
+        if not nodes:
+            nodes, per_node = _machine(reader, node_count, procs_per_node)
+        workload.add(columns, nodes, per_node)
+    if not workload.jobs:
+        found = (
+            f"{reader.bad} damaged, {workload.dropped} without run time or size, "
+            f"{len(workload.impossible)} larger than the machine"
+        )
+        raise TraceError(f"{path}: no job that can run ({found}); accepted: an SWF file with jobs")
+    workload.jobs.sort(key=attrgetter("submit_s"))
+    return Trace(
+        name=_name(reader.path),
+        node_count=nodes,
+        procs_per_node=per_node,
+        start_epoch_s=reader.header.start_epoch_s,
+        jobs=workload.jobs,
+        dropped=workload.dropped,
+        bad=reader.bad,
+        impossible=tuple(workload.impossible),
+        duplicates=workload.duplicates,
+    )
+
+
+@dataclass(slots=True)
+class _Workload:
+    """The jobs read so far, and those left out."""
+
+    jobs: list[SimJob] = field(default_factory=list)
+    impossible: list[tuple[str, int]] = field(default_factory=list)
+    dropped: int = 0
+    duplicates: int = 0
+    _seen: dict[str, int] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=lambda: {"-1": ""})
+    """Each user and group once, however many jobs they have."""
+
+    def add(self, columns: Columns, nodes: int, per_node: int) -> None:
+        """Add a block's jobs to a machine of `nodes` nodes of `per_node` processors."""
+        owners = self._owners
+        for job_id, submit_s, run_s, allocated, requested, requested_s, user, group in zip(
+            columns.job_id,
+            columns.submit_s,
+            columns.run_s,
+            columns.allocated,
+            columns.requested,
+            columns.requested_s,
+            columns.user,
+            columns.group,
+            strict=True,
+        ):
+            size = -(-int(allocated if allocated > 0 else requested) // per_node)
+            if run_s <= 0 or size <= 0:
+                self.dropped += 1
+                continue
+            unique_id = self._unique(job_id) if job_id in self._seen else job_id
+            self._seen[job_id] = self._seen.get(job_id, 0) + 1
+            if size > nodes:
+                self.impossible.append((unique_id, size))
+                continue
+            self.jobs.append(
+                SimJob(
+                    unique_id,
+                    submit_s,
+                    run_s,
+                    max(run_s, requested_s),
+                    size,
+                    owners.setdefault(user, user),
+                    owners.setdefault(group, group),
+                )
+            )
+
+    def _unique(self, job_id: str) -> str:
+        self.duplicates += 1
+        return f"{job_id}.{self._seen[job_id] + 1}"
+
+
+def write_swf(path: str | Path, node_count: int, jobs: Iterable[SimJob]) -> None:
+    """Write `jobs` as an SWF file of a machine of `node_count` nodes, one processor each; gzip if the name ends in .gz.
+
+    What the format has no field for (kinds, checkpoints, notices) is left out. Job ids are kept if they are distinct
+    whole numbers, else the jobs are numbered from 1; so are users and groups if they are whole numbers, and else they
+    are numbered in the order in which they come.
+
+    Raises:
+        TraceError: the file cannot be written.
+    """
+    kept = list(jobs)
+    ids = [job.job_id for job in kept]
+    if len(set(ids)) != len(ids) or not all(_is_number(text) for text in ids):
+        ids = [str(number) for number in range(1, len(kept) + 1)]
+    users = _numbered([job.user for job in kept])
+    groups = _numbered([job.account for job in kept])
+    lines = [
+        "; Version: 2.2",
+        f"; MaxJobs: {len(kept)}",
+        f"; MaxRecords: {len(kept)}",
+        f"; MaxNodes: {node_count}",
+        f"; MaxProcs: {node_count}",
+    ]
+    for job_id, job in zip(ids, kept, strict=True):
+        submit, run, wanted = (_plain(value) for value in (job.submit_s, job.runtime_s, job.walltime_s))
+        owner = f"{users[job.user]} {groups[job.account]}"
+        size = job.node_count
+        lines.append(f"{job_id} {submit} -1 {run} {size} -1 -1 {size} {wanted} -1 1 {owner} -1 -1 -1 -1 -1")
+    content = ("\n".join(lines) + "\n").encode("ascii")
+    if Path(path).suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _machine(reader: SwfReader, node_count: int | None, procs_per_node: int | None) -> tuple[int, int]:
+    """Nodes, and processors of a node."""
+    for key, value in (("node_count", node_count), ("procs_per_node", procs_per_node)):
+        if value is not None and not 1 <= value < PROCESSOR_LIMIT:
+            raise TraceError(f"{key}: {value}; accepted: a whole number from 1 to {PROCESSOR_LIMIT:.0e}")
+    header = reader.header
+    per_node = procs_per_node or 1
+    if procs_per_node is None and header.max_nodes and header.max_procs:
+        per_node = max(header.max_procs // header.max_nodes, 1)
+    if node_count is not None:
+        return node_count, per_node
+    if header.max_procs:
+        return max(header.max_procs // per_node, 1), per_node
+    if header.max_nodes:
+        return header.max_nodes, per_node
+    raise TraceError(f"{reader.path}: the header has neither MaxNodes nor MaxProcs; give the number of nodes")
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".swf") or path.name
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _plain(value: float) -> str:
+    """`value` in digits that read back as the same value."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _numbered(names: list[str]) -> dict[str, str]:
+    """A whole number for every name: itself where all are such, else its place; -1 for the empty name."""
+    distinct = [name for name in dict.fromkeys(names) if name]
+    if not all(map(_is_number, distinct)):
+        return {"": "-1", **{name: str(place) for place, name in enumerate(distinct, 1)}}
+    return {"": "-1", **{name: name for name in distinct}}

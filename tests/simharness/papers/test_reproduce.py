@@ -1,0 +1,115 @@
+"""What the papers share: the group of commands, their options, claims and the place of the results."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.errors import UserError
+from makeway.simharness.papers import reproduce
+from makeway.simharness.papers.common.claims import Finding, Standing, check
+from makeway.simharness.papers.common.page import Grid, PaperPage, Section, page_html
+from makeway.simharness.papers.reproduce import Options, run_all
+
+
+def options(
+    tmp_path: Path, *, seeds: int | None = None, quick: bool = False, report: Path | None = None
+) -> Options:
+    return Options(traces=tmp_path, seeds=seeds, jobs=1, quick=quick, report=report, json_path=None)
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_stand_in_the_order_of_the_questions(workers: int) -> None:
+    assert run_all(double, [3, 1, 2], workers=workers, label="numbers") == [6, 2, 4]
+
+
+def test_the_seeds_are_the_papers_own_unless_said_otherwise(tmp_path: Path) -> None:
+    assert options(tmp_path).seed_range(10) == range(10)
+    assert options(tmp_path, quick=True).seed_range(10) == range(1)
+    assert options(tmp_path, seeds=3, quick=True).seed_range(10) == range(3)
+
+
+def test_a_trace_that_is_not_there_is_named_with_its_directory(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"{tmp_path}: has no x.swf.gz; accepted: --traces DIR"):
+        options(tmp_path).require_trace("x.swf.gz")
+    (tmp_path / "x.swf.gz").touch()
+    options(tmp_path).require_trace("x.swf.gz")
+
+
+def test_a_report_without_a_place_is_refused_before_the_work(tmp_path: Path) -> None:
+    options(tmp_path, report=tmp_path / "new" / "page.html").require_outputs()
+    assert (tmp_path / "new").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--report .*file/page.html: cannot be written"):
+        options(tmp_path, report=tmp_path / "file" / "page.html").require_outputs()
+
+
+def test_an_unknown_paper_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["reproduce", "p9"], factories={}) == 2
+    assert "No such command 'p9'" in capsys.readouterr().err
+
+
+def test_the_group_lists_its_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["reproduce", "--help"], factories={}) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {paper} " in out for paper in reproduce.PAPERS)
+
+
+def test_a_paper_is_loaded_only_when_it_is_asked_for() -> None:
+    code = (
+        "import sys, makeway.simharness.papers.reproduce; "
+        "print(*(name for name in sys.modules if name.split('.')[0] in ('numpy', 'rich', 'bokeh')), "
+        "*(name for name in sys.modules if name.startswith('makeway.simharness.reproduce_')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("found", "standing", "told"),
+    [
+        ((Standing.HOLDS, Standing.HOLDS), Standing.HOLDS, "holds"),
+        ((Standing.HOLDS, Standing.OPEN), Standing.OPEN, "open: holds on 1 of 2 seeds"),
+        (
+            (Standing.HOLDS, Standing.OPEN, Standing.FAILS),
+            Standing.FAILS,
+            "does not hold: holds on 1 of 3 seeds",
+        ),
+        ((Standing.OPEN, Standing.FAILS), Standing.FAILS, "does not hold"),
+    ],
+)
+def test_a_claim_holds_only_if_it_holds_on_every_seed(
+    found: tuple[Standing, ...], standing: Standing, told: str
+) -> None:
+    def finding(results: object) -> Finding:
+        assert isinstance(results, list)
+        return Finding(standing=results[0], measured=f"{len(results)} results")
+
+    claim = check("key", "it is so", "always", finding, [(seed, [one]) for seed, one in enumerate(found)])
+    assert (claim.standing, claim.told) == (standing, told)
+    assert claim.measured == f"{len(found)} results"
+    assert claim.values()["seeds"] == [
+        {"seed": seed, "verdict": one.value, "measured": "1 results"} for seed, one in enumerate(found)
+    ]
+
+
+def test_texts_of_a_page_are_escaped() -> None:
+    page = PaperPage(
+        title="<script>title",
+        facts=("<b>fact",),
+        claims=(),
+        notes=("<i>note",),
+        sections=(
+            Section(heading="<u>section", grids=(Grid(heading="<p>grid", head=("<q>",), rows=(("<em>",),)),)),
+        ),
+    )
+    html = page_html(page, {})
+    for text in ("<script>title", "<b>fact", "<i>note", "<u>section", "<p>grid", "<q>", "<em>"):
+        assert text not in html
+        assert text.replace("<", "&lt;").replace(">", "&gt;") in html

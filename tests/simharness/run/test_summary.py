@@ -1,0 +1,146 @@
+"""What `makeway summary` tells of days on the simulated cluster, observed and acted upon."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.config.load import Mode
+from makeway.daemon.inspect.summary import UNKNOWN, Answer, Summary, summarise
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import JobKind, Limits, Method
+from makeway.policies.registry import find
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.records import MarkKind, ReplayRecord
+from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.workloads.sample import sample_workload
+
+
+def sample() -> SimCluster:
+    node_count, jobs = sample_workload(3)
+    easy = SchedulerSettings(backfill=Backfill.EASY)
+    storage = StorageSettings(aggregate_gb_s=20.0, node_gb_s=2.0)
+    return SimCluster(node_count, jobs, scheduler=easy, storage=storage)
+
+
+def replayed(
+    path: Path, mode: Mode, policy: str = "eviction", **settings: Any
+) -> tuple[ReplayRecord, Summary]:
+    """The record of a replay of the sample, and the summary of its journal."""
+    chosen = find(policy)
+    journal = Journal(path)
+    wanted = replace(ReplaySettings(mode=mode, keep_snapshots=True), **settings)
+    record = Replay(sample(), chosen, chosen.config_type(), wanted, journal=journal).run()
+    found = summarise(journal, None)
+    journal.close()
+    assert found is not None
+    return record, found
+
+
+def starts(record: ReplayRecord) -> dict[str, float | None]:
+    return {done.job.job_id: done.start_s for done in record.jobs if done.job.kind is JobKind.ON_DEMAND}
+
+
+def test_what_was_done_is_counted_as_it_was_done(tmp_path: Path) -> None:
+    record, found = replayed(tmp_path / "acted.sqlite", Mode.ACT)
+    evictions = Counter(mark.job for mark in record.marks if mark.kind is MarkKind.EVICTED)
+    assert found.observed == 0
+    assert found.everybody.jobs == len(evictions)
+    assert sum(found.everybody.departures.values()) == evictions.total()
+    requeues = [deeds for deeds in found.deeds if deeds.verb == "requeue"]
+    assert sum(deeds.accepted for deeds in requeues) == evictions.total()
+    known = starts(record)
+    assert {job.job_id: job.started_s for job in found.urgent} == {
+        job.job_id: known[job.job_id] for job in found.urgent
+    }
+    assert all(job.started_on_time and job.promised_on_time for job in found.urgent)
+
+
+def test_what_was_observed_stands_beside_what_the_scheduler_did(tmp_path: Path) -> None:
+    record, found = replayed(tmp_path / "observed.sqlite", Mode.OBSERVE)
+    plain = sample()
+    plain.run()
+    assert found.acted == 0
+    assert found.everybody.departures[Method.SYSTEM] > 0
+    assert sum(deeds.sent for deeds in found.deeds) == 0
+    assert all(job.promised_on_time for job in found.urgent)
+    assert any(not job.started_on_time for job in found.urgent), "else makeway were of no use here"
+    known, alone = starts(record), starts(plain.record(policy="none", excluded=0))
+    assert {job.job_id: job.started_s for job in found.urgent} == {
+        job.job_id: known[job.job_id] for job in found.urgent
+    }
+    assert known == alone
+    # However long it waits, each is decided about once, and once more if it was not served at first.
+    assert len(found.urgent) <= found.decisions <= 2 * len(found.urgent)
+
+
+@pytest.mark.parametrize("policy", ["eviction", "n-spaa"])
+def test_the_losses_of_the_accounts_are_those_of_the_decisions(tmp_path: Path, policy: str) -> None:
+    _, found = replayed(tmp_path / "observed.sqlite", Mode.OBSERVE, policy)
+    assert found.everybody.loss_node_s > 0
+    assert sum(lenders.loss_node_s for lenders in found.lenders.values()) == found.everybody.loss_node_s
+    assert sum(sum(lenders.departures.values()) for lenders in found.lenders.values()) == sum(
+        found.everybody.departures.values()
+    )
+    losses = [lenders.loss_node_s for lenders in found.lenders.values()]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_what_the_arbiter_refuses_is_not_counted(tmp_path: Path) -> None:
+    """Only a few may be asked to leave: whoever needs more is not served."""
+    _, found = replayed(tmp_path / "limited.sqlite", Mode.ACT, limits=Limits(evictions_per_hour=2))
+    answers = Counter(job.answer for job in found.urgent)
+    assert answers[Answer.NONE] > 0
+    assert answers[Answer.ROOM] > 0
+    evicted = sum(found.everybody.departures.values())
+    assert evicted == sum(deeds.sent for deeds in found.deeds if deeds.verb == "requeue")
+
+
+def test_without_snapshots_nobody_is_named(tmp_path: Path) -> None:
+    _, found = replayed(tmp_path / "bare.sqlite", Mode.ACT, keep_snapshots=False)
+    _, whole = replayed(tmp_path / "whole.sqlite", Mode.ACT)
+    assert set(found.lenders) == {UNKNOWN}
+    assert {job.user for job in found.urgent} == {UNKNOWN}
+    assert found.everybody == whole.everybody
+    assert [job.job_id for job in found.urgent] == [job.job_id for job in whole.urgent]
+
+
+def test_the_last_hours_alone(tmp_path: Path) -> None:
+    path = tmp_path / "acted.sqlite"
+    _, found = replayed(path, Mode.ACT)
+    journal = Journal(path, read_only=True)
+    last = summarise(journal, 3600.0)
+    journal.close()
+    assert last is not None
+    assert 0 < last.decisions < found.decisions
+    assert last.from_s >= found.to_s - 3600.0
+    assert [job.job_id for job in last.urgent] == [
+        job.job_id for job in found.urgent if job.asked_s >= found.to_s - 3600.0
+    ]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "observed.sqlite"
+    _, found = replayed(path, Mode.OBSERVE)
+    assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
+    text = capsys.readouterr().out
+    assert f"{len(found.urgent)} urgent jobs asked for nodes" in text
+    assert "by plain Slurm" in text
+    assert "would have had to leave" in text
+    assert run_cli(["summary", "--journal", str(path), "--since", "90m", "--json"], factories={}) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["to_s"] - values["from_s"] <= 5400.0
+    assert values["promised_on_time"] == len(values["urgent"])
+
+
+def test_a_journal_without_decisions_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.sqlite"
+    Journal(path).close()
+    assert run_cli(["summary", "--journal", str(path)], factories={}) == 2
+    assert "no decision is stored yet" in capsys.readouterr().err
