@@ -73,7 +73,7 @@ def test_a_cycle_of_a_large_cluster(benchmark: BenchmarkFixture, root: str | Non
         submit_many(cluster)
         runner = CountingRunner(cluster.runner)
         daemon = daemon_on(runner, tmp_path / "journal.sqlite")
-        assert daemon.run_cycle().error is None
+        assert daemon.reconcile().error is None
         assert len(world.adapter.snapshot().jobs) == RUNNING + WAITING
         plain_s = [
             seconds(
@@ -86,10 +86,10 @@ def test_a_cycle_of_a_large_cluster(benchmark: BenchmarkFixture, root: str | Non
         ]
         runner.calls.clear()
         cycles_s: list[float] = []
-        benchmark(lambda: cycles_s.append(seconds(daemon.run_cycle)))
+        benchmark(lambda: cycles_s.append(seconds(daemon.reconcile)))
         assert len(runner.calls) == 2 * len(cycles_s)
         profile = cProfile.Profile()
-        profile.runcall(daemon.run_cycle)
+        profile.runcall(daemon.reconcile)
     told = io.StringIO()
     pstats.Stats(profile, stream=told).sort_stats("tottime").print_stats(12)
     cycle_s, unit_s = statistics.median(cycles_s), statistics.median(plain_s)

@@ -80,13 +80,13 @@ def _render_urgent(found: Summary, out: Console) -> None:
     told = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
     out.print()
     out.print(plain(f"{len(urgent)} urgent jobs asked for nodes: {told}."))
-    promised = sum(1 for job in urgent if job.promised_on_time)
+    commitments = sum(1 for job in urgent if job.promised_on_time)
     on_time = sum(1 for job in urgent if job.started_on_time)
     early = sum(1 for job in urgent if job.started_s is None and job.waits_yet)
     whose = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
     out.print(
         plain(
-            f"On time as decided: {promised} of {len(urgent)}, nodes ready after {_mean(found.promised_wait_s())} on average.",
+            f"On time as decided: {commitments} of {len(urgent)}, nodes ready after {_mean(found.promised_wait_s())} on average.",
             f"On time {whose}: {on_time} of {len(urgent)}, started after {_mean(found.seen_wait_s())} on average"
             f"{f'; {early} wait yet' if early else ''}.",
         )

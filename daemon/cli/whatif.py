@@ -17,7 +17,7 @@ from makeway.daemon.cli.text import WAYS, console, plain, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.estimate.checkpoint_times import with_learned
-from makeway.daemon.inspect.whatif import Answer, Level, Question, departures, what_if
+from makeway.daemon.inspect.whatif import Level, Proposal, Question, departures, what_if
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Cluster
@@ -68,11 +68,11 @@ def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
         step_s=options.step,
         shrink=bool(shrink),
     )
-    answer = what_if(cluster, question)
+    proposal = what_if(cluster, question)
     if options.as_json:
-        click.echo(json.dumps(as_values(answer), indent=2))
+        click.echo(json.dumps(as_values(proposal), indent=2))
     else:
-        render(answer, console())
+        render(proposal, console())
 
 
 def _stored(path: Path, decision_id: int | None) -> Cluster:
@@ -111,24 +111,24 @@ def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster
     return replace(cluster, jobs=jobs, limits=limits, operations=operations)
 
 
-def as_values(answer: Answer) -> dict[str, Any]:
+def as_values(proposal: Proposal) -> dict[str, Any]:
     """The answer as plain values for JSON."""
     return {
-        "now_s": answer.now_s,
-        "nodes": answer.question.node_count,
-        "nodes_up": answer.node_count_up,
-        "nodes_free": answer.node_count_free,
-        "shortage": answer.shortage,
-        "deadline_s": answer.question.deadline_s,
-        "step_s": answer.step_s,
+        "now_s": proposal.now_s,
+        "nodes": proposal.question.node_count,
+        "nodes_up": proposal.node_count_up,
+        "nodes_free": proposal.node_count_free,
+        "shortage": proposal.shortage,
+        "deadline_s": proposal.question.deadline_s,
+        "step_s": proposal.step_s,
         "curve": [
-            {"deadline_s": index * answer.step_s, "loss_node_hours": None if loss is None else loss / 3600}
-            for index, loss in enumerate(answer.losses_node_s)
+            {"deadline_s": index * proposal.step_s, "loss_node_hours": None if loss is None else loss / 3600}
+            for index, loss in enumerate(proposal.losses_node_s)
         ],
-        "levels": [_level_values(level) for level in answer.levels],
+        "levels": [_level_values(level) for level in proposal.levels],
         "barred": [
             {"job_ids": barred.job_ids, "nodes": barred.node_count, "reason": barred.reason}
-            for barred in answer.barred
+            for barred in proposal.barred
         ],
     }
 
@@ -152,27 +152,29 @@ def _level_values(level: Level) -> dict[str, Any]:
     }
 
 
-def render(answer: Answer, out: Console) -> None:
+def render(proposal: Proposal, out: Console) -> None:
     """The answer for a reader: a sentence, the curve as bars, and who leaves at each level."""
-    question = answer.question
+    question = proposal.question
     out.print(
-        f"{question.node_count} nodes within {span(question.deadline_s)}: {answer.node_count_free} are free"
-        f" ({answer.node_count_up} nodes are up)."
+        f"{question.node_count} nodes within {span(question.deadline_s)}: {proposal.node_count_free} are free"
+        f" ({proposal.node_count_up} nodes are up)."
     )
-    if answer.shortage <= 0:
+    if proposal.shortage <= 0:
         out.print("Nobody has to leave.")
         return
-    if not answer.levels:
-        out.print(f"{answer.shortage} more are needed, and no choice frees them in time.")
+    if not proposal.levels:
+        out.print(f"{proposal.shortage} more are needed, and no choice frees them in time.")
     else:
-        out.print(f"{answer.shortage} more are needed. The least loss of work, by the time that is given:\n")
-        out.print(_table(answer.levels))
-    if answer.barred:
-        out.print(f"\nNot asked, with {sum(barred.node_count for barred in answer.barred)} nodes:")
-        for barred in answer.barred[:NAMES_SHOWN]:
+        out.print(
+            f"{proposal.shortage} more are needed. The least loss of work, by the time that is given:\n"
+        )
+        out.print(_table(proposal.levels))
+    if proposal.barred:
+        out.print(f"\nNot asked, with {sum(barred.node_count for barred in proposal.barred)} nodes:")
+        for barred in proposal.barred[:NAMES_SHOWN]:
             out.print(plain(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {barred.reason}"))
-        if len(answer.barred) > NAMES_SHOWN:
-            out.print(f"  and {len(answer.barred) - NAMES_SHOWN} more")
+        if len(proposal.barred) > NAMES_SHOWN:
+            out.print(f"  and {len(proposal.barred) - NAMES_SHOWN} more")
 
 
 def _table(levels: tuple[Level, ...]) -> Table:

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from makeway.daemon.config.load import Mode
 from makeway.daemon.config.sections import DAY_S, FilePath, Names, Section, below_folder
 from makeway.daemon.config.slurm import SlurmAdapterSettings
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits
 
 SOCKET_PATH_LIMIT = 107
@@ -104,16 +104,16 @@ class LimitsSettings(Section):
 
 
 class PatienceSettings(Section):
-    """How long an operation waits for what: `observation.Patience`, with ranges."""
+    """How long an operation waits for what: `observation.Timeouts`, with ranges."""
 
     give_up_after_s: float = Field(default=600.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
     settle_s: float = Field(default=30.0, ge=1, le=3600, description="seconds from 1 to 3600")
     retry_s: float = Field(default=5.0, ge=0, le=3600, description="seconds from 0 to 3600")
     refused_s: float = Field(default=60.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
 
-    def to_patience(self) -> Patience:
+    def to_patience(self) -> Timeouts:
         """The same as the loop has it."""
-        return Patience(**{name: getattr(self, name) for name in type(self).model_fields})
+        return Timeouts(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
 class MetricsSettings(Section):
@@ -182,7 +182,7 @@ class Settings(Section):
         description="seconds from 1 to 86400, after which a cycle counts as hung",
     )
     limits: LimitsSettings = Field(default=LimitsSettings(), description="a mapping of limits")
-    patience: PatienceSettings = Field(default=PatienceSettings(), description="a mapping of waits")
+    timeouts: PatienceSettings = Field(default=PatienceSettings(), description="a mapping of waits")
     keep_snapshots: bool = Field(
         default=True, description="true or false: whether decisions are stored with what they were taken on"
     )

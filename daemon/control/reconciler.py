@@ -41,7 +41,7 @@ from makeway.policies.safety.arbiter import Verdict, arbitrate
 EVICTIONS_COUNTED_S = 3600.0
 
 
-class Daemon:
+class Reconciler:
     """The decision loop on one adapter and one journal.
 
     Args:
@@ -89,7 +89,7 @@ class Daemon:
         self._policy_config = policy_config
         self._settings = settings
 
-    def run_cycle(self) -> CycleReport:
+    def reconcile(self) -> CycleReport:
         """Run one cycle. Adapter failures are part of the report; anything else that is raised is a defect."""
         began = time.perf_counter()
         # 1. One whole snapshot, or no decision.
@@ -169,7 +169,7 @@ class Daemon:
         if self._again_s is not None and self._again_s > now_s:
             instants.append(self._again_s)
         for operation in self._journal.open_operations():
-            due_s = wakeup_s(operation, now_s, self._settings.patience)
+            due_s = wakeup_s(operation, now_s, self._settings.timeouts)
             if due_s is not None:
                 instants.append(due_s)
             if awaits_regular_checkpoint(operation):
@@ -193,7 +193,7 @@ class Daemon:
 
     def _advance(self, operation: Operation, cluster: Cluster) -> Operation:
         """An operation as the snapshot makes it, written down if that changed it."""
-        new = advance(operation, cluster, self._settings.patience)
+        new = advance(operation, cluster, self._settings.timeouts)
         acts = self._settings.mode is Mode.ACT
         if new.observe and acts and new.phase is not Phase.CLOSED:
             new = replace(
@@ -218,7 +218,7 @@ class Daemon:
         notices = self._journal.notices()
         if not notices:
             return operations
-        told = changes(notices, operations, seen, self._settings.patience)
+        told = changes(notices, operations, seen, self._settings.timeouts)
         for notice in told.arrived:
             self._journal.add_notice(notice)
         for notice_id in told.over:
@@ -296,14 +296,14 @@ class Daemon:
         ]
         if mine:
             operation = top_up(
-                mine[0], actions, cluster, deadline_s=deadline_s, patience=self._settings.patience
+                mine[0], actions, cluster, deadline_s=deadline_s, timeouts=self._settings.timeouts
             )
         else:
             operation = open_operation(
                 actions,
                 cluster,
                 deadline_s=deadline_s,
-                patience=self._settings.patience,
+                timeouts=self._settings.timeouts,
                 observe=self._settings.mode is Mode.OBSERVE,
                 notice=_announced(actions, cluster),
             )
@@ -324,7 +324,7 @@ class Daemon:
         """Issue whatever of an operation is due, one after another."""
         reports = []
         for _ in range(len(operation.tasks)):
-            index = next_due(operation, cluster, self._settings.patience)
+            index = next_due(operation, cluster, self._settings.timeouts)
             if index is None:
                 break
             verdict = arbitrate((operation.tasks[index].action,), cluster)[0]

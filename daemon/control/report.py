@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from makeway.daemon.config.load import Mode
 from makeway.daemon.control.executor import ActionReport, Outcome
 from makeway.daemon.estimate.checkpoint_times import Measurement
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Operation
 
 
@@ -15,7 +15,7 @@ class LoopSettings:
 
     mode: Mode = Mode.OBSERVE
     limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     keep_snapshots: bool = True
     """Whether decisions are stored with their snapshots, so that they can be decided again."""
     learn_durations: bool = True

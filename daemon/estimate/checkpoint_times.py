@@ -14,7 +14,16 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from makeway.daemon.operation.observation import ENDED, UNACKNOWLEDGED
-from makeway.policies.model import Acknowledgement, Checkpoint, Cluster, Job, Operation, Progress, Task, kept
+from makeway.policies.model import (
+    Acknowledgement,
+    Checkpoint,
+    Cluster,
+    Job,
+    Operation,
+    Progress,
+    Task,
+    memoise_last,
+)
 
 LATEST: Final = 8
 """So many measured durations of a likeness count."""
@@ -94,7 +103,7 @@ def likeness(job: Job) -> Likeness:
     return Likeness(job.user, job.account, job.partition, job.node_count.bit_length())
 
 
-@kept
+@memoise_last
 def with_learned(jobs: tuple[Job, ...], learned: Learned) -> tuple[Job, ...]:
     """The jobs, each with the duration that was measured of its like instead of the declared one.
 

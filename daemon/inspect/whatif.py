@@ -8,7 +8,7 @@ after another.
 from dataclasses import dataclass
 
 from makeway.daemon.errors import UserError
-from makeway.policies.common.victims import Request, bundles, engaged, spoken_for
+from makeway.policies.common.victims import UrgentJob, committed, unavailable_nodes, victim_groups
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
 from makeway.policies.eviction.policy import EvictionConfig, item_of
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
@@ -57,7 +57,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Proposal:
     """The curve."""
 
     now_s: float
@@ -78,7 +78,7 @@ class Answer:
         return self.question.node_count - self.node_count_free
 
 
-def what_if(cluster: Cluster, question: Question) -> Answer:
+def what_if(cluster: Cluster, question: Question) -> Proposal:
     """Answer for a cluster as it is.
 
     Raises:
@@ -89,18 +89,18 @@ def what_if(cluster: Cluster, question: Question) -> Answer:
         raise UserError(
             f"--nodes: {question.node_count} nodes are asked for; the cluster has {up} that are up"
         )
-    request = Request(job=_urgent_job(cluster, question))
+    urgent = UrgentJob(job=_urgent_job(cluster, question))
     until_s = cluster.now_s + question.deadline_s + question.walltime_s
-    unusable = spoken_for(cluster, request, until_s=until_s)
+    unusable = unavailable_nodes(cluster, urgent, until_s=until_s)
     free = [name for name in cluster.free_nodes() if name not in unusable][: question.node_count]
     shortage = question.node_count - len(free)
     step_s = question.step_s or _nice_step_s(question.deadline_s)
-    considered = bundles(cluster, request, unusable=unusable, spared=engaged(cluster))
+    considered = victim_groups(cluster, urgent, unusable=unusable, excluded=committed(cluster))
     settings = EvictionConfig(shrink=question.shrink)
-    items = [item_of(bundle, settings) for bundle in considered if not bundle.barrier]
+    items = [item_of(group, settings) for group in considered if not group.protected_by]
     _refuse_if_too_fine(question.deadline_s / step_s, len(items), shortage)
     losses, levels = _curve(items, shortage, question.deadline_s, step_s)
-    return Answer(
+    return Proposal(
         now_s=cluster.now_s,
         question=question,
         step_s=step_s,
@@ -109,9 +109,9 @@ def what_if(cluster: Cluster, question: Question) -> Answer:
         losses_node_s=losses,
         levels=levels,
         barred=tuple(
-            Barred(job_ids=bundle.job_ids, node_count=len(bundle.nodes), reason=bundle.barrier)
-            for bundle in considered
-            if bundle.barrier
+            Barred(job_ids=group.job_ids, node_count=len(group.nodes), reason=group.protected_by)
+            for group in considered
+            if group.protected_by
         ),
     )
 

@@ -6,7 +6,7 @@ Nobody is asked to leave before the hold was seen, and the hold is let go after 
 from collections.abc import Mapping
 from typing import assert_never
 
-from makeway.daemon.operation.observation import ENDED, Patience
+from makeway.daemon.operation.observation import ENDED, Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.policies.model import (
     Cancel,
@@ -29,7 +29,7 @@ from makeway.policies.model import (
 )
 
 
-def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int | None:
+def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int | None:
     """Index of the task that may be issued now. None: there is nothing to do but wait.
 
     Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
@@ -40,14 +40,14 @@ def next_due(operation: Operation, cluster: Cluster, patience: Patience) -> int 
     for index, task in enumerate(operation.tasks):
         if task.progress is not Progress.PLANNED or _sleeps(operation, task):
             continue
-        if task.issued_s is not None and cluster.now_s < task.issued_s + patience.retry_s:
+        if task.issued_s is not None and cluster.now_s < task.issued_s + timeouts.retry_s:
             continue
-        if _may_issue(operation, task, cluster, jobs, patience):
+        if _may_issue(operation, task, cluster, jobs, timeouts):
             return index
     return None
 
 
-def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | None:
+def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | None:
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
         return operation.give_up_s if operation.give_up_s > now_s else None
@@ -56,14 +56,14 @@ def wakeup_s(operation: Operation, now_s: float, patience: Patience) -> float | 
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
     refused_s = hold_refused_s(operation)
     if refused_s is not None:
-        instants.append(refused_s + patience.refused_s)
+        instants.append(refused_s + timeouts.refused_s)
     for task in operation.tasks:
         action = task.action
         if task.progress in ENDED:
             continue
         if task.issued_s is not None:
-            instants.append(task.issued_s + patience.retry_s)
-            instants.append(task.issued_s + patience.settle_s)
+            instants.append(task.issued_s + timeouts.retry_s)
+            instants.append(task.issued_s + timeouts.settle_s)
             if isinstance(action, Checkpoint):
                 instants.append(task.issued_s + action.grace_s)
         if isinstance(action, Requeue | Cancel):
@@ -108,7 +108,7 @@ def _sleeps(operation: Operation, task: Task) -> bool:
 
 
 def _may_issue(
-    operation: Operation, task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+    operation: Operation, task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
@@ -131,7 +131,7 @@ def _may_issue(
         case Release():
             # Whoever is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
-            waited = cluster.now_s >= ended_s + patience.settle_s
+            waited = cluster.now_s >= ended_s + timeouts.settle_s
             return _lenders_served(operation, waited=waited) and (
                 waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
             )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.daemon.operation.observation import ENDED, Patience, ended
+from makeway.daemon.operation.observation import ENDED, Timeouts, ended
 from makeway.daemon.operation.returns import method_of
 from makeway.daemon.operation.transitions import give_back, is_void
 from makeway.policies.common.notices import arrivals, awaited
@@ -32,7 +32,7 @@ class Changes:
 
 
 def changes(
-    notices: Sequence[Notice], operations: Sequence[Operation], cluster: Cluster, patience: Patience
+    notices: Sequence[Notice], operations: Sequence[Operation], cluster: Cluster, timeouts: Timeouts
 ) -> Changes:
     """What a snapshot says about the announcements.
 
@@ -45,7 +45,7 @@ def changes(
         for notice in notices
         if notice.notice_id not in found
         and (
-            cluster.now_s >= notice.expected_s + patience.give_up_after_s
+            cluster.now_s >= notice.expected_s + timeouts.give_up_after_s
             if notice.job_id is None
             else notice.job_id not in jobs
         )

@@ -32,7 +32,7 @@ UNACKNOWLEDGED = "grace over without an acknowledgement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long an operation waits for what. All in seconds."""
 
     give_up_after_s: float = 600.0
@@ -50,9 +50,9 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
     return replace(task, progress=progress, ended_s=now_s, detail=detail or task.detail)
 
 
-def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> Task:
+def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
-    if _is_forgotten(task, cluster, jobs, patience):
+    if _is_forgotten(task, cluster, jobs, timeouts):
         return replace(
             task,
             progress=Progress.PLANNED,
@@ -71,9 +71,9 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Pat
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:
-        return _doubt(task, task.issued_s, cluster, jobs, patience)
+        return _doubt(task, task.issued_s, cluster, jobs, timeouts)
     gives = isinstance(task.action, Release | Prioritise | RestorePriority)
-    if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + patience.settle_s:
+    if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
         # Forgotten, or undone by somebody: it takes nothing from anybody, so it may be asked for again.
         return replace(task, progress=Progress.PLANNED, detail="accepted, and not seen done")
     return task
@@ -87,7 +87,7 @@ def settled(task: Task, now_s: float) -> bool:
     return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
 
 
-def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience) -> bool:
+def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> bool:
     """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
@@ -107,7 +107,7 @@ def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job], patienc
     if task.progress is not Progress.ACCEPTED or task.issued_s is None:
         return False
     # Whoever is requeued runs no longer, at once; what runs after a while is in the memory of the controller alone.
-    return job is None or (same_run and cluster.now_s >= task.issued_s + patience.settle_s)
+    return job is None or (same_run and cluster.now_s >= task.issued_s + timeouts.settle_s)
 
 
 def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
@@ -199,13 +199,13 @@ def _seen_checkpoint(
 
 
 def _doubt(
-    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
     A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled twice.
     """
-    if cluster.now_s < issued_s + patience.settle_s:
+    if cluster.now_s < issued_s + timeouts.settle_s:
         return task
     if isinstance(task.action, Checkpoint):
         job = jobs.get(task.action.job_id)

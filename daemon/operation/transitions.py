@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.operation.due import hold_index, hold_refused_s
-from makeway.daemon.operation.observation import ENDED, UNACKNOWLEDGED, Patience, ended, observe, settled
+from makeway.daemon.operation.observation import ENDED, UNACKNOWLEDGED, Timeouts, ended, observe, settled
 from makeway.daemon.operation.returns import method_of, missing_returns
 from makeway.policies.common.notices import awaited, unbound
 from makeway.policies.model import (
@@ -48,7 +48,7 @@ def open_operation(
     cluster: Cluster,
     *,
     deadline_s: float,
-    patience: Patience,
+    timeouts: Timeouts,
     observe: bool,
     notice: Notice | None = None,
 ) -> Operation:
@@ -63,10 +63,10 @@ def open_operation(
     """
     first = actions[0]
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
-    give_up_s = _give_up_s(deadline_s, cluster, patience, notice)
+    give_up_s = _give_up_s(deadline_s, cluster, timeouts, notice)
     if hold is not None and hold.reason is Reason.SPECULATIVE and not observe:
         # Its nodes are idle: if it does not start now, somebody else may.
-        give_up_s = cluster.now_s + patience.refused_s
+        give_up_s = cluster.now_s + timeouts.refused_s
     return Operation(
         operation_id=f"{first.for_job_id}@{cluster.now_s:.3f}",
         for_job_id=first.for_job_id,
@@ -88,7 +88,7 @@ def top_up(
     cluster: Cluster,
     *,
     deadline_s: float,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Operation:
     """Add what the policy wants: it makes up for nodes that were lost, or holds others for an announced job.
 
@@ -99,7 +99,7 @@ def top_up(
     hold = next((action for action in actions if isinstance(action, Reserve)), None)
     if hold is not None and unbound(operation):
         operation = replace(
-            operation, deadline_s=deadline_s, give_up_s=_give_up_s(deadline_s, cluster, patience, None)
+            operation, deadline_s=deadline_s, give_up_s=_give_up_s(deadline_s, cluster, timeouts, None)
         )
     tasks = tuple(
         ended(task, Progress.DROPPED, cluster.now_s, "replaced by a new hold")
@@ -111,14 +111,14 @@ def top_up(
     operation = replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,
-        give_up_s=max(operation.give_up_s, deadline_s + patience.give_up_after_s),
+        give_up_s=max(operation.give_up_s, deadline_s + timeouts.give_up_after_s),
         tasks=tasks + _plan(wanted, cluster, planned_s=cluster.now_s),
     )
     released = next((action.reason for action in actions if isinstance(action, Release)), None)
     return operation if released is None else give_back(operation, cluster, released, keep=wanted)
 
 
-def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Operation:
+def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
     """Bring an operation up to date with a snapshot: what is seen done, and which phase that makes it.
 
     Returns the operation itself where nothing has changed.
@@ -127,12 +127,12 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
     if operation.observe:
         return _advance_observed(operation, cluster, jobs)
     if any(not settled(task, cluster.now_s) for task in operation.tasks):
-        tasks = tuple(observe(task, cluster, jobs, patience) for task in operation.tasks)
+        tasks = tuple(observe(task, cluster, jobs, timeouts) for task in operation.tasks)
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
     match operation.phase:
         case Phase.MAKING_ROOM:
-            operation = _advance_making_room(operation, cluster, jobs, patience)
+            operation = _advance_making_room(operation, cluster, jobs, timeouts)
         case Phase.LENT:
             borrower = jobs.get(operation.for_job_id)
             waits = borrower is not None and borrower.state is JobState.PENDING
@@ -141,7 +141,7 @@ def advance(operation: Operation, cluster: Cluster, patience: Patience) -> Opera
             elif waits:
                 # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
                 operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
-                operation = _advance_making_room(operation, cluster, jobs, patience)
+                operation = _advance_making_room(operation, cluster, jobs, timeouts)
         case Phase.RETURNING:
             if _waits_again(operation, cluster, jobs):
                 operation = _turned_back(operation, cluster)
@@ -207,10 +207,10 @@ def give_back(
     )
 
 
-def _give_up_s(deadline_s: float, cluster: Cluster, patience: Patience, notice: Notice | None) -> float:
+def _give_up_s(deadline_s: float, cluster: Cluster, timeouts: Timeouts, notice: Notice | None) -> float:
     """Until when an operation waits: for an announced job, exactly as long as the announcement is kept."""
     from_s = deadline_s if notice is not None else max(deadline_s, cluster.now_s)
-    return from_s + patience.give_up_after_s
+    return from_s + timeouts.give_up_after_s
 
 
 def _plan(
@@ -239,13 +239,13 @@ def _with(operation: Operation, index: int, task: Task) -> Operation:
 
 
 def _advance_making_room(
-    operation: Operation, cluster: Cluster, jobs: Mapping[str, Job], patience: Patience
+    operation: Operation, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> Operation:
     borrower = jobs.get(operation.for_job_id)
     if not operation.reservation:
         # Without a hold nothing is lent: it is over with its tasks.
         over = all(task.progress in ENDED for task in operation.tasks)
-        if not over or _refused_just_now(operation, cluster, patience):
+        if not over or _refused_just_now(operation, cluster, timeouts):
             return operation
         return replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
     if borrower is None and not awaited(operation):
@@ -263,7 +263,7 @@ def _advance_making_room(
             return replace(started, tasks=tasks + _plan(returns, cluster))
         return started if operation.keeps_hold else give_back(started, cluster, Reason.STARTED)
     refused_s = hold_refused_s(operation)
-    over = refused_s is not None and cluster.now_s >= refused_s + patience.refused_s
+    over = refused_s is not None and cluster.now_s >= refused_s + timeouts.refused_s
     if over or cluster.now_s >= operation.give_up_s:
         return give_back(operation, cluster, Reason.GIVEN_UP)
     return _renew_hold(operation, borrower, cluster)
@@ -298,7 +298,7 @@ def _turned_back(operation: Operation, cluster: Cluster) -> Operation:
     return replace(operation, phase=Phase.MAKING_ROOM, started_s=None, ended_s=None, tasks=tasks)
 
 
-def _refused_just_now(operation: Operation, cluster: Cluster, patience: Patience) -> bool:
+def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
     """Whether a priority could not be given, or given back, just now: as long as this is open, it is not tried again."""
     return any(
         (
@@ -307,7 +307,7 @@ def _refused_just_now(operation: Operation, cluster: Cluster, patience: Patience
         )
         and task.progress is Progress.REFUSED
         and task.ended_s is not None
-        and cluster.now_s < task.ended_s + patience.refused_s
+        and cluster.now_s < task.ended_s + timeouts.refused_s
         for task in operation.tasks
     )
 

@@ -23,7 +23,7 @@ from makeway.adapters.protocol import Adapter, AdapterError
 from makeway.daemon.config.load import AdapterFactory, Config, Connection, load, open_adapter
 from makeway.daemon.config.schema import Settings
 from makeway.daemon.config.sections import DAY_S
-from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Daemon
+from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
@@ -246,7 +246,7 @@ class Service:
             if self._reload_asked.is_set():
                 self._reload_asked.clear()
                 self._reload()
-            report = self._daemon.run_cycle()
+            report = self._daemon.reconcile()
             breaker_open = self._breaker_open()
             due_in_s = self._due_in_s()
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this cycle only
@@ -358,14 +358,14 @@ def _loop_settings(settings: Settings) -> LoopSettings:
     return LoopSettings(
         mode=settings.mode,
         limits=settings.limits.to_limits(),
-        patience=settings.patience.to_patience(),
+        timeouts=settings.timeouts.to_patience(),
         keep_snapshots=settings.keep_snapshots,
         learn_durations=settings.learn_durations,
     )
 
 
-def _daemon(config: Config, connection: Connection, journal: Journal) -> Daemon:
-    return Daemon(
+def _daemon(config: Config, connection: Connection, journal: Journal) -> Reconciler:
+    return Reconciler(
         connection.adapter,
         journal,
         config.policy,

@@ -11,8 +11,8 @@ Reference:
 from dataclasses import dataclass
 
 from makeway.policies.common.commitments import (
-    Answer,
-    Ask,
+    Proposal,
+    Request,
     decide_each,
     departure,
     hold,
@@ -20,7 +20,7 @@ from makeway.policies.common.commitments import (
     no_room,
     rationale,
 )
-from makeway.policies.common.victims import bundles, loss_node_s
+from makeway.policies.common.victims import loss_node_s, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, Decision, Method
 
@@ -40,34 +40,38 @@ def decide(cluster: Cluster, config: YoungestConfig) -> Decision:
     )
 
 
-def make_room(ask: Ask) -> Answer:
+def make_room(request: Request) -> Proposal:
     """Hold the nodes, and requeue whoever is on them, without a signal to save his work."""
-    if ask.late:
-        return no_room(ask, f"{ask.shortage} more nodes are needed and the deadline has passed.")
+    if request.late:
+        return no_room(request, f"{request.shortage} more nodes are needed and the deadline has passed.")
     able = [
-        bundle
-        for bundle in bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-        if not bundle.barrier
+        group
+        for group in victim_groups(
+            request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+        )
+        if not group.protected_by
     ]
-    able.sort(key=lambda bundle: (-max(job.start_s or 0.0 for job in bundle.jobs), bundle.job_ids))
+    able.sort(key=lambda group: (-max(job.start_s or 0.0 for job in group.jobs), group.job_ids))
     chosen, freed = [], list[str]()
-    for bundle in able:
-        if len(freed) >= ask.shortage:
+    for group in able:
+        if len(freed) >= request.shortage:
             break
-        chosen.append(bundle)
-        freed += bundle.nodes
-    if len(freed) < ask.shortage:
-        return no_room(ask, f"{ask.shortage} more nodes are needed, and only {len(freed)} can be had.")
-    held = hold(ask, tuple(freed))
-    leaving = [job for bundle in chosen for job in leavers(bundle, held)]
-    now_s = ask.cluster.now_s
-    return Answer(
-        actions=(held, *(step for job in leaving for step in departure(ask, job, Method.KILL, now_s))),
+        chosen.append(group)
+        freed += group.nodes
+    if len(freed) < request.shortage:
+        return no_room(
+            request, f"{request.shortage} more nodes are needed, and only {len(freed)} can be had."
+        )
+    held = hold(request, tuple(freed))
+    leaving = [job for group in chosen for job in leavers(group, held)]
+    now_s = request.cluster.now_s
+    return Proposal(
+        actions=(held, *(step for job in leaving for step in departure(request, job, Method.KILL, now_s))),
         rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: the youngest leave, {', '.join(job.job_id for job in leaving)}.",
+            request,
+            f"{request.shortage} more nodes are needed: the youngest leave, {', '.join(job.job_id for job in leaving)}.",
             loss_node_s=sum(loss_node_s(job, now_s) for job in leaving),
-            ready_s=max(ask.coming_s, now_s),
+            ready_s=max(request.releasing_s, now_s),
         ),
     )
 

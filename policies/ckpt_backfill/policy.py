@@ -36,13 +36,13 @@ from makeway.policies.ckpt_backfill.outlook import (
 )
 from makeway.policies.common.commitments import departing, leavers, stays
 from makeway.policies.common.victims import (
-    Bundle,
-    Request,
-    bundles,
-    engaged,
+    UrgentJob,
+    VictimGroup,
+    committed,
     loss_node_s,
-    spoken_for,
     system_s,
+    unavailable_nodes,
+    victim_groups,
 )
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
@@ -133,9 +133,9 @@ def _start_early(
     for job in others:
         if job.kind is JobKind.ON_DEMAND:
             # It does not start early itself, and others that come after it are not to take what it waits for.
-            urgent = outlook(cluster, Place(job=job), config)
-            window_s = min(window_s, urgent.due_s - cluster.now_s)
-            room.extra = min(room.extra, urgent.extra)
+            urgent_jobs = outlook(cluster, Place(job=job), config)
+            window_s = min(window_s, urgent_jobs.due_s - cluster.now_s)
+            room.extra = min(room.extra, urgent_jobs.extra)
             continue
         if job.node_count > len(room.shared) + len(room.aside) or not may_start_early(job, cluster, config):
             continue
@@ -217,34 +217,34 @@ def _told_start(job: Job, head: Job, view: Outlook, expected_s: float) -> Ration
 
 def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillConfig) -> Decision:
     """Algorithm 3: the queue's first job is due; the largest of the jobs that passed it leave until it has its nodes."""
-    request = Request(job=head)
+    urgent = UrgentJob(job=head)
     duration_s = head.walltime_s + config.hold_slack_s
     overdue = {job_id for job_id, from_s in view.leaving.items() if from_s <= cluster.now_s}
-    spared = {job.job_id for job in cluster.holders()} - overdue
-    considered = bundles(
+    excluded = {job.job_id for job in cluster.holders()} - overdue
+    considered = victim_groups(
         cluster,
-        request,
-        unusable=spoken_for(cluster, request, until_s=cluster.now_s + duration_s),
-        spared=spared,
+        urgent,
+        unusable=unavailable_nodes(cluster, urgent, until_s=cluster.now_s + duration_s),
+        excluded=excluded,
     )
     ranked = sorted(
-        (bundle for bundle in considered if not bundle.barrier),
-        key=lambda bundle: (-len(bundle.nodes), bundle.job_ids),
+        (group for group in considered if not group.protected_by),
+        key=lambda group: (-len(group.nodes), group.job_ids),
     )
-    chosen: list[Bundle] = []
+    chosen: list[VictimGroup] = []
     nodes = list(view.free)
-    for bundle in ranked:
+    for group in ranked:
         if len(nodes) >= head.node_count:
             break
-        chosen.append(bundle)
-        nodes += bundle.nodes
+        chosen.append(group)
+        nodes += group.nodes
     if len(nodes) < head.node_count:
         return Decision(
             policy=CKPT_BACKFILL.name
         )  # nodes that are being handed over: they are seen free soon
-    longest_s = max((_grace_s(job) for bundle in chosen for job in bundle.jobs), default=0.0)
+    longest_s = max((_grace_s(job) for group in chosen for job in group.jobs), default=0.0)
     hold = _hold(head, tuple(nodes[: head.node_count]), duration_s + longest_s)
-    victims = [job for bundle in chosen for job in leavers(bundle, hold)]
+    victims = [job for group in chosen for job in leavers(group, hold)]
     return Decision(
         policy=CKPT_BACKFILL.name,
         actions=(hold, *_departures(cluster, head, victims)),
@@ -254,7 +254,7 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
 
 def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillConfig) -> Decision:
     """The promised start is over, and somebody who may not be asked is on the nodes: keep the ones that are free first."""
-    barred = spoken_for(cluster, Request(job=head), until_s=cluster.now_s + head.walltime_s)
+    barred = unavailable_nodes(cluster, UrgentJob(job=head), until_s=cluster.now_s + head.walltime_s)
     ready = sorted(
         (at_s, index, name) for index, (name, at_s) in enumerate(view.ready_s.items()) if name not in barred
     )
@@ -276,7 +276,7 @@ def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
 def _finish_holds(cluster: Cluster, config: CkptBackfillConfig) -> Decision:
     """Where nodes are kept for an overdue job: once only jobs are left on them that may be asked, they leave."""
     jobs = cluster.jobs_by_id()
-    busy = engaged(cluster)
+    busy = committed(cluster)
     actions: list[Action] = []
     reasons: list[Rationale] = []
     for operation in cluster.operations:
@@ -341,7 +341,7 @@ def _grace_s(job: Job) -> float:
 
 
 def _told_eviction(
-    cluster: Cluster, head: Job, free_count: int, considered: tuple[Bundle, ...], victims: list[Job]
+    cluster: Cluster, head: Job, free_count: int, considered: tuple[VictimGroup, ...], victims: list[Job]
 ) -> Rationale:
     """Why these jobs leave for the queue's first job."""
     leaving = {job.job_id for job in victims}
@@ -357,22 +357,22 @@ def _told_eviction(
             f"Job {head.job_id}, first of the queue, is due, and jobs that passed it are on its nodes: {named} leave, "
             "the largest first."
         ),
-        candidates=tuple(_candidate(bundle, leaving) for bundle in considered),
+        candidates=tuple(_candidate(group, leaving) for group in considered),
         loss_node_s=lost_node_s,
         ready_s=cluster.now_s + slowest_s,
     )
 
 
-def _candidate(bundle: Bundle, leaving: set[str]) -> Candidate:
-    if bundle.barrier:
-        return stays(bundle)
+def _candidate(group: VictimGroup, leaving: set[str]) -> Candidate:
+    if group.protected_by:
+        return stays(group)
     return Candidate(
-        job_ids=bundle.job_ids,
-        method=Method.KILL if bundle.system_s is None else Method.SYSTEM,
-        node_count=len(bundle.nodes),
-        loss_node_s=bundle.loss_node_s if bundle.system_s is None else 0,
-        delay_s=bundle.system_s or 0.0,
-        chosen=not leaving.isdisjoint(bundle.job_ids),
+        job_ids=group.job_ids,
+        method=Method.KILL if group.system_s is None else Method.SYSTEM,
+        node_count=len(group.nodes),
+        loss_node_s=group.loss_node_s if group.system_s is None else 0,
+        delay_s=group.system_s or 0.0,
+        chosen=not leaving.isdisjoint(group.job_ids),
     )
 
 

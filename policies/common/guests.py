@@ -12,12 +12,12 @@ Differs from the paper:
 
 from collections.abc import Mapping
 
-from makeway.policies.model import Cluster, Job, Phase, kept
+from makeway.policies.model import Cluster, Job, Phase, memoise_last
 from makeway.policies.safety.arbiter import Refusal, protection
 
 
-@kept
-def lodgers(cluster: Cluster) -> Mapping[str, tuple[Job, ...]]:
+@memoise_last
+def guests(cluster: Cluster) -> Mapping[str, tuple[Job, ...]]:
     """By reservation: the running jobs to which nodes of it were lent and that may be asked to leave, by job id.
 
     Or will be allowed to, once they are old enough for the site: nobody was let in who would be too young at the arrival.

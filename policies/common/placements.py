@@ -15,7 +15,7 @@ Differs from the paper:
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from makeway.policies.model import Cluster, Placement, kept
+from makeway.policies.model import Cluster, Placement, memoise_last
 
 ANYWHERE = "any nodes"
 """The name of the placement that is all nodes of the cluster."""
@@ -33,7 +33,7 @@ def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
     return by_size[min(sizes)]
 
 
-@kept
+@memoise_last
 def _by_size(placements: tuple[Placement, ...]) -> Mapping[int, tuple[Placement, ...]]:
     found: dict[int, list[Placement]] = {}
     for placement in placements:

@@ -12,20 +12,20 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
-from makeway.policies.common.commitments import Ask
-from makeway.policies.common.victims import Bundle
+from makeway.policies.common.commitments import Request
+from makeway.policies.common.victims import VictimGroup
 from makeway.policies.model import Job, JobKind, Shrink
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
 
-def spare_nodes(bundle: Bundle) -> tuple[str, ...]:
+def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
     """The nodes that a malleable job can give, without its batch host and its smallest size; the last ones it holds."""
-    job = bundle.jobs[0]
-    if len(bundle.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
+    job = group.jobs[0]
+    if len(group.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
         return ()
     able = max(0, len(job.nodes) - max(1, job.node_count_min))
-    usable = [name for name in bundle.nodes if name != job.nodes[0]]
+    usable = [name for name in group.nodes if name != job.nodes[0]]
     return tuple(usable[max(0, len(usable) - able) :])
 
 
@@ -43,16 +43,18 @@ def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
     return shares
 
 
-def shrink(ask: Ask, job: Job, given: frozenset[str]) -> Shrink:
+def shrink(request: Request, job: Job, given: frozenset[str]) -> Shrink:
     """Keep the batch host and the first nodes; the limit grows so that the work that was left still fits."""
     keep = tuple(name for name in job.nodes if name not in given)
-    elapsed_s = max(0.0, ask.cluster.now_s - (ask.cluster.now_s if job.start_s is None else job.start_s))
+    elapsed_s = max(
+        0.0, request.cluster.now_s - (request.cluster.now_s if job.start_s is None else job.start_s)
+    )
     left_s = max(0.0, job.walltime_s - elapsed_s)
     return Shrink(
         job_id=job.job_id,
-        for_job_id=ask.request.job.job_id,
-        policy=ask.policy,
-        reason=ask.reason(fits=False),
+        for_job_id=request.urgent.job.job_id,
+        policy=request.policy,
+        reason=request.reason(fits=False),
         keep_nodes=keep,
         walltime_s=float(math.ceil(elapsed_s + left_s * len(job.nodes) / len(keep))),
     )

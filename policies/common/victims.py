@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import filterfalse
 
-from makeway.policies.common.guests import lodgers
+from makeway.policies.common.guests import guests
 from makeway.policies.common.notices import awaited, unbound
 from makeway.policies.model import (
     Action,
@@ -38,7 +38,7 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
     Task,
-    kept,
+    memoise_last,
     names,
 )
 from makeway.policies.safety.arbiter import protection
@@ -48,7 +48,7 @@ LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class UrgentJob:
     """An urgent job that needs nodes now. `operation` None: nothing is held for it yet."""
 
     job: Job
@@ -57,7 +57,7 @@ class Request:
     """Nodes that its operation holds and that are still good."""
     announced: bool = False
     """Whether the job has not arrived: `job` is what its notice says of it, under the notice's id."""
-    lodgers: tuple[Job, ...] = ()
+    guests: tuple[Job, ...] = ()
     """The jobs that were let on the nodes of its operation until it would come."""
 
     @property
@@ -79,7 +79,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class VictimGroup:
     """Running jobs that can only leave together, sorted by id, and what their leaving would cost and bring."""
 
     jobs: tuple[Job, ...]
@@ -91,7 +91,7 @@ class Bundle:
     """How long checkpoints that a signal starts take, one after another. None: some job has none."""
     application_s: float | None
     """How long until the next regular checkpoint is complete. None: there is none, or there are several jobs."""
-    barrier: str = ""
+    protected_by: str = ""
     """Why the bundle may not be asked to leave. Empty: it may."""
 
     @property
@@ -100,33 +100,33 @@ class Bundle:
         return tuple(job.job_id for job in self.jobs)
 
 
-def urgent(cluster: Cluster) -> tuple[Request, ...]:
+def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, by (submission, job id)."""
     operations = {
         operation.for_job_id: operation
         for operation in cluster.operations
         if operation.phase is not Phase.CLOSED
     }
-    requests = []
+    urgents = []
     for job in cluster.jobs:
         if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
             continue
         operation = operations.get(job.job_id)
         if operation is None or is_only_watched(operation):
             if job.eligible_s is None or job.eligible_s <= cluster.now_s:
-                requests.append(Request(job=job))
+                urgents.append(UrgentJob(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = frozenset(shortfall(operation, cluster))
             if lost or unbound(operation):
-                requests.append(
-                    Request(
+                urgents.append(
+                    UrgentJob(
                         job=job,
                         operation=operation,
                         kept=_kept(job, operation, lost),
-                        lodgers=lodgers(cluster).get(operation.reservation, ()),
+                        guests=guests(cluster).get(operation.reservation, ()),
                     )
                 )
-    return tuple(sorted(requests, key=lambda request: (request.job.submit_s, request.job.job_id)))
+    return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
 
 
 def is_only_watched(operation: Operation) -> bool:
@@ -154,7 +154,7 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
-        good = _coming_or_free(cluster)
+        good = _releasing_or_free(cluster)
     else:
         leaves = departures(cluster, (operation,))
         occupied = _occupied([job for job in cluster.jobs if job is not borrower], leaves)
@@ -165,16 +165,16 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
 def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """As `shortfall`, for an announced job that has not arrived: whoever was let on its nodes until then is gone then."""
     missing = shortfall(operation, cluster)
-    lodging = lodgers(cluster).get(operation.reservation, ()) if missing else ()
-    if not lodging:
+    guests_of = guests(cluster).get(operation.reservation, ()) if missing else ()
+    if not guests_of:
         return missing
-    theirs = frozenset(names(job.nodes for job in lodging)) - cluster.shared_nodes()
+    theirs = frozenset(names(job.nodes for job in guests_of)) - cluster.shared_nodes()
     up = cluster.up_nodes()
     return tuple(name for name in missing if name not in theirs or name not in up)
 
 
-@kept
-def _coming_or_free(cluster: Cluster) -> frozenset[str]:
+@memoise_last
+def _releasing_or_free(cluster: Cluster) -> frozenset[str]:
     """The nodes that are up, and on which nobody is whom no open operation makes leave."""
     return frozenset(cluster.up_nodes().keys() - _occupied(cluster.jobs, departures(cluster)))
 
@@ -221,7 +221,7 @@ def leave_of(action: Action, now_s: float) -> Leave | None:
             return None
 
 
-def coming_free(cluster: Cluster, leaves: Mapping[str, Leave]) -> dict[str, float]:
+def releasing_nodes(cluster: Cluster, leaves: Mapping[str, Leave]) -> dict[str, float]:
     """The nodes that are free once these jobs have left, each with the instant by which the last one is gone."""
     if not leaves:
         return {}
@@ -240,7 +240,7 @@ def coming_free(cluster: Cluster, leaves: Mapping[str, Leave]) -> dict[str, floa
     return {name: at_s for name, at_s in ready_s.items() if left[name] == held[name]}
 
 
-def engaged(cluster: Cluster) -> frozenset[str]:
+def committed(cluster: Cluster) -> frozenset[str]:
     """The jobs that an open operation still wants something of: to leave, although they refused, or to grow back.
 
     A lender that has left, or has shrunk, may be asked again, like everybody else.
@@ -268,7 +268,7 @@ def _called_off(operation: Operation, task: Task) -> bool:
     return operation.phase is not Phase.MAKING_ROOM and task.progress is Progress.PLANNED
 
 
-def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozenset[str]:
+def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> frozenset[str]:
     """Nodes that are kept for somebody else now, or by the site's own reservations before `until_s`.
 
     A node that is held for an announced job, and on which somebody else is for the time being, is not promised to it.
@@ -276,18 +276,18 @@ def spoken_for(cluster: Cluster, request: Request, *, until_s: float) -> frozens
     taken: list[Iterable[str]] = []
     firm = _firm(cluster)
     for reservation in cluster.reservations:
-        own = request.operation is not None and reservation.name == request.operation.reservation
+        own = urgent.operation is not None and reservation.name == urgent.operation.reservation
         begins_s = cluster.now_s if reservation.ours else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
             taken.append(firm.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:
         lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
-        if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != request.job.job_id:
+        if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != urgent.job.job_id:
             taken.append(firm.get(operation.reservation, operation.nodes))
     return frozenset().union(*taken)
 
 
-@kept
+@memoise_last
 def _firm(cluster: Cluster) -> Mapping[str, frozenset[str]]:
     """By reservation: the nodes that are held for an announced job and that nobody else is on, or only until it comes."""
     return {
@@ -297,10 +297,10 @@ def _firm(cluster: Cluster) -> Mapping[str, frozenset[str]]:
     }
 
 
-def bundles(
-    cluster: Cluster, request: Request, *, unusable: AbstractSet[str], spared: AbstractSet[str]
-) -> tuple[Bundle, ...]:
-    """Every bundle that holds a node which could serve the request, sorted by job ids; see `Bundle.barrier`.
+def victim_groups(
+    cluster: Cluster, urgent: UrgentJob, *, unusable: AbstractSet[str], excluded: AbstractSet[str]
+) -> tuple[VictimGroup, ...]:
+    """Every bundle that holds a node which could serve the request, sorted by job ids; see `VictimGroup.protected_by`.
 
     Args:
         cluster: the snapshot.
@@ -308,25 +308,25 @@ def bundles(
         unusable: nodes that may not be promised.
         spared: jobs that may not be asked, because another decision concerns them already.
     """
-    barred = frozenset(unusable).union(request.kept) if request.kept else frozenset(unusable)
+    barred = frozenset(unusable).union(urgent.kept) if urgent.kept else frozenset(unusable)
     up = cluster.up_nodes()
     if len(up) < len(cluster.nodes):
         barred = barred.union(node.name for node in cluster.nodes if node.name not in up)
-    found = _useful(cluster.jobs, barred, request.job.eligible_nodes)
-    groups = _sharing(found) if cluster.shared_nodes() else [[lodger] for lodger in found]
+    found = _useful(cluster.jobs, barred, urgent.job.eligible_nodes)
+    groups = _sharing(found) if cluster.shared_nodes() else [[guest] for guest in found]
     return tuple(
-        sorted((_bundle(group, cluster, spared) for group in groups), key=lambda bundle: bundle.job_ids)
+        sorted((_victim_group(group, cluster, excluded) for group in groups), key=lambda group: group.job_ids)
     )
 
 
-Lodger = tuple[Job, tuple[str, ...]]
+Guest = tuple[Job, tuple[str, ...]]
 """A job and those of its nodes that would serve the urgent job."""
 
 
-@kept
+@memoise_last
 def _useful(
     jobs: tuple[Job, ...], barred: frozenset[str], eligible: frozenset[str] | None
-) -> tuple[Lodger, ...]:
+) -> tuple[Guest, ...]:
     """Every job that holds nodes which are not barred and are eligible."""
     found = []
     for job in jobs:
@@ -340,46 +340,46 @@ def _useful(
     return tuple(found)
 
 
-def _bundle(group: list[Lodger], cluster: Cluster, spared: AbstractSet[str]) -> Bundle:
+def _victim_group(group: list[Guest], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
     jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
-    return Bundle(
+    return VictimGroup(
         jobs=jobs,
         nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
         loss_node_s=sum(loss_node_s(job, cluster.now_s) for job in jobs),
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
-        barrier=_barrier(jobs, cluster, spared),
+        protected_by=_protected_by(jobs, cluster, excluded),
     )
 
 
-def _barrier(jobs: tuple[Job, ...], cluster: Cluster, spared: AbstractSet[str]) -> str:
+def _protected_by(jobs: tuple[Job, ...], cluster: Cluster, excluded: AbstractSet[str]) -> str:
     """The first reason why one of the jobs may not be asked to leave."""
     for job in jobs:
         refusal = protection(job, cluster)
-        reason = "engaged elsewhere" if job.job_id in spared else ("" if refusal is None else refusal.value)
+        reason = "engaged elsewhere" if job.job_id in excluded else ("" if refusal is None else refusal.value)
         if reason:
             return reason if len(jobs) == 1 else f"job {job.job_id}: {reason}"
     return ""
 
 
-def _sharing(lodgers: Sequence[Lodger]) -> list[list[Lodger]]:
+def _sharing(guests: Sequence[Guest]) -> list[list[Guest]]:
     """The lodgers in groups that are connected by shared nodes, each group in the order of job ids."""
-    nodes_of_all = [nodes for _, nodes in lodgers]
+    nodes_of_all = [nodes for _, nodes in guests]
     if len(frozenset().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):
-        return [[lodger] for lodger in lodgers]
+        return [[guest] for guest in guests]
     group_of_node: dict[str, int] = {}
-    groups: list[list[Lodger]] = []
-    for lodger in lodgers:
-        touched = sorted({group_of_node[name] for name in lodger[1] if name in group_of_node})
+    groups: list[list[Guest]] = []
+    for guest in guests:
+        touched = sorted({group_of_node[name] for name in guest[1] if name in group_of_node})
         merged = [member for index in touched for member in groups[index]]
         for index in touched:
             groups[index] = []
-        merged.append(lodger)
-        for _, nodes in merged if touched else [lodger]:
+        merged.append(guest)
+        for _, nodes in merged if touched else [guest]:
             group_of_node.update(dict.fromkeys(nodes, len(groups)))
         groups.append(merged)
-    return [sorted(group, key=lambda lodger: lodger[0].job_id) for group in groups if group]
+    return [sorted(group, key=lambda guest: guest[0].job_id) for group in groups if group]
 
 
 def loss_node_s(job: Job, now_s: float) -> int:

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from makeway.policies.common.commitments import (
-    Answer,
-    Ask,
+    Proposal,
+    Request,
     decide_each,
     departure,
     hold,
@@ -32,7 +32,7 @@ from makeway.policies.common.commitments import (
     stays,
 )
 from makeway.policies.common.shrinking import shrink, spare_nodes
-from makeway.policies.common.victims import Bundle, bundles, loss_node_s
+from makeway.policies.common.victims import VictimGroup, loss_node_s, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
@@ -83,31 +83,36 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     return decide_each(
         cluster,
         EVICTION.name,
-        lambda ask: make_room(ask, config),
+        lambda request: make_room(request, config),
         start_within_s=config.start_within_s,
         hold_slack_s=config.hold_slack_s,
     )
 
 
-def make_room(ask: Ask, config: EvictionConfig) -> Answer:
+def make_room(request: Request, config: EvictionConfig) -> Proposal:
     """The least-loss set for one request that free nodes do not serve."""
-    if ask.late and config.late == "queue":
+    if request.late and config.late == "queue":
         return no_room(
-            ask, f"{ask.shortage} more nodes are needed and the deadline has passed: nobody is evicted."
+            request,
+            f"{request.shortage} more nodes are needed and the deadline has passed: nobody is evicted.",
         )
-    now_s = ask.cluster.now_s
-    latest_s = (now_s + config.start_within_s) if ask.late else max(now_s, ask.deadline_s - config.margin_s)
-    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-    able = [bundle for bundle in considered if not bundle.barrier]
-    items = [item_of(bundle, config) for bundle in able]
-    plan = _plan(items, ask.shortage, latest_s - now_s, config)
+    now_s = request.cluster.now_s
+    latest_s = (
+        (now_s + config.start_within_s) if request.late else max(now_s, request.deadline_s - config.margin_s)
+    )
+    considered = victim_groups(
+        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+    )
+    able = [group for group in considered if not group.protected_by]
+    items = [item_of(group, config) for group in able]
+    plan = _plan(items, request.shortage, latest_s - now_s, config)
     if plan is None:
         text = (
-            f"{ask.shortage} more nodes are needed; no choice among {sum(len(bundle.nodes) for bundle in able)} "
+            f"{request.shortage} more nodes are needed; no choice among {sum(len(group.nodes) for group in able)} "
             f"nodes of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
         )
-        return no_room(ask, text, _candidates(considered, config, None))
-    return _evict(ask, considered, plan, config, latest_s)
+        return no_room(request, text, _candidates(considered, config, None))
+    return _evict(request, considered, plan, config, latest_s)
 
 
 def _plan(items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig) -> Plan | None:
@@ -132,18 +137,18 @@ class _Leave:
 
 
 def _evict(
-    ask: Ask, considered: tuple[Bundle, ...], plan: Plan, config: EvictionConfig, latest_s: float
-) -> Answer:
+    request: Request, considered: tuple[VictimGroup, ...], plan: Plan, config: EvictionConfig, latest_s: float
+) -> Proposal:
     """The hold, and the departures of the plan."""
     departures = {departure.item.job_ids: departure for departure in plan.departures}
-    chosen = [(bundle, departures[bundle.job_ids]) for bundle in considered if bundle.job_ids in departures]
-    freed = [_freed(bundle, departure) for bundle, departure in chosen]
-    held = hold(ask, tuple(name for nodes in freed for name in nodes))
+    chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
+    freed = [_freed(group, departure) for group, departure in chosen]
+    held = hold(request, tuple(name for nodes in freed for name in nodes))
     leaves = [
-        _Leave(jobs=leavers(bundle, held), departure=departure, nodes=nodes)
-        for (bundle, departure), nodes in zip(chosen, freed, strict=True)
+        _Leave(jobs=leavers(group, held), departure=departure, nodes=nodes)
+        for (group, departure), nodes in zip(chosen, freed, strict=True)
     ]
-    now_s = ask.cluster.now_s
+    now_s = request.cluster.now_s
     lost_node_s = sum(
         loss_node_s(job, now_s)
         for leave in leaves
@@ -154,51 +159,51 @@ def _evict(
     saved_s = (
         max(plan.checkpoint_s, fair_end_s(plan)) if config.checkpoints == "concurrent" else plan.checkpoint_s
     )
-    actions = [action for leave in leaves for action in _departures(ask, leave, saved_s, latest_s)]
-    return Answer(
+    actions = [action for leave in leaves for action in _departures(request, leave, saved_s, latest_s)]
+    return Proposal(
         actions=(held, *actions),
         rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: {_told(leaves)}; "
+            request,
+            f"{request.shortage} more nodes are needed: {_told(leaves)}; "
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {saved_s:.0f} s.",
             candidates=_candidates(considered, config, plan),
             loss_node_s=lost_node_s,
-            ready_s=max(ask.coming_s, now_s + saved_s),
+            ready_s=max(request.releasing_s, now_s + saved_s),
         ),
     )
 
 
-def _freed(bundle: Bundle, departure: Departure) -> tuple[str, ...]:
+def _freed(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
     """The nodes of a bundle that come free; one that shrinks gives the last ones."""
     if departure.method is not Method.SHRINK:
-        return bundle.nodes
-    spare = spare_nodes(bundle)
+        return group.nodes
+    spare = spare_nodes(group)
     return spare[len(spare) - departure.given_node_count :]
 
 
-def eviction_job(bundle: Bundle) -> EvictionJob:
+def eviction_job(group: VictimGroup) -> EvictionJob:
     """A bundle as an item of the eviction problem as the paper has it: nobody shrinks, checkpoints are serial."""
     return EvictionJob(
-        job_ids=bundle.job_ids,
-        node_count=len(bundle.nodes),
-        loss_node_s=bundle.loss_node_s,
-        system_s=bundle.system_s,
-        application_s=bundle.application_s,
+        job_ids=group.job_ids,
+        node_count=len(group.nodes),
+        loss_node_s=group.loss_node_s,
+        system_s=group.system_s,
+        application_s=group.application_s,
     )
 
 
-def item_of(bundle: Bundle, config: EvictionConfig) -> EvictionJob:
+def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
     """A bundle with what the settings allow. Several jobs save one after another, at the full bandwidth."""
-    item = eviction_job(bundle)
-    spare = len(spare_nodes(bundle)) if config.shrink else 0
-    if config.checkpoints == "serial" or len(bundle.jobs) > 1:
+    item = eviction_job(group)
+    spare = len(spare_nodes(group)) if config.shrink else 0
+    if config.checkpoints == "serial" or len(group.jobs) > 1:
         return replace(item, spare_node_count=spare) if spare else item
-    job = bundle.jobs[0]
+    job = group.jobs[0]
     return replace(
         item,
         spare_node_count=spare,
         bandwidth_share=min(1.0, len(job.nodes) * config.node_gb_s / config.aggregate_gb_s),
-        application_wait_s=_wait_s(job, bundle.application_s),
+        application_wait_s=_wait_s(job, group.application_s),
     )
 
 
@@ -209,49 +214,49 @@ def _wait_s(job: Job, application_s: float | None) -> float:
     return max(0.0, application_s - job.checkpoint.application_s)
 
 
-def _departures(ask: Ask, leave: _Leave, saved_s: float, latest_s: float) -> list[Action]:
+def _departures(request: Request, leave: _Leave, saved_s: float, latest_s: float) -> list[Action]:
     """The actions by which jobs leave; a checkpoint has its grace, or the time of all of them together."""
     actions: list[Action] = []
     method = leave.departure.method
     for job in leave.jobs:
         if method is Method.SHRINK:
-            actions.append(shrink(ask, job, frozenset(leave.nodes)))
+            actions.append(shrink(request, job, frozenset(leave.nodes)))
             continue
-        not_after_s = ask.cluster.now_s if method is Method.KILL else latest_s
+        not_after_s = request.cluster.now_s if method is Method.KILL else latest_s
         if method is Method.SYSTEM and job.checkpoint is not None:
             patience_s = max(job.checkpoint.grace_s, saved_s)
-            not_after_s = min(latest_s, ask.cluster.now_s + patience_s)
-        actions.extend(departure(ask, job, method, not_after_s))
+            not_after_s = min(latest_s, request.cluster.now_s + patience_s)
+        actions.extend(departure(request, job, method, not_after_s))
     return actions
 
 
 def _candidates(
-    considered: tuple[Bundle, ...], config: EvictionConfig, plan: Plan | None
+    considered: tuple[VictimGroup, ...], config: EvictionConfig, plan: Plan | None
 ) -> tuple[Candidate, ...]:
     """Every bundle with the price of each way to leave; those that may not leave, with the reason."""
     chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
     found = []
-    for bundle in considered:
+    for group in considered:
         prices: tuple[tuple[Method, int, float | None], ...] = (
-            (Method.KILL, bundle.loss_node_s, 0.0),
-            (Method.APPLICATION, 0, bundle.application_s),
-            (Method.SYSTEM, 0, bundle.system_s),
+            (Method.KILL, group.loss_node_s, 0.0),
+            (Method.APPLICATION, 0, group.application_s),
+            (Method.SYSTEM, 0, group.system_s),
         )
-        if bundle.barrier:
+        if group.protected_by:
             prices = ()
-            found.append(stays(bundle))
-        spare = len(spare_nodes(bundle)) if prices and config.shrink else 0
+            found.append(stays(group))
+        spare = len(spare_nodes(group)) if prices and config.shrink else 0
         if spare:
             prices = ((Method.SHRINK, 0, 0.0), *prices)
-        leaver = chosen.get(bundle.job_ids)
+        leaver = chosen.get(group.job_ids)
         for method, lost_node_s, delay_s in prices:
             if delay_s is not None:
                 taken = leaver is not None and leaver.method is method
                 found.append(
                     Candidate(
-                        job_ids=bundle.job_ids,
+                        job_ids=group.job_ids,
                         method=method,
-                        node_count=_candidate_nodes(bundle, method, spare, leaver),
+                        node_count=_candidate_nodes(group, method, spare, leaver),
                         loss_node_s=lost_node_s,
                         delay_s=delay_s,
                         chosen=taken,
@@ -261,10 +266,10 @@ def _candidates(
     return tuple(found)
 
 
-def _candidate_nodes(bundle: Bundle, method: Method, spare: int, leaver: Departure | None) -> int:
+def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Departure | None) -> int:
     """The nodes that it frees in this way: one that shrinks as many as are taken, else as many as it could give."""
     if method is not Method.SHRINK:
-        return len(bundle.nodes)
+        return len(group.nodes)
     return leaver.given_node_count if leaver is not None and leaver.method is method else spare
 
 

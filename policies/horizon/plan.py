@@ -238,13 +238,13 @@ def value_of(problem: PlanProblem, starts: Starts, objective: Objective) -> int:
 
 
 def least_value(problem: PlanProblem, objective: Objective) -> int:
-    """No plan is worth less: every job alone on the machine, as soon as enough nodes are there; and see `spared`."""
+    """No plan is worth less: every job alone on the machine, as soon as enough nodes are there; and see `excluded`."""
     soonest = tuple(int(_profile(problem).place(job.node_count, job.length_s)) for job in problem.jobs)
-    more = len(problem.jobs) - len(spared(problem)) - late_count(problem, soonest)
+    more = len(problem.jobs) - len(excluded(problem)) - late_count(problem, soonest)
     return value_of(problem, soonest, objective) + objective.late * max(0, more)
 
 
-def spared(problem: PlanProblem) -> list[int]:
+def excluded(problem: PlanProblem) -> list[int]:
     """As many jobs as could be in time if work could be cut and spread over the nodes at will; first due, first named.
 
     No plan has more jobs in time: that is Moore and Hodgson's rule, with work in place of time, and due dates in place of
@@ -283,7 +283,7 @@ def is_feasible(problem: PlanProblem, starts: Starts) -> bool:
 
 
 def rules(problem: PlanProblem) -> list[Starts]:
-    """Plans by simple rules: the queue's order under EASY and conservatively, lists by due date, length and work, `spared`.
+    """Plans by simple rules: the queue's order under EASY and conservatively, lists by due date, length and work, `excluded`.
 
     The first one is EASY's. A search begins with the best of them.
     """
@@ -297,7 +297,7 @@ def rules(problem: PlanProblem) -> list[Starts]:
         [(False, -job.length_s * job.node_count) for job in jobs],
     ]
     orders = [sorted(range(len(jobs)), key=key.__getitem__) for key in keys]
-    first = spared(problem)
+    first = excluded(problem)
     orders.append(first + [index for index in range(len(jobs)) if index not in set(first)])
     return [easy(problem), conservative(problem), *(listed(problem, order) for order in orders)]
 

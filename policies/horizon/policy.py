@@ -252,10 +252,10 @@ def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
     return places
 
 
-def _placed_count(order: Sequence[Job], barrier: tuple[float, float, int, str] | None) -> int:
+def _placed_count(order: Sequence[Job], protected_by: tuple[float, float, int, str] | None) -> int:
     """How many of the first ones of the order need a place."""
     count = len(order)
-    behind = barrier
+    behind = protected_by
     for job in reversed(order):
         own = turn(job)
         if job.place is not None or (behind is not None and own > behind):

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from makeway.policies.common.commitments import (
-    Answer,
-    Ask,
+    Proposal,
+    Request,
     departure,
     hold,
     leavers,
@@ -28,7 +28,7 @@ from makeway.policies.common.commitments import (
     stays,
 )
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
-from makeway.policies.common.victims import Bundle, bundles, loss_node_s
+from makeway.policies.common.victims import VictimGroup, loss_node_s, victim_groups
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.model import Action, Candidate, Job, JobKind, Method
 
@@ -59,7 +59,7 @@ class HybridConfig:
 class Preemptee:
     """A bundle with what its preemption costs, and how each of its jobs leaves."""
 
-    bundle: Bundle
+    group: VictimGroup
     overhead_node_s: int
     methods: tuple[Method, ...]
     """One for each job of the bundle."""
@@ -72,57 +72,53 @@ def _exact(config: HybridConfig, *, shrink: bool) -> EvictionConfig:
     )
 
 
-def preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
+def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is satisfied."""
     if config.victims == "exact":
-        return make_room(ask, _exact(config, shrink=False))
-    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-    grace_s = min(config.warning_s, ask.deadline_s - ask.cluster.now_s)
+        return make_room(request, _exact(config, shrink=False))
+    considered = victim_groups(
+        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+    )
+    grace_s = min(config.warning_s, request.deadline_s - request.cluster.now_s)
     ranked = sorted(
-        (_preemptee(bundle, ask.cluster.now_s, grace_s) for bundle in considered if not bundle.barrier),
-        key=lambda preemptee: (preemptee.overhead_node_s, preemptee.bundle.job_ids),
+        (_preemptee(group, request.cluster.now_s, grace_s) for group in considered if not group.protected_by),
+        key=lambda preemptee: (preemptee.overhead_node_s, preemptee.group.job_ids),
     )
     chosen: list[Preemptee] = []
     freed = 0
     for preemptee in ranked:
-        if freed >= ask.shortage:
+        if freed >= request.shortage:
             break
         chosen.append(preemptee)
-        freed += len(preemptee.bundle.nodes)
-    if freed < ask.shortage:
-        text = (
-            f"{ask.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {freed} of them."
-        )
-        return no_room(ask, text, _preemption_candidates(considered, ranked, [], grace_s))
-    held = hold(ask, tuple(name for preemptee in chosen for name in preemptee.bundle.nodes))
-    now_s = ask.cluster.now_s
-    leaving = [
-        (job, way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.bundle, held)
-    ]
+        freed += len(preemptee.group.nodes)
+    if freed < request.shortage:
+        text = f"{request.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {freed} of them."
+        return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
+    held = hold(request, tuple(name for preemptee in chosen for name in preemptee.group.nodes))
+    now_s = request.cluster.now_s
+    leaving = [(job, way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.group, held)]
     actions: list[Action] = [held]
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
-        actions.extend(departure(ask, job, method, now_s + wait_s))
+        actions.extend(departure(request, job, method, now_s + wait_s))
     warned = any(method is Method.SYSTEM for _, method in leaving)
-    return Answer(
+    return Proposal(
         actions=tuple(actions),
         rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: preempt {', '.join(job.job_id for job, _ in leaving)}, "
+            request,
+            f"{request.shortage} more nodes are needed: preempt {', '.join(job.job_id for job, _ in leaving)}, "
             "the least overhead first.",
             candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
             loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
-            ready_s=max(ask.coming_s, now_s + (grace_s if warned else 0.0)),
+            ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
         ),
     )
 
 
-def _preemptee(bundle: Bundle, now_s: float, grace_s: float) -> Preemptee:
-    methods = tuple(way_out(job, grace_s) for job in bundle.jobs)
-    overheads = (
-        overhead_node_s(job, method, now_s) for job, method in zip(bundle.jobs, methods, strict=True)
-    )
-    return Preemptee(bundle=bundle, overhead_node_s=sum(overheads), methods=methods)
+def _preemptee(group: VictimGroup, now_s: float, grace_s: float) -> Preemptee:
+    methods = tuple(way_out(job, grace_s) for job in group.jobs)
+    overheads = (overhead_node_s(job, method, now_s) for job, method in zip(group.jobs, methods, strict=True))
+    return Preemptee(group=group, overhead_node_s=sum(overheads), methods=methods)
 
 
 def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
@@ -140,44 +136,48 @@ def way_out(job: Job, grace_s: float) -> Method:
 
 
 def _preemption_candidates(
-    considered: tuple[Bundle, ...],
+    considered: tuple[VictimGroup, ...],
     ranked: list[Preemptee],
     chosen: list[Preemptee],
     grace_s: float,
 ) -> tuple[Candidate, ...]:
     """The list in the paper's order, then those that may not be preempted, with the reason."""
-    taken = {preemptee.bundle.job_ids for preemptee in chosen}
+    taken = {preemptee.group.job_ids for preemptee in chosen}
     found = [
         Candidate(
-            job_ids=preemptee.bundle.job_ids,
+            job_ids=preemptee.group.job_ids,
             method=max(preemptee.methods, key=lambda method: method is Method.SYSTEM),
-            node_count=len(preemptee.bundle.nodes),
+            node_count=len(preemptee.group.nodes),
             loss_node_s=preemptee.overhead_node_s,
             delay_s=grace_s if Method.SYSTEM in preemptee.methods else 0.0,
-            chosen=preemptee.bundle.job_ids in taken,
+            chosen=preemptee.group.job_ids in taken,
             note="loss is the preemption overhead: lost work and the setup",
         )
         for preemptee in ranked
     ]
-    return (*found, *(stays(bundle) for bundle in considered if bundle.barrier))
+    return (*found, *(stays(group) for group in considered if group.protected_by))
 
 
-def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
+def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     """SPAA (section III-B-2): if shrinking all malleable jobs supplies enough, shrink them evenly; else PAA."""
     if config.victims == "exact":
-        return make_room(ask, _exact(config, shrink=True))
-    considered = bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
+        return make_room(request, _exact(config, shrink=True))
+    considered = victim_groups(
+        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+    )
     supplies = {
-        bundle.job_ids[0]: (bundle.jobs[0], spare)
-        for bundle in considered
-        if not bundle.barrier and (spare := spare_nodes(bundle))
+        group.job_ids[0]: (group.jobs[0], spare)
+        for group in considered
+        if not group.protected_by and (spare := spare_nodes(group))
     }
     supply = sum(len(spare) for _, spare in supplies.values())
-    if supply < ask.shortage:
-        answer = preempt_at_arrival(ask, config)
-        text = f"Shrinking supplies {supply} nodes of {ask.shortage}: too few. {answer.rationale.summary}"
-        return replace(answer, rationale=replace(answer.rationale, summary=text))
-    shares = spread_evenly({job_id: len(spare) for job_id, (_, spare) in supplies.items()}, ask.shortage)
+    if supply < request.shortage:
+        proposal = preempt_at_arrival(request, config)
+        text = (
+            f"Shrinking supplies {supply} nodes of {request.shortage}: too few. {proposal.rationale.summary}"
+        )
+        return replace(proposal, rationale=replace(proposal.rationale, summary=text))
+    shares = spread_evenly({job_id: len(spare) for job_id, (_, spare) in supplies.items()}, request.shortage)
     freed: list[str] = []
     shrinks: list[Action] = []
     candidates = []
@@ -196,13 +196,13 @@ def shrink_or_preempt_at_arrival(ask: Ask, config: HybridConfig) -> Answer:
         )
         if given:
             freed.extend(given)
-            shrinks.append(shrink(ask, job, frozenset(given)))
-    return Answer(
-        actions=(hold(ask, tuple(freed)), *shrinks),
+            shrinks.append(shrink(request, job, frozenset(given)))
+    return Proposal(
+        actions=(hold(request, tuple(freed)), *shrinks),
         rationale=rationale(
-            ask,
-            f"{ask.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, nothing is lost.",
+            request,
+            f"{request.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, nothing is lost.",
             candidates=tuple(candidates),
-            ready_s=ask.coming_s,
+            ready_s=request.releasing_s,
         ),
     )

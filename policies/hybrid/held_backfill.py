@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from makeway.policies.ckpt_backfill.outlook import turn
-from makeway.policies.common.commitments import Ask, departure
+from makeway.policies.common.commitments import Request, departure
 from makeway.policies.common.notices import awaited
 from makeway.policies.hybrid.arrival import HybridConfig, overhead_node_s, way_out
 from makeway.policies.model import (
@@ -40,51 +40,51 @@ from makeway.policies.model import (
 from makeway.policies.safety.arbiter import protection, reservation_name, start_protection
 
 
-def vacate(ask: Ask, config: HybridConfig) -> Ask:
+def vacate(request: Request, config: HybridConfig) -> Request:
     """The announced job is here: whoever was let on its nodes leaves, as far as they are needed, before anybody else."""
-    if ask.late or ask.shortage <= 0 or not ask.request.lodgers:
-        return ask
-    now_s = ask.cluster.now_s
-    grace_s = min(config.warning_s, ask.deadline_s - now_s)
-    held = _useful_nodes(ask)
+    if request.late or request.shortage <= 0 or not request.urgent.guests:
+        return request
+    now_s = request.cluster.now_s
+    grace_s = min(config.warning_s, request.deadline_s - now_s)
+    held = _useful_nodes(request)
     leaving = sorted(
         (
             (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id, job)
-            for job in ask.request.lodgers
-            if job.job_id not in ask.spared
+            for job in request.urgent.guests
+            if job.job_id not in request.excluded
             and not held.isdisjoint(job.nodes)
-            and protection(job, ask.cluster) is None
+            and protection(job, request.cluster) is None
         ),
         key=lambda item: item[:2],
     )
     nodes: list[str] = []
     gone: list[Job] = []
     for _, _, job in leaving:
-        if len(nodes) < ask.shortage:
+        if len(nodes) < request.shortage:
             gone.append(job)
             nodes.extend(filter(held.__contains__, job.nodes))
     actions: list[Action] = []
-    ready_s = ask.coming_s
+    ready_s = request.releasing_s
     for job in gone:
         method = way_out(job, grace_s)
         not_after_s = now_s + (grace_s if method is Method.SYSTEM else 0.0)
-        actions.extend(departure(ask, job, method, not_after_s))
+        actions.extend(departure(request, job, method, not_after_s))
         ready_s = max(ready_s, not_after_s)
     return replace(
-        ask,
-        vacated=tuple(nodes[: ask.shortage]),
+        request,
+        vacated=tuple(nodes[: request.shortage]),
         vacating=tuple(actions),
-        coming_s=ready_s,
-        unusable=ask.unusable.union(nodes),
-        spared=ask.spared.union(job.job_id for job in gone),
+        releasing_s=ready_s,
+        unusable=request.unusable.union(nodes),
+        excluded=request.excluded.union(job.job_id for job in gone),
     )
 
 
-def _useful_nodes(ask: Ask) -> frozenset[str]:
+def _useful_nodes(request: Request) -> frozenset[str]:
     """The nodes of the hold that are up, that would serve the job, and that are promised to nobody."""
-    operation, eligible = ask.request.operation, ask.request.job.eligible_nodes
-    held = frozenset(() if operation is None else operation.nodes).intersection(ask.cluster.up_nodes())
-    return (held if eligible is None else held & eligible) - ask.unusable
+    operation, eligible = request.urgent.operation, request.urgent.job.eligible_nodes
+    held = frozenset(() if operation is None else operation.nodes).intersection(request.cluster.up_nodes())
+    return (held if eligible is None else held & eligible) - request.unusable
 
 
 def lend_held(cluster: Cluster, decided: Decision, config: HybridConfig) -> Decision:

@@ -19,16 +19,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import (
-    Ask,
-    Promised,
-    ask_for,
+    Commitments,
+    Request,
     departure,
     hold,
     leavers,
     rationale,
+    request_for,
 )
 from makeway.policies.common.notices import awaited
-from makeway.policies.common.victims import Bundle, Request, bundles, loss_node_s, lost_for_good
+from makeway.policies.common.victims import UrgentJob, VictimGroup, loss_node_s, lost_for_good, victim_groups
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
 from makeway.policies.model import (
     Action,
@@ -46,7 +46,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    kept,
+    memoise_last,
 )
 
 
@@ -63,7 +63,7 @@ class Plan:
     """When somebody else will have to be asked to leave. None: nobody."""
 
 
-Collect = Callable[[Ask, HybridConfig, bool], Plan]
+Collect = Callable[[Request, HybridConfig, bool], Plan]
 """What one mechanism wants for a notice that lacks nodes; the flag says that no earlier notice lacks any."""
 
 
@@ -83,8 +83,8 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     if not waiting:
         return served
     operations = {operation.for_job_id: operation for operation in cluster.operations}
-    promised = Promised(cluster=cluster)
-    promised.add(served.actions)
+    commitments = Commitments(cluster=cluster)
+    commitments.add(served.actions)
     first = True
     before: list[Action] = []
     after: list[Action] = []
@@ -94,25 +94,27 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         operation = operations.get(notice.notice_id)
         if operation is not None and not _collecting(operation):
             continue
-        if operation is not None and _has_all(operation, notice, promised):
-            promised.keep(operation.nodes)
+        if operation is not None and _has_all(operation, notice, commitments):
+            commitments.keep(operation.nodes)
             continue
-        ask = _ask(promised, notice, operation, served.policy, config)
-        plan = Plan(text="Enough nodes are free.") if ask.shortage <= 0 else collect(ask, config, first)
-        first = first and ask.shortage <= 0
-        if operation is not None and not promised.nodes.isdisjoint(operation.nodes):
+        request = _ask(commitments, notice, operation, served.policy, config)
+        plan = (
+            Plan(text="Enough nodes are free.") if request.shortage <= 0 else collect(request, config, first)
+        )
+        first = first and request.shortage <= 0
+        if operation is not None and not commitments.nodes.isdisjoint(operation.nodes):
             plan = _without_leavers(plan)
-        held = _hold(ask, plan, notice, config)
+        held = _hold(request, plan, notice, config)
         actions: list[Action] = [held] if _changes(held, plan, operation) else []
         if operation is not None and not held.nodes:
             actions = [_release(operation, held)]
         for leave in plan.leaving:
-            actions.extend(leave.actions(ask, held))
-        promised.keep(held.nodes)
-        promised.add(tuple(actions))
+            actions.extend(leave.actions(request, held))
+        commitments.keep(held.nodes)
+        commitments.add(tuple(actions))
         (after if plan.leaving else before).extend(actions)
         if actions:
-            reasons.append(_why(ask, plan))
+            reasons.append(_why(request, plan))
         if plan.again_s is not None:
             instants.append(plan.again_s)
     # What a notice gives up for a job that is here must be given up first.
@@ -124,40 +126,40 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     )
 
 
-def collect_released(ask: Ask, config: HybridConfig, first: bool) -> Plan:
+def collect_released(request: Request, config: HybridConfig, first: bool) -> Plan:
     """CUA (section III-B-1): every node that is released goes to the earliest notice, until it has enough."""
     del config
     if not first:
         return Plan(text="An earlier notice lacks nodes: what is free is held.")
-    busy = ask.cluster.held_nodes().difference(ask.unusable, ask.coming, ask.request.kept)
+    busy = request.cluster.held_nodes().difference(request.unusable, request.releasing, request.urgent.kept)
     return Plan(
-        nodes=tuple(filter(busy.__contains__, ask.cluster.up_nodes())),
-        text=f"{ask.shortage} more nodes are collected as jobs end.",
+        nodes=tuple(filter(busy.__contains__, request.cluster.up_nodes())),
+        text=f"{request.shortage} more nodes are collected as jobs end.",
     )
 
 
-def prepare(ask: Ask, config: HybridConfig, first: bool) -> Plan:
+def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
     """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting whom it takes by then."""
     del first
-    cluster, expected_s = ask.cluster, ask.deadline_s
-    own = frozenset(() if ask.request.operation is None else ask.request.operation.nodes)
-    ends_s = _ends_s(ask, expected_s)
-    ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: ask.shortage]
-    missing = ask.shortage - len(ending)
+    cluster, expected_s = request.cluster, request.deadline_s
+    own = frozenset(() if request.urgent.operation is None else request.urgent.operation.nodes)
+    ends_s = _ends_s(request, expected_s)
+    ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: request.shortage]
+    missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
         return Plan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
-    unusable = ask.unusable | frozenset(ending)
-    considered = bundles(cluster, ask.request, unusable=unusable, spared=ask.spared)
+    unusable = request.unusable | frozenset(ending)
+    considered = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
     ranked = sorted(
-        (_departure(bundle, ask, config) for bundle in considered if not bundle.barrier),
-        key=lambda leave: (leave.overhead_node_s, leave.bundle.job_ids),
+        (_departure(group, request, config) for group in considered if not group.protected_by),
+        key=lambda leave: (leave.overhead_node_s, leave.group.job_ids),
     )
     chosen: list[_Departure] = []
     freed: list[str] = []
     for leave in ranked:
         if len(freed) < missing:
             chosen.append(leave)
-            freed.extend(leave.bundle.nodes)
+            freed.extend(leave.group.nodes)
     if len(freed) < missing:
         return Plan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
@@ -176,31 +178,31 @@ def prepare(ask: Ask, config: HybridConfig, first: bool) -> Plan:
 class _Departure:
     """How a bundle leaves before a predicted arrival, at the least overhead, and when it must be asked to."""
 
-    bundle: Bundle
+    group: VictimGroup
     methods: tuple[Method, ...]
     """One for each job of the bundle."""
     overhead_node_s: int
     ask_s: float
     by_s: float
 
-    def actions(self, ask: Ask, held: Reserve) -> tuple[Action, ...]:
+    def actions(self, request: Request, held: Reserve) -> tuple[Action, ...]:
         """What is asked of its jobs, as far as they are on nodes which are held."""
-        gone = leavers(self.bundle, held)
+        gone = leavers(self.group, held)
         return tuple(
             action
-            for job, method in zip(self.bundle.jobs, self.methods, strict=True)
+            for job, method in zip(self.group.jobs, self.methods, strict=True)
             if job in gone
             for action in departure(
-                ask, job, method, ask.cluster.now_s if method is Method.KILL else self.by_s
+                request, job, method, request.cluster.now_s if method is Method.KILL else self.by_s
             )
         )
 
     def candidate(self, *, chosen: bool) -> Candidate:
         """For the record."""
         return Candidate(
-            job_ids=self.bundle.job_ids,
+            job_ids=self.group.job_ids,
             method=self.methods[0],
-            node_count=len(self.bundle.nodes),
+            node_count=len(self.group.nodes),
             loss_node_s=self.overhead_node_s,
             delay_s=0.0,
             chosen=chosen,
@@ -208,15 +210,15 @@ class _Departure:
         )
 
 
-def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
+def _departure(group: VictimGroup, request: Request, config: HybridConfig) -> _Departure:
     """Right after the last regular checkpoint before the predicted arrival, else warned or killed shortly before it."""
-    now_s, expected_s = ask.cluster.now_s, ask.deadline_s
-    setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in bundle.jobs)
-    if bundle.application_s is not None and now_s + bundle.application_s <= expected_s:
-        next_s = now_s + bundle.application_s
-        period_s = _period_s(bundle.jobs[0])
+    now_s, expected_s = request.cluster.now_s, request.deadline_s
+    setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in group.jobs)
+    if group.application_s is not None and now_s + group.application_s <= expected_s:
+        next_s = now_s + group.application_s
+        period_s = _period_s(group.jobs[0])
         return _Departure(
-            bundle=bundle,
+            group=group,
             methods=(Method.APPLICATION,),
             overhead_node_s=setup_node_s,
             # Until it is the last one before the arrival that comes next, the job may go on.
@@ -225,15 +227,15 @@ def _departure(bundle: Bundle, ask: Ask, config: HybridConfig) -> _Departure:
         )
     ask_s = max(now_s, expected_s - config.warning_s)
     # A cycle may be late: the warning is given in full all the same.
-    methods = tuple(way_out(job, config.warning_s) for job in bundle.jobs)
+    methods = tuple(way_out(job, config.warning_s) for job in group.jobs)
     warned = Method.SYSTEM in methods
     lost_node_s = sum(
         loss_node_s(job, ask_s)
-        for job, method in zip(bundle.jobs, methods, strict=True)
+        for job, method in zip(group.jobs, methods, strict=True)
         if method is Method.KILL
     )
     return _Departure(
-        bundle=bundle,
+        group=group,
         methods=methods,
         overhead_node_s=setup_node_s + lost_node_s,
         ask_s=ask_s,
@@ -251,23 +253,23 @@ def _collecting(operation: Operation) -> bool:
     return awaited(operation) and operation.phase is Phase.MAKING_ROOM and not operation.observe
 
 
-def _has_all(operation: Operation, notice: Notice, promised: Promised) -> bool:
+def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> bool:
     """Whether exactly the nodes that the notice wants are held, good and nobody else's: nothing is to be done."""
     return (
         len(operation.nodes) == notice.node_count
-        and promised.nodes.isdisjoint(operation.nodes)
-        and not lost_for_good(operation, promised.cluster)
+        and commitments.nodes.isdisjoint(operation.nodes)
+        and not lost_for_good(operation, commitments.cluster)
     )
 
 
 def _ask(
-    promised: Promised, notice: Notice, operation: Operation | None, policy: str, config: HybridConfig
-) -> Ask:
+    commitments: Commitments, notice: Notice, operation: Operation | None, policy: str, config: HybridConfig
+) -> Request:
     """What there is for a notice: the nodes that it holds and nobody is on, and those that are or come free."""
-    cluster = promised.cluster
+    cluster = commitments.cluster
     lost = set() if operation is None else set(lost_for_good(operation, cluster))
     held = () if operation is None else operation.nodes
-    good = tuple(name for name in held if name not in lost and name not in promised.nodes)
+    good = tuple(name for name in held if name not in lost and name not in commitments.nodes)
     duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
     job = Job(
         job_id=notice.notice_id,
@@ -278,23 +280,23 @@ def _ask(
         submit_s=notice.announced_s,
         user=notice.user,
     )
-    return ask_for(
-        promised,
-        Request(job=job, operation=operation, kept=good[: notice.node_count], announced=True),
+    return request_for(
+        commitments,
+        UrgentJob(job=job, operation=operation, kept=good[: notice.node_count], announced=True),
         policy,
         notice.expected_s,
         duration_s,
-        unusable=_taken(promised, operation, cluster.now_s + duration_s),
+        unusable=_taken(commitments, operation, cluster.now_s + duration_s),
     )
 
 
-def _hold(ask: Ask, plan: Plan, notice: Notice, config: HybridConfig) -> Reserve:
+def _hold(request: Request, plan: Plan, notice: Notice, config: HybridConfig) -> Reserve:
     """The hold that is wanted; it ends by itself soon after the job should have come."""
-    held = hold(ask, ())
+    held = hold(request, ())
     return replace(
         held,
         nodes=(*held.nodes, *plan.nodes),
-        duration_s=max(0.0, notice.expected_s - ask.cluster.now_s) + config.hold_slack_s,
+        duration_s=max(0.0, notice.expected_s - request.cluster.now_s) + config.hold_slack_s,
         user=notice.user,
     )
 
@@ -312,7 +314,7 @@ def _release(operation: Operation, held: Reserve) -> Release:
 
 def _without_leavers(plan: Plan) -> Plan:
     """The plan of a notice that first has to give up nodes for somebody else: nobody is asked to leave for it yet."""
-    freed = {name for leave in plan.leaving for name in leave.bundle.nodes}
+    freed = {name for leave in plan.leaving for name in leave.group.nodes}
     return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
@@ -323,24 +325,24 @@ def _changes(held: Reserve, plan: Plan, operation: Operation | None) -> bool:
     return bool(held.nodes) and (bool(plan.leaving) or not alike)
 
 
-def _why(ask: Ask, plan: Plan) -> Rationale:
+def _why(request: Request, plan: Plan) -> Rationale:
     lost_node_s = sum(
-        loss_node_s(job, ask.cluster.now_s)
+        loss_node_s(job, request.cluster.now_s)
         for leave in plan.leaving
-        for job, method in zip(leave.bundle.jobs, leave.methods, strict=True)
+        for job, method in zip(leave.group.jobs, leave.methods, strict=True)
         if method is Method.KILL
     )
-    return rationale(ask, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
+    return rationale(request, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
 
 
-def _ends_s(ask: Ask, until_s: float) -> dict[str, float]:
+def _ends_s(request: Request, until_s: float) -> dict[str, float]:
     """The busy nodes that nobody else is promised and that come free by `until_s`, with the last time limit on each."""
-    up = ask.cluster.up_nodes()
-    unusable, own = ask.unusable, frozenset(ask.request.kept)
-    shared = ask.cluster.shared_nodes()
+    up = request.cluster.up_nodes()
+    unusable, own = request.unusable, frozenset(request.urgent.kept)
+    shared = request.cluster.shared_nodes()
     ends_s: dict[str, float] = {}
     later = []
-    for job in ask.cluster.holders():
+    for job in request.cluster.holders():
         end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
         if end_s > until_s:
             if shared:
@@ -354,7 +356,7 @@ def _ends_s(ask: Ask, until_s: float) -> dict[str, float]:
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
 
 
-@kept
+@memoise_last
 def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
     """What is held, by reservation; the nodes that anybody holds; those that more than one does."""
     told: dict[str, tuple[str, ...]] = {
@@ -375,12 +377,12 @@ def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[st
     return held, frozenset(once), frozenset(twice)
 
 
-def _taken(promised: Promised, operation: Operation | None, until_s: float) -> frozenset[str]:
+def _taken(commitments: Commitments, operation: Operation | None, until_s: float) -> frozenset[str]:
     """The nodes that others hold or were promised, or that the site will hold before `until_s`.
 
     Even those that are promised to nobody are not there for another notice.
     """
-    cluster = promised.cluster
+    cluster = commitments.cluster
     held, once, twice = _holds(cluster)
     own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
     site = [
@@ -388,4 +390,4 @@ def _taken(promised: Promised, operation: Operation | None, until_s: float) -> f
         for reservation in cluster.reservations
         if not reservation.ours and cluster.now_s < reservation.start_s <= until_s
     ]
-    return (once - own).union(twice & own, promised.nodes, *site)
+    return (once - own).union(twice & own, commitments.nodes, *site)

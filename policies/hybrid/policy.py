@@ -12,14 +12,14 @@ Differs from the paper:
 
 from collections.abc import Callable
 
-from makeway.policies.common.commitments import Answer, Ask, decide_each, no_room
+from makeway.policies.common.commitments import Proposal, Request, decide_each, no_room
 from makeway.policies.contract import Policy
 from makeway.policies.hybrid.arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
 from makeway.policies.hybrid.held_backfill import lend_held, vacate
 from makeway.policies.hybrid.notice import Collect, collect_each, collect_released, prepare
 from makeway.policies.model import Cluster, Decision
 
-Arrival = Callable[[Ask, HybridConfig], Answer]
+Arrival = Callable[[Request, HybridConfig], Proposal]
 """What is done when an on-demand job has arrived and free and held nodes do not suffice."""
 
 
@@ -30,10 +30,10 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
         served = decide_each(
             cluster,
             name,
-            lambda ask: _while_on_time(ask, config, arrival),
+            lambda request: _while_on_time(request, config, arrival),
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
-            vacate=lambda ask: vacate(ask, config),
+            vacate=lambda request: vacate(request, config),
         )
         if collect is None:
             return served
@@ -48,12 +48,13 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
     )
 
 
-def _while_on_time(ask: Ask, config: HybridConfig, arrival: Arrival) -> Answer:
-    if ask.late:
+def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival) -> Proposal:
+    if request.late:
         return no_room(
-            ask, f"{ask.shortage} more nodes are needed and the deadline has passed: nobody is evicted."
+            request,
+            f"{request.shortage} more nodes are needed and the deadline has passed: nobody is evicted.",
         )
-    return arrival(ask, config)
+    return arrival(request, config)
 
 
 N_PAA = _mechanism(

@@ -25,7 +25,7 @@ from makeway.policies.model.cluster import (
     Cluster,
     Limits,
     Plan,
-    kept,
+    memoise_last,
     names,
 )
 from makeway.policies.model.decision import (
@@ -94,6 +94,6 @@ __all__ = [
     "Shrink",
     "SignalTarget",
     "Task",
-    "kept",
+    "memoise_last",
     "names",
 ]

@@ -40,7 +40,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Deed:
+class ActionBase:
     """What every action says of itself."""
 
     job_id: str
@@ -52,7 +52,7 @@ class _Deed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(_Deed):
+class Checkpoint(ActionBase):
     """Ask a running job to checkpoint now, by `signal` to its processes `signal_to`; it has `grace_s` to acknowledge.
 
     Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
@@ -66,7 +66,7 @@ class Checkpoint(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requeue(_Deed):
+class Requeue(ActionBase):
     """Put a running job back into the queue, once `method` allows it or `not_after_s` is reached."""
 
     method: Method
@@ -75,7 +75,7 @@ class Requeue(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(_Deed):
+class Cancel(ActionBase):
     """End a running job that cannot be requeued, once `method` allows it or `not_after_s` is reached."""
 
     method: Method
@@ -84,7 +84,7 @@ class Cancel(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink(_Deed):
+class Shrink(ActionBase):
     """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its start."""
 
     keep_nodes: tuple[str, ...]
@@ -93,7 +93,7 @@ class Shrink(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expand(_Deed):
+class Expand(ActionBase):
     """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are free)."""
 
     nodes: tuple[str, ...]
@@ -102,7 +102,7 @@ class Expand(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserve(_Deed):
+class Reserve(ActionBase):
     """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job.
 
     Without nodes it is a promise of nodes to come: its operation is opened, and nothing is issued.
@@ -119,7 +119,7 @@ class Reserve(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release(_Deed):
+class Release(ActionBase):
     """End a reservation of ours; a pending job that is bound to it goes back to the common queue, a running one runs on."""
 
     reservation: str
@@ -127,7 +127,7 @@ class Release(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prioritise(_Deed):
+class Prioritise(ActionBase):
     """Move a pending job to the front of the queue and let it start at once, or to its place in a planned order."""
 
     place: int | None = None
@@ -136,7 +136,7 @@ class Prioritise(_Deed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePriority(_Deed):
+class RestorePriority(ActionBase):
     """Let a job have the priority that the cluster gives it: one that has started from where we put it, or that waits in a place."""
 
     verb: Literal["restore_priority"] = "restore_priority"

@@ -53,7 +53,7 @@ _Question = ParamSpec("_Question")
 _Answer = TypeVar("_Answer")
 
 
-def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
+def memoise_last(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
     """Remember the last answer of a pure function of frozen values; those given by name are not remembered.
 
     A snapshot shares with the one before what has not changed, and one decision asks the same many times. Questions
@@ -73,24 +73,24 @@ def kept(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
     return derived
 
 
-@kept
+@memoise_last
 def _up(nodes: tuple[Node, ...]) -> Mapping[str, int]:
     return MappingProxyType(
         {node.name: place for place, node in enumerate(nodes) if node.state is NodeState.UP}
     )
 
 
-@kept
+@memoise_last
 def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
     return MappingProxyType({job.job_id: job for job in jobs})
 
 
-@kept
+@memoise_last
 def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset().union(*[job.nodes for job in jobs if job.nodes])
 
 
-@kept
+@memoise_last
 def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
     holds = [job.nodes for job in jobs if job.nodes]
     if sum(map(len, holds)) == len(_held(jobs)):

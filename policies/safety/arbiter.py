@@ -140,19 +140,21 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
     """
     if not actions:
         return ()
-    court = _Court(cluster)
+    arbiter = _Arbiter(cluster)
     together = {
-        action.for_job_id for action in actions if isinstance(action, Reserve) and not court.under_way(action)
+        action.for_job_id
+        for action in actions
+        if isinstance(action, Reserve) and not arbiter.under_way(action)
     }
     rulings: list[Ruling] = [None] * len(actions)
-    for members in _groups(actions, together, court):
-        before = court.spent
+    for members in _groups(actions, together, arbiter):
+        before = arbiter.spent
         for index in members:
-            rulings[index] = court.judge(actions[index])
+            rulings[index] = arbiter.judge(actions[index])
         culprit = next((index for index in members if rulings[index] is not None), None)
         if culprit is None:
             continue
-        court.spent = before
+        arbiter.spent = before
         for index in members:
             if rulings[index] is None:
                 first = actions[culprit]
@@ -165,11 +167,11 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
     )
 
 
-def _groups(actions: Sequence[Action], together: set[str], court: "_Court") -> Iterable[list[int]]:
+def _groups(actions: Sequence[Action], together: set[str], arbiter: "_Arbiter") -> Iterable[list[int]]:
     """Indices of the actions that are judged as one, in the order of each group's first action."""
     groups: dict[str, list[int]] = {}
     for index, action in enumerate(actions):
-        alone = action.for_job_id not in together or court.under_way(action)
+        alone = action.for_job_id not in together or arbiter.under_way(action)
         groups.setdefault(f"alone {index}" if alone else f"group {action.for_job_id}", []).append(index)
     return groups.values()
 
@@ -185,7 +187,7 @@ class _Spent:
 
 
 @dataclass(slots=True)
-class _Court:
+class _Arbiter:
     """One call of `arbitrate`: the snapshot, indexed, and what was allowed so far."""
 
     cluster: Cluster
@@ -287,7 +289,7 @@ class _Court:
         """
         since_s = self.cluster.now_s - HOUR_S
         past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
-        promised = {
+        commitments = {
             task.action.job_id
             for operation in self.operations.values()
             if not operation.observe
@@ -299,12 +301,12 @@ class _Court:
                 for eviction in past
             )
         }
-        lodging = {
+        guests_of = {
             operation.for_job_id
             for operation in self.operations.values()
             if not self._lent_nodes(operation.out_of).isdisjoint(operation.nodes)
         }
-        return len(past) + len(promised | (lodging - self.spent.evicted - {but_for}))
+        return len(past) + len(commitments | (guests_of - self.spent.evicted - {but_for}))
 
     def _lent_nodes(self, out_of: tuple[str, ...]) -> frozenset[str]:
         """The nodes of those among these reservations that are held for jobs which have not started."""

@@ -25,20 +25,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import (
-    Answer,
-    Ask,
-    Promised,
-    ask_for,
+    Commitments,
+    Proposal,
+    Request,
     departure,
     fits,
     hold,
     leavers,
     no_room,
     rationale,
+    request_for,
     stays,
 )
 from makeway.policies.common.placements import ANYWHERE, fitting
-from makeway.policies.common.victims import Bundle, Request, bundles, loss_node_s, system_s, urgent
+from makeway.policies.common.victims import (
+    UrgentJob,
+    VictimGroup,
+    loss_node_s,
+    system_s,
+    urgent_jobs,
+    victim_groups,
+)
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.knapsack import EvictionJob, solve
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
@@ -59,25 +66,25 @@ _PARTS = 1_000_000
 def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
     """Serve the urgent jobs of high priority, the highest slowdown first (Algorithm 1)."""
     now_s = cluster.now_s
-    promised = Promised(cluster=cluster)
-    answers = []
+    commitments = Commitments(cluster=cluster)
+    proposals = []
     later_s = []
-    requests = sorted(
-        urgent(cluster),
-        key=lambda request: (-estimated_slowdown(request.job, now_s), request.job.job_id),
+    urgents = sorted(
+        urgent_jobs(cluster),
+        key=lambda urgent: (-estimated_slowdown(urgent.job, now_s), urgent.job.job_id),
     )
-    for request in requests:
-        due_s = high_priority_s(request.job, config)
-        if request.operation is None and now_s < due_s:
+    for urgent in urgents:
+        due_s = high_priority_s(urgent.job, config)
+        if urgent.operation is None and now_s < due_s:
             later_s.append(due_s)
             continue
-        answer = _Search.begin(promised, request, due_s, config).answer()
-        promised.add(answer.actions)
-        answers.append(answer)
+        proposal = _Search.begin(commitments, urgent, due_s, config).proposal()
+        commitments.add(proposal.actions)
+        proposals.append(proposal)
     return Decision(
         policy=WCJS.name,
-        actions=tuple(action for answer in answers for action in answer.actions),
-        rationale=tuple(answer.rationale for answer in answers),
+        actions=tuple(action for proposal in proposals for action in proposal.actions),
+        rationale=tuple(proposal.rationale for proposal in proposals),
         again_s=min(later_s, default=None),
     )
 
@@ -86,8 +93,8 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
 class _Tenant:
     """Jobs on nodes that would serve, why they stay (empty: they may leave), and what their leaving costs."""
 
-    bundle: Bundle
-    barrier: str
+    group: VictimGroup
+    protected_by: str
     cost: float
 
 
@@ -100,7 +107,7 @@ class _Offer:
     """A placement that would be free if some jobs left."""
 
     placement: Placement
-    leaving: tuple[Bundle, ...]
+    leaving: tuple[VictimGroup, ...]
     freed: tuple[str, ...]
     """The nodes of the placement that come free."""
     cost: float
@@ -110,70 +117,74 @@ class _Offer:
 class _Search:
     """One request, and what there is for it."""
 
-    promised: Promised
-    request: Request
+    commitments: Commitments
+    urgent: UrgentJob
     config: WcjsConfig
     deadline_s: float
     duration_s: float
     unusable: frozenset[str]
     free: frozenset[str]
     """Nodes that nobody has, or that its operation keeps."""
-    coming: Mapping[str, float]
+    releasing: Mapping[str, float]
     """Nodes that others leave in time anyway, and when."""
 
     @classmethod
-    def begin(cls, promised: Promised, request: Request, due_s: float, config: WcjsConfig) -> "_Search":
+    def begin(
+        cls, commitments: Commitments, urgent: UrgentJob, due_s: float, config: WcjsConfig
+    ) -> "_Search":
         """What a request may count on, whatever the placement."""
-        cluster, job = promised.cluster, request.job
-        deadline_s = request.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)
+        cluster, job = commitments.cluster, urgent.job
+        deadline_s = urgent.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)
         patience_s = max(
             (_patience_s(other, config) for other in cluster.holders() if other.preemptible), default=0.0
         )
         wait_s = min(patience_s, max(0.0, deadline_s - cluster.now_s))
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
-        unusable = promised.unusable(request, cluster.now_s + duration_s)
+        unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
 
-        barred = unusable.union(request.kept)
+        barred = unusable.union(urgent.kept)
 
         def usable(names: Iterable[str]) -> list[str]:
             eligible = job.eligible_nodes
             fit = (name for name in names if eligible is None or name in eligible)
             return [name for name in fit if name not in barred]
 
-        ready_s = promised.coming()
+        ready_s = commitments.releasing()
         late = cluster.now_s > deadline_s
         return cls(
-            promised=promised,
-            request=request,
+            commitments=commitments,
+            urgent=urgent,
             config=config,
             deadline_s=deadline_s,
             duration_s=duration_s,
             unusable=unusable,
-            free=frozenset(usable(promised.free)).union(request.kept),
-            coming={name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s},
+            free=frozenset(usable(commitments.free)).union(urgent.kept),
+            releasing={
+                name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s
+            },
         )
 
-    def answer(self) -> Answer:
+    def proposal(self) -> Proposal:
         """The best placement for the request (Algorithm 2)."""
-        node_count = self.request.job.node_count
-        places = fitting(self.promised.cluster, node_count)
+        node_count = self.urgent.job.node_count
+        places = fitting(self.commitments.cluster, node_count)
         ready = [
             (at_s, index) for index, place in enumerate(places) if (at_s := self.ready_s(place)) is not None
         ]
         if ready:
-            return fits(self.ask(places[min(ready)[1]]))
-        anywhere = self.ask(None)
+            return fits(self.request(places[min(ready)[1]]))
+        anywhere = self.request(None)
         if anywhere.late:
             return no_room(
                 anywhere, f"No placement of {node_count} nodes is free and it is too late to evict."
             )
         tenants = self.tenants()
         if places[0].name == ANYWHERE:
-            missing = node_count - len(self.free) - len(self.coming)
-            everybody = [(tenant, tenant.bundle.nodes) for tenant in tenants if not tenant.barrier]
+            missing = node_count - len(self.free) - len(self.releasing)
+            everybody = [(tenant, tenant.group.nodes) for tenant in tenants if not tenant.protected_by]
             offered = [_offer(places[0], missing, everybody)]
         else:
-            by_node = {name: tenant for tenant in tenants for name in tenant.bundle.nodes}
+            by_node = {name: tenant for tenant in tenants for name in tenant.group.nodes}
             offered = [self.within(place, by_node) for place in places]
         offers = [offer for offer in offered if offer is not None]
         offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
@@ -192,26 +203,26 @@ class _Search:
         """When the placement has enough nodes without anybody's being asked, now at the earliest. None: it has not."""
         anywhere = place.name == ANYWHERE
         free = len(self.free) if anywhere else sum(1 for name in place.nodes if name in self.free)
-        missing = self.request.job.node_count - free
-        now_s = self.promised.cluster.now_s
+        missing = self.urgent.job.node_count - free
+        now_s = self.commitments.cluster.now_s
         if missing <= 0:
             return now_s
-        soon = self.coming if anywhere else [name for name in place.nodes if name in self.coming]
-        soon_s = sorted(self.coming[name] for name in soon)
+        soon = self.releasing if anywhere else [name for name in place.nodes if name in self.releasing]
+        soon_s = sorted(self.releasing[name] for name in soon)
         return max(now_s, soon_s[missing - 1]) if len(soon_s) >= missing else None
 
-    def ask(self, place: Placement | None) -> Ask:
+    def request(self, place: Placement | None) -> Request:
         """The request within one placement. None: within all of them."""
-        request = self.request
-        if place is not None and len(place.nodes) < len(self.promised.cluster.nodes):
+        urgent = self.urgent
+        if place is not None and len(place.nodes) < len(self.commitments.cluster.nodes):
             nodes = frozenset(place.nodes)
-            eligible = request.job.eligible_nodes
-            job = replace(request.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
-            kept = tuple(name for name in request.kept if name in nodes)
-            request = replace(request, job=job, kept=kept)
-        return ask_for(
-            self.promised,
-            request,
+            eligible = urgent.job.eligible_nodes
+            job = replace(urgent.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
+            kept = tuple(name for name in urgent.kept if name in nodes)
+            urgent = replace(urgent, job=job, kept=kept)
+        return request_for(
+            self.commitments,
+            urgent,
             WCJS.name,
             self.deadline_s,
             self.duration_s,
@@ -220,27 +231,27 @@ class _Search:
 
     def tenants(self) -> list[_Tenant]:
         """Who is on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
-        now_s = self.promised.cluster.now_s
-        found = bundles(
-            self.promised.cluster,
-            self.request,
-            unusable=self.unusable.union(self.coming),
-            spared=self.promised.spared,
+        now_s = self.commitments.cluster.now_s
+        found = victim_groups(
+            self.commitments.cluster,
+            self.urgent,
+            unusable=self.unusable.union(self.releasing),
+            excluded=self.commitments.excluded,
         )
         return [
             _Tenant(
-                bundle=bundle,
-                barrier=bundle.barrier or self.barrier(bundle),
-                cost=sum(cost(job, now_s, self.config) for job in bundle.jobs),
+                group=group,
+                protected_by=group.protected_by or self.protected_by(group),
+                cost=sum(cost(job, now_s, self.config) for job in group.jobs),
             )
-            for bundle in found
+            for group in found
         ]
 
-    def barrier(self, bundle: Bundle) -> str:
+    def protected_by(self, group: VictimGroup) -> str:
         """Why it is not to be preempted for this job (section 6.3, rules 2 and 3; rule 1 is the site's anyway)."""
-        now_s = self.promised.cluster.now_s
-        for job in bundle.jobs:
-            if self.config.spare_larger and job.node_count > self.request.job.node_count:
+        now_s = self.commitments.cluster.now_s
+        for job in group.jobs:
+            if self.config.spare_larger and job.node_count > self.urgent.job.node_count:
                 return f"job {job.job_id} is larger"
             if estimated_slowdown(job, now_s) > self.config.batch_threshold(job):
                 return f"the slowdown of job {job.job_id} is too high"
@@ -248,24 +259,24 @@ class _Search:
 
     def within(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
         """The cheapest way to clear one placement. None: there is none."""
-        missing = self.request.job.node_count
+        missing = self.urgent.job.node_count
         held: dict[int, tuple[_Tenant, list[str]]] = {}
         for name in place.nodes:
-            if name in self.free or name in self.coming:
+            if name in self.free or name in self.releasing:
                 missing -= 1
-            elif (tenant := by_node.get(name)) is not None and not tenant.barrier:
+            elif (tenant := by_node.get(name)) is not None and not tenant.protected_by:
                 held.setdefault(id(tenant), (tenant, []))[1].append(name)
         parts = [(tenant, tuple(names)) for tenant, names in held.values()]
-        return _offer(place, missing, sorted(parts, key=lambda part: part[0].bundle.job_ids))
+        return _offer(place, missing, sorted(parts, key=lambda part: part[0].group.job_ids))
 
-    def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Answer:
+    def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Proposal:
         """The hold on the placement, and the departures (Algorithm 2, line 28)."""
-        ask = self.ask(offer.placement)
-        held = hold(ask, offer.freed)
+        request = self.request(offer.placement)
+        held = hold(request, offer.freed)
         actions: list[Action] = [held]
-        now_s = ask.cluster.now_s
-        lost_node_s, ready_s = 0, ask.coming_s
-        leaving = [job for bundle in offer.leaving for job in leavers(bundle, held)]
+        now_s = request.cluster.now_s
+        lost_node_s, ready_s = 0, request.releasing_s
+        leaving = [job for group in offer.leaving for job in leavers(group, held)]
         for job in leaving:
             method = self.method(job)
             not_after_s = now_s
@@ -274,21 +285,23 @@ class _Search:
                 ready_s = max(ready_s, now_s + (system_s(job) or 0.0))
             else:
                 lost_node_s += loss_node_s(job, now_s)
-            actions.extend(departure(ask, job, method, not_after_s))
+            actions.extend(departure(request, job, method, not_after_s))
         where = f"{offer.placement.name}, the cheapest of {places}" if places > 1 else offer.placement.name
         text = (
-            f"{ask.shortage} more nodes are needed: {', '.join(job.job_id for job in leaving)} leave {where}, "
+            f"{request.shortage} more nodes are needed: {', '.join(job.job_id for job in leaving)} leave {where}, "
             f"at a cost of {offer.cost:.1f}."
         )
-        return Answer(
+        return Proposal(
             actions=tuple(actions),
-            rationale=rationale(ask, text, candidates=candidates, loss_node_s=lost_node_s, ready_s=ready_s),
+            rationale=rationale(
+                request, text, candidates=candidates, loss_node_s=lost_node_s, ready_s=ready_s
+            ),
         )
 
     def method(self, job: Job) -> Method:
         """Just in time if the job can and is done by the deadline, else killed."""
         saves_s = just_in_time_s(job, self.config)
-        in_time = saves_s is not None and self.promised.cluster.now_s + saves_s <= self.deadline_s
+        in_time = saves_s is not None and self.commitments.cluster.now_s + saves_s <= self.deadline_s
         return Method.SYSTEM if in_time else Method.KILL
 
     def placement_candidates(self, offers: list[_Offer]) -> tuple[Candidate, ...]:
@@ -304,21 +317,23 @@ class _Search:
         """Everybody on the only placement, with the cost or the reason why he stays."""
         taken = () if best is None else best.leaving
         return tuple(
-            stays(replace(tenant.bundle, barrier=tenant.barrier))
-            if tenant.barrier
+            stays(replace(tenant.group, protected_by=tenant.protected_by))
+            if tenant.protected_by
             else self.candidate(
-                (tenant.bundle,),
-                len(tenant.bundle.nodes),
-                any(tenant.bundle is bundle for bundle in taken),
+                (tenant.group,),
+                len(tenant.group.nodes),
+                any(tenant.group is group for group in taken),
                 f"cost {tenant.cost:.1f}",
             )
             for tenant in tenants
         )
 
-    def candidate(self, leaving: tuple[Bundle, ...], node_count: int, chosen: bool, note: str) -> Candidate:
+    def candidate(
+        self, leaving: tuple[VictimGroup, ...], node_count: int, chosen: bool, note: str
+    ) -> Candidate:
         """Jobs that could leave together."""
-        now_s = self.promised.cluster.now_s
-        jobs = [job for bundle in leaving for job in bundle.jobs]
+        now_s = self.commitments.cluster.now_s
+        jobs = [job for group in leaving for job in group.jobs]
         ways = [self.method(job) for job in jobs]
         saved = [job for job, way in zip(jobs, ways, strict=True) if way is Method.SYSTEM]
         killed = [job for job, way in zip(jobs, ways, strict=True) if way is Method.KILL]
@@ -347,7 +362,7 @@ def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
     chosen = _cheapest(parts, missing) if supply > missing else parts
     return _Offer(
         placement=place,
-        leaving=tuple(tenant.bundle for tenant, _ in chosen),
+        leaving=tuple(tenant.group for tenant, _ in chosen),
         freed=tuple(name for _, names in chosen for name in names),
         cost=sum(tenant.cost for tenant, _ in chosen),
     )
@@ -358,7 +373,7 @@ def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
     total = sum(tenant.cost for tenant, _ in parts)
     items = [
         EvictionJob(
-            job_ids=tenant.bundle.job_ids,
+            job_ids=tenant.group.job_ids,
             node_count=len(names),
             loss_node_s=max(1, round(_PARTS * tenant.cost / total)),
         )
@@ -366,7 +381,7 @@ def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
     ]
     plan = solve(items, needed, 0.0, 1.0).plan(0.0)
     leaving = set() if plan is None else {left.item.job_ids for left in plan.departures}
-    return [part for part in parts if part[0].bundle.job_ids in leaving]
+    return [part for part in parts if part[0].group.job_ids in leaving]
 
 
 WCJS = Policy(

@@ -9,7 +9,7 @@ from makeway.policies.model import Cluster, Notice, SignalTarget
 from makeway.simharness.engine import commands as control
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.faults import NO_FAULTS, SNAPSHOT, Fault, FaultKind, FaultPlan
-from makeway.simharness.engine.snapshot import Picture, notice_id
+from makeway.simharness.engine.snapshot import SnapshotBuilder, notice_id
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SimAdapter:
         self._faults = faults
         self._latency_s = latency_s
         self._verb_calls: dict[str, int] = {}
-        self._picture = Picture(cluster.machine, cluster.storage_settings)
+        self._picture = SnapshotBuilder(cluster.machine, cluster.storage_settings)
 
     @property
     def capabilities(self) -> Capabilities:

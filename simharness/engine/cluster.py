@@ -87,7 +87,7 @@ class SimCluster:
         """When something happens next, if no command comes. None: never."""
         if self.machine.pass_due:
             return self.machine.now_s
-        next_s = min(self.machine.agenda.next_s(), self._submits_s[self._arrived])
+        next_s = min(self.machine.events.next_s(), self._submits_s[self._arrived])
         return None if next_s == inf else next_s
 
     def step(self) -> list[Change]:
@@ -134,7 +134,7 @@ class SimCluster:
 
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:
         """Call `call` at that instant, before the scheduler's pass."""
-        self.machine.agenda.add(max(at_s, self.now_s), Turn.CALL, call)
+        self.machine.events.add(max(at_s, self.now_s), Turn.CALL, call)
 
     def record(
         self,
@@ -171,11 +171,11 @@ class SimCluster:
         """Handle all that happens at this instant, then let the scheduler make its pass."""
         machine = self.machine
         machine.now_s = at_s
-        agenda = machine.agenda
-        for live in agenda.take_ends(at_s):
+        events = machine.events
+        for live in events.take_ends(at_s):
             machine.run_ends(live)
-        if agenda.events:
-            agenda.run_events(at_s)
+        if events.events:
+            events.run_events(at_s)
         while self._submits_s[self._arrived] <= at_s:
             self._arrive()
         machine.pass_due = False
@@ -202,11 +202,11 @@ class SimCluster:
         for job in self.machine.jobs:
             self._plan_notice(job)
         for failure in failures:
-            self.machine.agenda.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
+            self.machine.events.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
 
     def _plan_notice(self, job: SimJob) -> None:
         if job.announced_s is not None and job.announced_s < job.submit_s:
-            self.machine.agenda.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
+            self.machine.events.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
 
     def _announce(self, job: SimJob) -> None:
         self.announced[job.job_id] = job
@@ -220,7 +220,7 @@ class SimCluster:
         else:
             self._down_until_s[node] = until_s
             self.machine.node_down(node)
-        self.machine.agenda.add(until_s, Turn.REPAIR, lambda: self._repair(node))
+        self.machine.events.add(until_s, Turn.REPAIR, lambda: self._repair(node))
 
     def _repair(self, node: int) -> None:
         if self._down_until_s.get(node, inf) <= self.now_s:

@@ -7,7 +7,7 @@ from math import isfinite
 
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.policies.model import PLACES, JobKind
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, Machine
 from makeway.simharness.engine.records import Ending, MarkKind
 
@@ -160,7 +160,7 @@ def finish(machine: Machine, job_id: str) -> None:
         machine.end(live, Ending.COMPLETED if live.nodes else Ending.CANCELLED)
 
 
-def _running(machine: Machine, job_id: str) -> LiveJob:
+def _running(machine: Machine, job_id: str) -> JobRun:
     live = machine.live.get(job_id)
     if live is None:
         raise Gone(f"job {job_id}: Invalid job id specified")
@@ -169,7 +169,7 @@ def _running(machine: Machine, job_id: str) -> LiveJob:
     return live
 
 
-def _pending(machine: Machine, job_id: str) -> LiveJob:
+def _pending(machine: Machine, job_id: str) -> JobRun:
     live = machine.live.get(job_id)
     if live is None:
         raise Gone(f"job {job_id}: Invalid job id specified")
@@ -185,7 +185,7 @@ def _node_set(machine: Machine, nodes: tuple[str, ...]) -> int:
         raise Rejected(f"Invalid node name specified: {error.args[0]}") from None
 
 
-def _count_eviction(machine: Machine, live: LiveJob) -> None:
+def _count_eviction(machine: Machine, live: JobRun) -> None:
     live.record.evictions += 1
     live.evicted = True
     machine.mark(MarkKind.EVICTED, live, live.nodes)

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 
 
 class ChangeKind(StrEnum):
@@ -62,11 +62,11 @@ class Turn(IntEnum):
 _Event = tuple[float, Turn, int, Callable[[], bool], Callable[[], None]]
 
 
-class Agenda:
+class EventQueue:
     """Two heaps. An entry that no longer holds is left in its heap and skipped when its turn comes."""
 
     def __init__(self) -> None:
-        self.ends: list[tuple[float, int, LiveJob]] = []
+        self.ends: list[tuple[float, int, JobRun]] = []
         """Ends of runs: valid while the token is still the job's."""
         self.events: list[_Event] = []
         self._token = 0
@@ -76,7 +76,7 @@ class Agenda:
         self._token += 1
         return self._token
 
-    def end_run(self, at_s: float, live: LiveJob) -> None:
+    def end_run(self, at_s: float, live: JobRun) -> None:
         """The job's present run ends then, whatever was set before."""
         self._token += 1
         live.end_token = self._token
@@ -100,7 +100,7 @@ class Agenda:
             return events[0][0]
         return next_s
 
-    def take_ends(self, now_s: float) -> list[LiveJob]:
+    def take_ends(self, now_s: float) -> list[JobRun]:
         """Take out the jobs whose runs end by now."""
         ends = self.ends
         ended = []

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from makeway.simharness.engine.job_run import TOLERANCE_S, LiveJob
+from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.machine import Machine
 from makeway.simharness.engine.partitioned import PlacedScheduler
 from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
@@ -28,7 +28,7 @@ class Checker:
         self._held_node_s = 0.0
         self._segments = 0
         self._closed_node_s = 0.0
-        self._head: LiveJob | None = None
+        self._head: JobRun | None = None
         self._promise_s = inf
         self._interference = -1
 
@@ -55,7 +55,7 @@ class Checker:
     def _fail(self, fact: str) -> InvariantViolated:
         return InvariantViolated(f"at {self._machine.now_s} s: {fact}")
 
-    def _nodes(self, holders: list[LiveJob]) -> None:
+    def _nodes(self, holders: list[JobRun]) -> None:
         machine = self._machine
         held = 0
         for live in holders:
@@ -74,7 +74,7 @@ class Checker:
         if sum(part.bit_count() for part in parts) != machine.node_count:
             raise self._fail("a node is two of held, free and down")
 
-    def _node_seconds(self, holders: list[LiveJob]) -> None:
+    def _node_seconds(self, holders: list[JobRun]) -> None:
         machine = self._machine
         if machine.now_s < self._since_s:
             raise self._fail(f"the clock has gone back from {self._since_s} s")
@@ -89,7 +89,7 @@ class Checker:
         if abs(recorded_node_s - self._held_node_s) > 1e-9 * (1.0 + self._held_node_s):
             raise self._fail(f"{recorded_node_s} node-seconds are recorded, {self._held_node_s} were held")
 
-    def _may_start(self, live: LiveJob) -> None:
+    def _may_start(self, live: JobRun) -> None:
         machine = self._machine
         job_id = live.job.job_id
         if live.job.submit_s > machine.now_s:
@@ -103,7 +103,7 @@ class Checker:
         elif live.nodes & ~machine.holds[live.reservation].nodes:
             raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
 
-    def _promise(self, scheduler: Scheduler, holders: list[LiveJob], started: list[LiveJob]) -> None:
+    def _promise(self, scheduler: Scheduler, holders: list[JobRun], started: list[JobRun]) -> None:
         """EASY's one promise: the first job that waits starts no later than foreseen when it became the first."""
         machine = self._machine
         queue = scheduler.queue
@@ -124,18 +124,18 @@ class Checker:
         self._head = queue[0][5] if queue else None
         self._promise_s = self._foreseen_s(scheduler, queue[0][5], holders) if queue else inf
 
-    def _passed(self, head: LiveJob, started: list[LiveJob]) -> bool:
+    def _passed(self, head: JobRun, started: list[JobRun]) -> bool:
         """Whether a job that is served before `head` by right has started now."""
         return any(self._turn(live) < self._turn(head) for live in started if live is not head)
 
-    def _turn(self, live: LiveJob) -> tuple[float, float, int]:
+    def _turn(self, live: JobRun) -> tuple[float, float, int]:
         job = live.job
         if self._machine.scheduler.settings.order is Order.WFP:
             waited = (self._machine.now_s - job.submit_s) / live.walltime_s
             return (-(waited**3) * job.node_count, job.submit_s, live.index)
         return (0.0, job.submit_s, live.index)
 
-    def _foreseen_s(self, scheduler: Scheduler, head: LiveJob, holders: list[LiveJob]) -> float:
+    def _foreseen_s(self, scheduler: Scheduler, head: JobRun, holders: list[JobRun]) -> float:
         """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
         machine = self._machine
         holds = machine.holds.values()

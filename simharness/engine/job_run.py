@@ -14,7 +14,7 @@ TOLERANCE_S = 1e-6
 """Instants nearer than this are one: what rounding may do to sums of times."""
 
 
-class LiveJob:
+class JobRun:
     """One job between its submission and its end. The cluster moves it; this class knows its arithmetic.
 
     `nodes` is the set that it holds, 0 while pending. `elapsed` times are seconds of the present run without the time

@@ -6,8 +6,8 @@ It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from makeway.simharness.engine.event_queue import Agenda, Change, ChangeKind, Turn
-from makeway.simharness.engine.job_run import TOLERANCE_S, LiveJob
+from makeway.simharness.engine.event_queue import Change, ChangeKind, EventQueue, Turn
+from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PlacedScheduler, PlacedSettings
 from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, Segment
 from makeway.simharness.engine.scheduler import (
@@ -64,7 +64,7 @@ class Machine:
         self.storage = Storage(storage)
         self.names = NodeNames(node_count)
         self.placements = () if placed is None else placed.partitions.placements(self.names)
-        self.agenda = Agenda()
+        self.events = EventQueue()
         self.records = [JobRecord(job) for job in jobs]
         self.segments: list[Segment] = []
         self.marks: list[Mark] = []
@@ -74,11 +74,11 @@ class Machine:
         self.down = 0
         self.reserved = 0
         """Nodes of all reservations."""
-        self.live: dict[str, LiveJob] = {}
+        self.live: dict[str, JobRun] = {}
         """Every job that is pending or holds nodes, by id, in order of arrival."""
-        self.running: dict[int, LiveJob] = {}
+        self.running: dict[int, JobRun] = {}
         """The jobs that hold nodes, by index."""
-        self.bound: dict[int, LiveJob] = {}
+        self.bound: dict[int, JobRun] = {}
         """The jobs, pending or running, that are bound to a reservation, by index."""
         self.holds: dict[str, Hold] = {}
 
@@ -138,7 +138,7 @@ class Machine:
             seen |= hold.nodes
         return parts
 
-    def start(self, live: LiveJob, node_count: int) -> None:
+    def start(self, live: JobRun, node_count: int) -> None:
         """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for their number."""
         if node_count != live.size:
             live.usual_walltime_s = live.walltime_s
@@ -157,12 +157,12 @@ class Machine:
     def submit(self, index: int) -> None:
         """The job of that index arrives."""
         job = self.jobs[index]
-        live = LiveJob(index, job, self.records[index])
+        live = JobRun(index, job, self.records[index])
         self.live[job.job_id] = live
         self.scheduler.add(live)
         self.note(ChangeKind.SUBMITTED, live)
 
-    def start_on(self, live: LiveJob, nodes: int) -> None:
+    def start_on(self, live: JobRun, nodes: int) -> None:
         """Start a run on exactly these free nodes. The job is out of the queue already."""
         self.free &= ~nodes
         self.running[live.index] = live
@@ -186,17 +186,17 @@ class Machine:
             if nodes.bit_count() >= live.size and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
                 self.start_on(live, lowest(nodes, live.size))
 
-    def schedule_end(self, live: LiveJob) -> None:
+    def schedule_end(self, live: JobRun) -> None:
         """Set the end of the present run: its completion or its time limit, whichever comes first."""
         completion_s = live.completion_s()
         live.completes = completion_s <= live.limit_s + TOLERANCE_S
-        self.agenda.end_run(min(completion_s, live.limit_s), live)
+        self.events.end_run(min(completion_s, live.limit_s), live)
 
-    def run_ends(self, live: LiveJob) -> None:
+    def run_ends(self, live: JobRun) -> None:
         """The run has come to its end: the work is done, or the time limit is reached, and then the job never completes."""
         self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
 
-    def end(self, live: LiveJob, ending: Ending) -> None:
+    def end(self, live: JobRun, ending: Ending) -> None:
         """End the job for good, wherever it is. Unless it is complete, all its work is lost."""
         if live.nodes:
             self._leave(live, ending)
@@ -211,7 +211,7 @@ class Machine:
         del self.live[live.job.job_id]
         self.note(ChangeKind.ENDED, live)
 
-    def requeue(self, live: LiveJob, ending: Ending) -> None:
+    def requeue(self, live: JobRun, ending: Ending) -> None:
         """Take the running job off its nodes; it is pending again, and eligible after the requeue delay."""
         self.interfere()
         self._leave(live, ending)
@@ -219,12 +219,12 @@ class Machine:
         live.requeue_count += 1
         at_s = self.now_s + self.requeue_delay_s
         live.eligible_s = at_s
-        self.agenda.add(
+        self.events.add(
             at_s, Turn.ELIGIBLE, lambda: self.make_eligible(live), lambda: live.eligible_s == at_s
         )
         self.note(ChangeKind.REQUEUED, live)
 
-    def make_eligible(self, live: LiveJob) -> None:
+    def make_eligible(self, live: JobRun) -> None:
         """The pending job may start from now on."""
         self.interfere()
         live.eligible_s = None
@@ -232,7 +232,7 @@ class Machine:
             self.scheduler.add(live)
         self.note(ChangeKind.ELIGIBLE, live)
 
-    def move_to_front(self, live: LiveJob) -> None:
+    def move_to_front(self, live: JobRun) -> None:
         """Serve the pending job before all others, but after those that were moved to the front before."""
         self.interfere()
         self.scheduler.remove(live)
@@ -243,7 +243,7 @@ class Machine:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)
 
-    def give_place(self, live: LiveJob, place: int | None) -> None:
+    def give_place(self, live: JobRun, place: int | None) -> None:
         """Serve the pending job after those at the front, before the common queue, and in the order of its place.
 
         None: in the common queue again.
@@ -255,7 +255,7 @@ class Machine:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)
 
-    def resize(self, live: LiveJob, nodes: int, *, walltime_s: float) -> None:
+    def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
         """Let the running job go on, on these nodes, its own or free ones; its time limit never falls."""
         self.interfere()
         self.close_segment(live, Ending.RESIZED)
@@ -268,7 +268,7 @@ class Machine:
         self.schedule_end(live)
         self.note(ChangeKind.RESIZED, live)
 
-    def raise_limit(self, live: LiveJob, walltime_s: float) -> None:
+    def raise_limit(self, live: JobRun, walltime_s: float) -> None:
         """Let the running job run until `walltime_s` from its start; its time limit never falls."""
         if walltime_s <= live.walltime_s:
             return
@@ -280,13 +280,13 @@ class Machine:
         self.schedule_end(live)
         self.touch(live)
 
-    def close_segment(self, live: LiveJob, ending: Ending) -> None:
+    def close_segment(self, live: JobRun, ending: Ending) -> None:
         """End the present stretch on these nodes; one of no length is not recorded."""
         if live.segment_start_s < self.now_s:
             self.segments.append(Segment(live.index, live.segment_start_s, self.now_s, live.nodes, ending))
         live.segment_start_s = self.now_s
 
-    def _leave(self, live: LiveJob, ending: Ending) -> None:
+    def _leave(self, live: JobRun, ending: Ending) -> None:
         if live.checkpointing_since_s is not None and live.job.save_s is None:
             self.storage.abort(live.index, self.now_s)
             self._watch_storage()
@@ -298,13 +298,13 @@ class Machine:
 
     # Checkpoints on demand
 
-    def begin_checkpoint(self, live: LiveJob) -> None:
+    def begin_checkpoint(self, live: JobRun) -> None:
         """The running job stops working and saves its state; it must know how."""
         job, now_s = live.job, self.now_s
-        token = live.checkpoint_token = self.agenda.token()
+        token = live.checkpoint_token = self.events.token()
         live.checkpointing_since_s = now_s
         if job.save_s is not None:
-            self.agenda.add(
+            self.events.add(
                 now_s + job.save_s,
                 Turn.CHECKPOINT,
                 lambda: self._checkpoint_done(live),
@@ -322,14 +322,14 @@ class Machine:
         version = self._storage_version
         next_s = self.storage.next_end_s()
         if next_s is not None:
-            self.agenda.add(next_s, Turn.CHECKPOINT, self._stored, lambda: self._storage_version == version)
+            self.events.add(next_s, Turn.CHECKPOINT, self._stored, lambda: self._storage_version == version)
 
     def _stored(self) -> None:
         for index in self.storage.finish(self.now_s):
             self._checkpoint_done(self.running[index])
         self._watch_storage()
 
-    def _checkpoint_done(self, live: LiveJob) -> None:
+    def _checkpoint_done(self, live: JobRun) -> None:
         live.end_checkpoint(self.now_s, complete=True)
         self.schedule_end(live)
         self.mark(MarkKind.CHECKPOINTED, live, live.nodes)
@@ -344,7 +344,7 @@ class Machine:
         start_s = self.now_s if old is None else old.start_s
         hold = self.holds[name] = Hold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
         self._count_reserved()
-        self.agenda.add(
+        self.events.add(
             end_s, Turn.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold
         )
 
@@ -366,7 +366,7 @@ class Machine:
         for hold in self.holds.values():
             self.reserved |= hold.nodes
 
-    def bind(self, live: LiveJob, name: str) -> None:
+    def bind(self, live: JobRun, name: str) -> None:
         """Let the pending job start in that reservation only."""
         self.scheduler.remove(live)
         live.reservation = name
@@ -401,18 +401,18 @@ class Machine:
         self.scheduler.disturb()
         self.pass_due = True
 
-    def note(self, kind: ChangeKind, live: LiveJob | None) -> None:
+    def note(self, kind: ChangeKind, live: JobRun | None) -> None:
         """Tell whoever listens that this has happened."""
         if self.changes is not None:
             self.changes.append(Change(self.now_s, kind, None if live is None else live.job.job_id))
         if live is not None:
             self.touch(live)
 
-    def touch(self, live: LiveJob) -> None:
+    def touch(self, live: JobRun) -> None:
         """Tell whoever keeps a picture of the job that it is out of date."""
         if self.touched is not None:
             self.touched.add(live.job.job_id)
 
-    def mark(self, kind: MarkKind, live: LiveJob, nodes: int) -> None:
+    def mark(self, kind: MarkKind, live: JobRun, nodes: int) -> None:
         """Put a mark on the job into the record."""
         self.marks.append(Mark(self.now_s, kind, live.index, nodes))

@@ -13,7 +13,7 @@ from math import inf
 from typing import Protocol
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.workloads.nodeset import lowest
 from makeway.simharness.workloads.partitions import Partitions, members
@@ -46,13 +46,13 @@ class PlacedMachine(Protocol):
     now_s: float
     free: int
     reserved: int
-    running: dict[int, LiveJob]
+    running: dict[int, JobRun]
 
     @property
     def holds(self) -> Mapping[str, Hold]:
         """The reservations."""
 
-    def start_on(self, live: LiveJob, nodes: int) -> None:
+    def start_on(self, live: JobRun, nodes: int) -> None:
         """Start the job now, on exactly these nodes."""
 
 
@@ -63,15 +63,15 @@ class PlacedScheduler:
         if settings.backfill not in (Backfill.NONE, Backfill.EASY):
             raise ValueError(f"backfill is {settings.backfill}: on partitions it must be none or easy")
         self.settings = settings
-        self.queue: list[LiveJob] = []
+        self.queue: list[JobRun] = []
         self._partitions = placed.partitions
         self._urgent_first = placed.urgent_first
 
-    def add(self, live: LiveJob) -> None:
+    def add(self, live: JobRun) -> None:
         """Put an eligible job into the queue."""
         self.queue.append(live)
 
-    def remove(self, live: LiveJob) -> None:
+    def remove(self, live: JobRun) -> None:
         """Take a job out of the queue, if it is in there."""
         self.queue = [other for other in self.queue if other is not live]
 
@@ -85,14 +85,14 @@ class PlacedScheduler:
         partitions = self._partitions
         available = machine.free & ~machine.reserved
         idle = partitions.idle(available)
-        shadow_s, promised, blocked = inf, 0, False
+        shadow_s, commitments, blocked = inf, 0, False
         waiting = []
         for live in self._in_order(machine.now_s):
             ready = 0
             if idle and not (blocked and live.job.kind is not JobKind.ON_DEMAND):
                 ready = idle & partitions.of_size[partitions.size_for(live.size)]
                 if machine.now_s + live.walltime_s > shadow_s:
-                    ready &= ~promised
+                    ready &= ~commitments
             if ready:
                 chosen = partitions.least_blocking(ready, idle)
                 idle &= ~partitions.conflicts[chosen]
@@ -103,15 +103,15 @@ class PlacedScheduler:
             if self.settings.backfill is Backfill.NONE:
                 idle = 0
             elif shadow_s == inf and idle:
-                shadow_s, promised = self._promise(live, machine)
+                shadow_s, commitments = self._promise(live, machine)
         self.queue = waiting
 
-    def serves(self, live: LiveJob) -> bool:
+    def serves(self, live: JobRun) -> bool:
         """Whether the job is on a partition of the smallest size that holds it."""
         of_size = self._partitions.of_size[self._partitions.size_for(live.size)]
         return any(not live.nodes & ~self._partitions.every[index].nodes for index in members(of_size))
 
-    def _in_order(self, now_s: float) -> list[LiveJob]:
+    def _in_order(self, now_s: float) -> list[JobRun]:
         """The queue as it is served: those moved to the front, urgent ones if they go first, then by WFP or as they came."""
         urgent_first = self._urgent_first
         if self.settings.order is Order.WFP:
@@ -135,7 +135,7 @@ class PlacedScheduler:
             ),
         )
 
-    def _promise(self, live: LiveJob, machine: PlacedMachine) -> tuple[float, int]:
+    def _promise(self, live: JobRun, machine: PlacedMachine) -> tuple[float, int]:
         """When the first partition for the job is free at the latest, and the partitions that would put that off.
 
         Infinite, and none, if there will be none.

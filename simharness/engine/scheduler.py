@@ -16,7 +16,7 @@ from math import ceil, inf
 from typing import Protocol
 
 from makeway.policies.common.profile import Profile
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 
 
 class Order(StrEnum):
@@ -64,11 +64,11 @@ class Machine(Protocol):
     def releases(self) -> Sequence[Release]:
         """When the other nodes come free, soonest first; those that are down are left out."""
 
-    def start(self, live: LiveJob, node_count: int) -> None:
+    def start(self, live: JobRun, node_count: int) -> None:
         """Start the job now, on so many available nodes; there are enough."""
 
 
-_Entry = tuple[int, float, int, int, float, LiveJob, int]
+_Entry = tuple[int, float, int, int, float, JobRun, int]
 """A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS order."""
 
 
@@ -89,7 +89,7 @@ class Scheduler:
         self._shadow_s = inf
         self._extra = 0
 
-    def add(self, live: LiveJob) -> None:
+    def add(self, live: JobRun) -> None:
         """Put an eligible job into the queue."""
         job = live.job
         entry = (
@@ -107,11 +107,11 @@ class Scheduler:
             insort(self.queue, entry)
             self._disturbed = True
 
-    def smallest(self, live: LiveJob) -> int:
+    def smallest(self, live: JobRun) -> int:
         """The fewest nodes that a waiting job can start with."""
         return (live.job.node_count_min or live.size) if self.settings.start_smaller else live.size
 
-    def remove(self, live: LiveJob) -> None:
+    def remove(self, live: JobRun) -> None:
         """Take a job out of the queue, if it is in there."""
         for position, entry in enumerate(self.queue):
             if entry[5] is live:

@@ -13,7 +13,7 @@ from makeway.policies.model import (
     NodeState,
     Reservation,
 )
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, Hold, Machine
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
@@ -27,7 +27,7 @@ def notice_id(job: SimJob) -> str:
     return f"notice-{job.job_id}"
 
 
-class Picture:
+class SnapshotBuilder:
     """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in it."""
 
     def __init__(self, machine: Machine, storage: StorageSettings) -> None:
@@ -82,7 +82,7 @@ class Picture:
                     heappush(self._due, (max(next_s, machine.now_s), job_id))
         self._all_jobs = tuple(map(jobs.__getitem__, machine.live))  # in order of arrival
 
-    def _job(self, live: LiveJob) -> Job:
+    def _job(self, live: JobRun) -> Job:
         job, now_s = live.job, self._machine.now_s
         running = live.nodes != 0
         malleable = job.kind is JobKind.MALLEABLE
@@ -115,19 +115,19 @@ class Picture:
             saved_s=live.saved_before_s(),
         )
 
-    def _names(self, live: LiveJob) -> tuple[str, ...]:
+    def _names(self, live: JobRun) -> tuple[str, ...]:
         names = self._machine.names
         if live.nodes & -live.nodes == live.batch_host:
             return names.of(live.nodes)
         return names.of(live.batch_host) + names.of(live.nodes & ~live.batch_host)
 
-    def _spec(self, live: LiveJob) -> CheckpointSpec | None:
+    def _spec(self, live: JobRun) -> CheckpointSpec | None:
         key = (live.index, live.size)
         if key not in self._specs:
             self._specs[key] = self._new_spec(live)
         return self._specs[key]
 
-    def _new_spec(self, live: LiveJob) -> CheckpointSpec | None:
+    def _new_spec(self, live: JobRun) -> CheckpointSpec | None:
         job = live.job
         system_s = job.save_s
         if system_s is None and job.system_gb_per_node is not None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from makeway.daemon.config.load import Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Phase
 from makeway.simharness.engine.adapter import SimAdapter
@@ -38,7 +38,7 @@ class ReplaySettings:
     poke: bool = True
     """Whether an urgent submission and an acknowledgement start a cycle at once."""
     limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     keep_snapshots: bool = False
     """Whether decisions are stored with their snapshots, which costs time and space."""
     learn_durations: bool = False
@@ -128,15 +128,15 @@ class Replay:
         record.decision_s = self._decision_s
         return record
 
-    def _new_daemon(self) -> Daemon:
+    def _new_daemon(self) -> Reconciler:
         settings = LoopSettings(
             mode=self._settings.mode,
             limits=self._settings.limits,
-            patience=self._settings.patience,
+            timeouts=self._settings.timeouts,
             keep_snapshots=self._settings.keep_snapshots,
             learn_durations=self._settings.learn_durations,
         )
-        return Daemon(
+        return Reconciler(
             self.adapter,
             self.journal,
             self._policy,
@@ -151,7 +151,7 @@ class Replay:
         self._due_s = None
         self._tell_notices()
         for _ in range(CYCLES_AT_ONE_INSTANT):
-            report = self._daemon.run_cycle()
+            report = self._daemon.reconcile()
             if report.urgent_waiting:
                 self._decision_s.append(report.decision_cpu_s)
             self._waiting = report.urgent_waiting

@@ -182,16 +182,16 @@ class AdapterConformance:
         rest = running(world, world.submit(len(world.nodes) - 2))
         free = world.adapter.snapshot().free_nodes()
         world.adapter.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=None, user=rest.user)
-        lodger = world.submit(1)
-        waiting(world, lodger)
+        guest = world.submit(1)
+        waiting(world, guest)
         with pytest.raises(Rejected):
-            world.adapter.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=lodger)
-        world.adapter.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=lodger, overlap=True)
-        assert running(world, lodger).nodes == free[-1:]
+            world.adapter.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=guest)
+        world.adapter.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=guest, overlap=True)
+        assert running(world, guest).nodes == free[-1:]
         world.adapter.release("mw_lent")
         cluster = world.adapter.snapshot()
         assert [(kept.name, sorted(kept.nodes)) for kept in cluster.reservations] == [(HOLD, sorted(free))]
-        assert job_of(cluster, lodger).nodes == free[-1:]
+        assert job_of(cluster, guest).nodes == free[-1:]
 
     def test_reserving_again_changes_the_nodes(self, world: World) -> None:
         first = running(world, world.submit(2))

@@ -1,7 +1,7 @@
 """An operation at work on a cluster of four nodes: `v` has to leave for the urgent job `u`."""
 
 from makeway.daemon.operation.due import next_due
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.transitions import advance, issuing, open_operation, record
 from makeway.policies.model import (
     Action,
@@ -19,7 +19,7 @@ from makeway.policies.model import (
 )
 from tests.builders import cluster, held, node_names, pending, running, urgent
 
-PATIENCE = Patience(give_up_after_s=600.0, settle_s=30.0, retry_s=5.0)
+PATIENCE = Timeouts(give_up_after_s=600.0, settle_s=30.0, retry_s=5.0)
 DEADLINE_S = 1600.0
 NODES = node_names(4)
 COMMENTS = CheckpointSpec(system_s=100.0)
@@ -72,7 +72,7 @@ def shrink(job_id: str, keep: tuple[str, ...]) -> Shrink:
 
 
 def begun(view: Cluster, *actions: Action, observe: bool = False) -> Operation:
-    return open_operation(actions, view, deadline_s=DEADLINE_S, patience=PATIENCE, observe=observe)
+    return open_operation(actions, view, deadline_s=DEADLINE_S, timeouts=PATIENCE, observe=observe)
 
 
 def due(operation: Operation, view: Cluster) -> list[Action]:

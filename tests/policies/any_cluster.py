@@ -61,7 +61,7 @@ def holders(draw: st.DrawFn, index: int, held: tuple[str, ...]) -> Job:
 
 
 @st.composite
-def lodgers(draw: st.DrawFn, names: list[str]) -> list[Job]:
+def guests(draw: st.DrawFn, names: list[str]) -> list[Job]:
     """Jobs on most of the nodes, now and then two on one."""
     jobs: list[Job] = []
     left = list(names)
@@ -82,7 +82,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     nodes = tuple(
         Node(name=name, state=draw(st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN]))) for name in names
     )
-    jobs = draw(lodgers(names))
+    jobs = draw(guests(names))
     for index in range(draw(st.integers(1, 3))):
         eligible = draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1)))
         size = draw(st.integers(1, 1 + count // 2))
@@ -152,13 +152,13 @@ def reservations(draw: st.DrawFn, names: list[str]) -> tuple[Reservation, ...]:
 @st.composite
 def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
     """The same cluster, with an operation for u0: a hold over some nodes, from which some running jobs are to go."""
-    urgent = cluster.jobs_by_id()["u0"]
+    urgent_jobs = cluster.jobs_by_id()["u0"]
     free_of_others = sorted(
         {node.name for node in cluster.nodes} - {name for held in cluster.reservations for name in held.nodes}
     )
-    if len(free_of_others) < urgent.node_count:
+    if len(free_of_others) < urgent_jobs.node_count:
         return cluster
-    held = tuple(draw(st.permutations(free_of_others))[: urgent.node_count])
+    held = tuple(draw(st.permutations(free_of_others))[: urgent_jobs.node_count])
     hold = Reserve(
         job_id="u0",
         for_job_id="u0",
@@ -252,10 +252,10 @@ def with_collected(draw: st.DrawFn, cluster: Cluster, notice: Notice) -> Cluster
     if draw(st.integers(0, 3)) == 0:
         operation, cluster = arrived(operation, cluster)
     own = Reservation(name=hold.reservation, nodes=held, start_s=NOW_S - 40.0, end_s=NOW_S + 8960.0)
-    lodging = [lodger(job, hold) for job in cluster.jobs if job.nodes and set(job.nodes) <= set(held)]
+    guests_of = [guest(job, hold) for job in cluster.jobs if job.nodes and set(job.nodes) <= set(held)]
     return replace(
         cluster,
-        operations=(*cluster.operations, operation, *(one for one in lodging if draw(st.booleans()))),
+        operations=(*cluster.operations, operation, *(one for one in guests_of if draw(st.booleans()))),
         reservations=(*cluster.reservations, own),
     )
 
@@ -266,7 +266,7 @@ def without_strangers(cluster: Cluster, held: frozenset[str]) -> Cluster:
     return replace(cluster, jobs=jobs)
 
 
-def lodger(job: Job, lender: Reserve) -> Operation:
+def guest(job: Job, lender: Reserve) -> Operation:
     """The operation of a job that was let on nodes which are held for an announced job."""
     lent = Reserve(
         job_id=job.job_id,

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from makeway.policies.common.commitments import Answer, Ask, fits
+from makeway.policies.common.commitments import Proposal, Request, fits
 from makeway.policies.common.victims import (
-    Request,
-    coming_free,
+    UrgentJob,
+    committed,
     departures,
-    engaged,
     leave_of,
-    spoken_for,
-    urgent,
+    releasing_nodes,
+    unavailable_nodes,
+    urgent_jobs,
 )
 from makeway.policies.model import Cluster, Job, NodeState, Reserve
 
@@ -33,71 +33,75 @@ def free_nodes(cluster: Cluster, eligible: frozenset[str] | None) -> tuple[str, 
     )
 
 
-def asks(
-    cluster: Cluster, policy: str, answer: Callable[[Ask], Answer], start_within_s: float, hold_slack_s: float
-) -> list[Ask]:
+def requests(
+    cluster: Cluster,
+    policy: str,
+    proposal: Callable[[Request], Proposal],
+    start_within_s: float,
+    hold_slack_s: float,
+) -> list[Request]:
     """The asks of every request that free nodes do not serve, one after another."""
     found = []
-    promised: set[str] = set()
-    spared = set(engaged(cluster))
+    commitments: set[str] = set()
+    excluded = set(committed(cluster))
     leaves = departures(cluster)
-    for request in urgent(cluster):
-        deadline_s = request.deadline_s(start_within_s)
-        until_s = max(cluster.now_s, deadline_s) + request.job.walltime_s + hold_slack_s
-        unusable = set(spoken_for(cluster, request, until_s=until_s)) | promised
-        eligible = request.job.eligible_nodes
-        wanted = request.welcome if cluster.limits.max_nodes is None else request.missing
-        free = [name for name in free_nodes(cluster, eligible) if name not in unusable | set(request.kept)][
+    for urgent in urgent_jobs(cluster):
+        deadline_s = urgent.deadline_s(start_within_s)
+        until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
+        unusable = set(unavailable_nodes(cluster, urgent, until_s=until_s)) | commitments
+        eligible = urgent.job.eligible_nodes
+        wanted = urgent.welcome if cluster.limits.max_nodes is None else urgent.missing
+        free = [name for name in free_nodes(cluster, eligible) if name not in unusable | set(urgent.kept)][
             : max(0, wanted)
         ]
         ready_s = {
             name: at_s
-            for name, at_s in coming_free(cluster, leaves).items()
+            for name, at_s in releasing_nodes(cluster, leaves).items()
             if at_s <= deadline_s or cluster.now_s > deadline_s
         }
-        coming = [
+        releasing = [
             node.name
             for node in cluster.nodes
             if node.state is NodeState.UP
             and node.name in ready_s
-            and node.name not in unusable | set(request.kept)
+            and node.name not in unusable | set(urgent.kept)
             and (eligible is None or node.name in eligible)
         ]
-        coming = sorted(coming, key=lambda name: ready_s[name])[: max(0, request.missing - len(free))]
-        ask = Ask(
+        releasing = sorted(releasing, key=lambda name: ready_s[name])[: max(0, urgent.missing - len(free))]
+        request = Request(
             cluster=cluster,
-            request=request,
+            urgent=urgent,
             policy=policy,
             deadline_s=deadline_s,
             duration_s=until_s - cluster.now_s,
             free=tuple(free),
-            coming=tuple(coming),
-            coming_s=max((ready_s[name] for name in coming), default=cluster.now_s),
-            unusable=frozenset(unusable.union(coming)),
-            spared=frozenset(spared),
+            releasing=tuple(releasing),
+            releasing_s=max((ready_s[name] for name in releasing), default=cluster.now_s),
+            unusable=frozenset(unusable.union(releasing)),
+            excluded=frozenset(excluded),
         )
-        given = fits(ask) if ask.shortage <= 0 else answer(ask)
-        if ask.shortage > 0:
-            found.append(ask)
+        given = fits(request) if request.shortage <= 0 else proposal(request)
+        if request.shortage > 0:
+            found.append(request)
         for action in given.actions:
             leave = leave_of(action, cluster.now_s)
             if isinstance(action, Reserve):
-                promised.update(action.nodes)
+                commitments.update(action.nodes)
             else:
-                spared.add(action.job_id)
+                excluded.add(action.job_id)
             if leave is not None:
                 leaves[action.job_id] = leave
     return found
 
 
-def groups(cluster: Cluster, request: Request, unusable: frozenset[str]) -> set[frozenset[str]]:
+def groups(cluster: Cluster, urgent: UrgentJob, unusable: frozenset[str]) -> set[frozenset[str]]:
     """The ids of the jobs that can only leave together: connected by nodes that would serve the request."""
-    eligible = request.job.eligible_nodes
+    eligible = urgent.job.eligible_nodes
     useful = {
         node.name
         for node in cluster.nodes
         if node.state is NodeState.UP
-        and node.name not in unusable | set(request.kept)
+        and node.name not in unusable | set(urgent.kept)
         and (eligible is None or node.name in eligible)
     }
     together: list[tuple[set[str], set[str]]] = []

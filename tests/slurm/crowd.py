@@ -10,7 +10,7 @@ from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.daemon.config.load import Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.policies.registry import find
@@ -60,10 +60,10 @@ class CountingRunner:
         return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment)
 
 
-def daemon_on(runner: CountingRunner, journal: Path) -> Daemon:
+def daemon_on(runner: CountingRunner, journal: Path) -> Reconciler:
     """The daemon in act mode, in this process."""
     policy = find("eviction")
-    return Daemon(
+    return Reconciler(
         SlurmCliAdapter(SETTINGS, runner=runner),
         Journal(journal),
         policy,

@@ -68,7 +68,7 @@ policy:
 poll_interval_s: {poll_interval_s}
 poke_gap_s: 0.1
 limits: {{min_runtime_s: 1}}
-patience: {{settle_s: 3, retry_s: 1}}
+timeouts: {{settle_s: 3, retry_s: 1}}
 journal: journal.sqlite
 socket: daemon.sock
 backoff_max_s: 1

@@ -22,9 +22,9 @@ def test_a_cycle_is_two_commands(slurm_root: str | None, tmp_path: Path) -> None
         cluster.submit(SLEEP, "--nodes=2", f"--array=1-{WAITING}", *WHOLE)
         runner = CountingRunner(cluster.runner)
         daemon = daemon_on(runner, tmp_path / "journal.sqlite")
-        daemon.run_cycle()
+        daemon.reconcile()
         runner.calls.clear()
-        report = daemon.run_cycle()
+        report = daemon.reconcile()
         assert [argv[0] for argv in runner.calls] == ["squeue", "scontrol"]
         assert report.error is None
 
@@ -33,7 +33,7 @@ def test_a_cycle_is_two_commands(slurm_root: str | None, tmp_path: Path) -> None
                 SLEEP, "--nodes=4", "--hold", f"--exclude=n{number + 1}", "--account=urgent", *WHOLE
             )
         runner.calls.clear()
-        report = daemon.run_cycle()
+        report = daemon.reconcile()
         assert [argv[0] for argv in runner.calls] == ["squeue", "scontrol"]
         assert report.urgent_waiting == URGENT
         assert report.actions == ()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import Killing
-from tests.slurm.lodging import lodges_and_leaves, queue_for_held_nodes
+from tests.slurm.guests import lodges_and_leaves, queue_for_held_nodes
 from tests.slurm.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
 
 pytestmark = pytest.mark.slurm
@@ -61,7 +61,7 @@ def test_the_daemon_is_killed_at_every_step_of_lending_held_nodes(
         lodges_and_leaves(story, daemon, queue)
     assert daemon.steps() >= {
         "scontrol_create_reservation_ReservationName",
-        f"scontrol_update_JobId_{queue.lodger}_ReservationName",
-        f"scancel___signal_USR1___batch_{queue.lodger}",
-        f"scontrol_requeue_Incomplete_{queue.lodger}",
+        f"scontrol_update_JobId_{queue.guest}_ReservationName",
+        f"scancel___signal_USR1___batch_{queue.guest}",
+        f"scontrol_requeue_Incomplete_{queue.guest}",
     }

@@ -4,7 +4,7 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import await_that
-from tests.slurm.lodging import COUNTS, announce, comes, held_for, lodges_and_leaves, queue_for_held_nodes
+from tests.slurm.guests import COUNTS, announce, comes, held_for, lodges_and_leaves, queue_for_held_nodes
 from tests.slurm.story import (
     WHOLE_NODES,
     Story,

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from makeway.policies.common.victims import Request, bundles
+from makeway.policies.common.victims import UrgentJob, victim_groups
 from makeway.policies.eviction.concurrent import plans_concurrent
 from makeway.policies.eviction.knapsack import EvictionJob, Plan, solve
 from makeway.policies.eviction.policy import eviction_job
@@ -279,7 +279,7 @@ def compare(cluster: Cluster, question: Question) -> Case:
 
 def _items(cluster: Cluster, wanted_nodes: int) -> list[EvictionJob]:
     """The eviction problem that an urgent job of `wanted_nodes` nodes poses."""
-    urgent = Job(
+    urgent_jobs = Job(
         job_id="urgent",
         kind=JobKind.ON_DEMAND,
         state=JobState.PENDING,
@@ -288,8 +288,8 @@ def _items(cluster: Cluster, wanted_nodes: int) -> list[EvictionJob]:
         submit_s=cluster.now_s,
         user="",
     )
-    found = bundles(cluster, Request(job=urgent), unusable=frozenset(), spared=frozenset())
-    return [eviction_job(bundle) for bundle in found if not bundle.barrier]
+    found = victim_groups(cluster, UrgentJob(job=urgent_jobs), unusable=frozenset(), excluded=frozenset())
+    return [eviction_job(group) for group in found if not group.protected_by]
 
 
 def _exact(items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
@@ -356,10 +356,10 @@ def timed(call: Callable[[], AnswerT]) -> tuple[AnswerT, float]:
     times_s: list[float] = []
     while True:
         began_s = time.thread_time()
-        answer = call()
+        proposal = call()
         times_s.append(time.thread_time() - began_s)
         if times_s[0] >= _REPEAT_BELOW_S or len(times_s) == _REPEATS:
-            return answer, statistics.median(times_s)
+            return proposal, statistics.median(times_s)
 
 
 class _BudgetSpent(Exception):

@@ -16,7 +16,7 @@ from makeway.adapters.protocol import Unavailable
 from makeway.daemon.cli.main import cli, duration_s, run_cli
 from makeway.daemon.cli.text import instant, span
 from makeway.daemon.config.load import AdapterFactory, Connection, Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
 from makeway.daemon.journal.store import Journal
@@ -88,7 +88,7 @@ def program(adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> Program
 def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
     """Let the loop take its decisions."""
     kept = Journal(journal)
-    loop = Daemon(
+    loop = Reconciler(
         adapter,
         kept,
         find("eviction"),
@@ -96,8 +96,8 @@ def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
         LoopSettings(mode=mode),
         now=lambda: adapter.view.now_s,
     )
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     kept.close()
 
 

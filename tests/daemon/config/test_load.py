@@ -15,7 +15,7 @@ from makeway.daemon.config.load import Config, Connection, Mode, effective, load
 from makeway.daemon.config.schema import LimitsSettings, PatienceSettings, Settings, SimulatedSettings
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.daemon.errors import UserError
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, Decision, Limits
 from makeway.policies.none import NONE
@@ -77,7 +77,7 @@ def test_the_defaults_observe_and_stay_on_loopback(tmp_path: Path) -> None:
     assert config.settings.mode is Mode.OBSERVE
     assert config.settings.metrics.host == "127.0.0.1"
     assert config.settings.limits.to_limits() == Limits()
-    assert config.settings.patience.to_patience() == Patience()
+    assert config.settings.timeouts.to_patience() == Timeouts()
     assert config.policy_config == Knobs()
 
 
@@ -88,7 +88,7 @@ adapter: {type: simulated, trace: kth.swf, nodes: 100, backfill: conservative, o
 policy: {name: knobs, settings: {start_within_s: 60, tries: 3, names: [a, b]}}
 poll_interval_s: 5
 limits: {min_runtime_s: 300, evictions_per_hour: 4, protected_users: [root, alice]}
-patience: {settle_s: 10}
+timeouts: {settle_s: 10}
 journal: /var/lib/x/j.sqlite
 socket: run/s.sock
 log: {level: debug, format: console}
@@ -104,7 +104,7 @@ log: {level: debug, format: console}
     assert said.limits.to_limits() == Limits(
         min_runtime_s=300.0, evictions_per_hour=4, protected_users=frozenset({"root", "alice"})
     )
-    assert said.patience.to_patience() == Patience(settle_s=10.0)
+    assert said.timeouts.to_patience() == Timeouts(settle_s=10.0)
     assert said.journal == Path("/var/lib/x/j.sqlite")
     assert said.socket == tmp_path / "run" / "s.sock"
 
@@ -256,7 +256,7 @@ def test_the_effective_settings_are_a_configuration_of_their_own(tmp_path: Path)
     assert "protected_users:\n  - a\n  - b\n" in text
 
 
-@pytest.mark.parametrize(("section", "record"), [(LimitsSettings, Limits), (PatienceSettings, Patience)])
+@pytest.mark.parametrize(("section", "record"), [(LimitsSettings, Limits), (PatienceSettings, Timeouts)])
 def test_sections_mirror_the_records_that_they_become(section: type[BaseModel], record: type[Any]) -> None:
     ours = {name: info.default for name, info in section.model_fields.items()}
     theirs = {field.name: field.default for field in fields(record)}

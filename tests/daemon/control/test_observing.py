@@ -16,10 +16,10 @@ from tests.fakes import FakeAdapter
 
 def test_observe_mode_sends_nothing_and_names_the_same_actions() -> None:
     acting, watching = FakeAdapter(busy()), FakeAdapter(busy())
-    act = daemon(acting).run_cycle()
+    act = daemon(acting).reconcile()
     journal = Journal(None)
     observe = daemon(watching, journal, mode=Mode.OBSERVE)
-    reports = [observe.run_cycle() for _ in range(5)]
+    reports = [observe.reconcile() for _ in range(5)]
 
     assert watching.calls == []
     would = [(report.action.verb, report.action.job_id) for report in reports[0].actions]
@@ -35,11 +35,11 @@ def test_observe_mode_sends_nothing_and_names_the_same_actions() -> None:
 def test_from_observe_to_act_the_story_begins_anew() -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(None)
-    daemon(adapter, journal, mode=Mode.OBSERVE).run_cycle()
+    daemon(adapter, journal, mode=Mode.OBSERVE).reconcile()
     adapter.view = replace(adapter.view, now_s=1010.0)
     acting = daemon(adapter, journal)
-    acting.run_cycle()
-    acting.run_cycle()
+    acting.reconcile()
+    acting.reconcile()
 
     assert adapter.calls[0] == ("reserve", "mw_u")
 
@@ -47,10 +47,10 @@ def test_from_observe_to_act_the_story_begins_anew() -> None:
 def test_from_act_to_observe_what_is_held_goes_back_and_nobody_leaves() -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(None)
-    daemon(adapter, journal).run_cycle()
+    daemon(adapter, journal).reconcile()
     watching = daemon(adapter, journal, mode=Mode.OBSERVE)
     for _ in range(4):
-        watching.run_cycle()
+        watching.reconcile()
 
     assert adapter.calls == [("reserve", "mw_u"), ("release", "mw_u")]
     assert adapter.view.reservations == ()
@@ -86,18 +86,18 @@ def test_who_is_not_served_is_told_once_and_served_as_soon_as_somebody_can_leave
     adapter = FakeAdapter(cluster(4, waits, running("v", FOUR, preemptible=False)))
     journal = Journal(None)
     loop = daemon(adapter, journal, mode=Mode.OBSERVE)
-    said = [[action.action.verb for action in loop.run_cycle().actions] for _ in range(5)]
+    said = [[action.action.verb for action in loop.reconcile().actions] for _ in range(5)]
     assert said == [["prioritise"], [], [], [], []]
     assert len(journal.decisions(9)) == 1
 
     adapter.view = cluster(4, waits, running("v", FOUR, start_s=500.0), now_s=adapter.view.now_s + 30.0)
-    said = [[action.action.verb for action in loop.run_cycle().actions] for _ in range(3)]
+    said = [[action.action.verb for action in loop.reconcile().actions] for _ in range(3)]
     assert said == [["reserve", "requeue"], [], []]
     assert len(journal.decisions(9)) == 2
     assert adapter.calls == []
 
     adapter.view = cluster(4, running("u", FOUR, kind=JobKind.ON_DEMAND, start_s=5000.0), now_s=5010.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert journal.open_operations() == ()
 
 
@@ -106,5 +106,5 @@ def test_what_is_refused_in_every_cycle_is_stored_once() -> None:
         journal = Journal(None)
         loop = daemon(FakeAdapter(busy()), journal, mode=mode, limits=Limits(evictions_per_hour=0))
         for _ in range(5):
-            loop.run_cycle()
+            loop.reconcile()
         assert len(journal.decisions(9)) == 1

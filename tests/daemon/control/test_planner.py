@@ -10,10 +10,10 @@ import pytest
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.load import Mode
 from makeway.daemon.control.planner import Planning, PlanningFailed
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.contract import Planner, Policy
 from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.horizon.policy import STEP, HorizonConfig
@@ -139,19 +139,19 @@ def test_a_policy_that_does_not_plan_has_no_plan() -> None:
 def test_without_the_solver_a_policy_that_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(SolverUnavailable, match="OR-Tools"):
-        Daemon(FakeAdapter(view()), Journal(None), find("horizon"), HorizonConfig(), LoopSettings())
+        Reconciler(FakeAdapter(view()), Journal(None), find("horizon"), HorizonConfig(), LoopSettings())
 
 
 def test_a_reload_that_needs_the_solver_changes_nothing_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
     desk.go.set()
-    loop = Daemon(
+    loop = Reconciler(
         FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_beside=False
     )
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(ValueError, match="OR-Tools"):
         loop.reconfigure(find("horizon"), HorizonConfig(), LoopSettings(mode=Mode.ACT))
-    report = loop.run_cycle()
+    report = loop.reconcile()
     assert (report.mode, desk.asked) == (Mode.OBSERVE, 1)
 
 
@@ -162,7 +162,7 @@ def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
     blocker = running("r", node_names(2), start_s=500.0, walltime_s=1000.0)
     adapter = FakeAdapter(cluster(2, blocker, long, short))
     journal = Journal(None)
-    loop = Daemon(
+    loop = Reconciler(
         adapter,
         journal,
         find("horizon"),
@@ -171,21 +171,21 @@ def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
         now=lambda: adapter.view.now_s,
         plan_beside=False,
     )
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("prioritise", "short")]
     (operation,) = journal.open_operations()
     assert operation.tasks[0].progress is Progress.ACCEPTED
     action = operation.tasks[0].action
     assert isinstance(action, Prioritise)
     assert action.place == STEP
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("prioritise", "short")], "what is not yet seen is not asked for again"
     placed = replace(short, place=STEP, prioritised=True, priority=1.0)
     adapter.view = cluster(2, blocker, long, placed)
-    loop.run_cycle()
+    loop.reconcile()
     assert journal.open_operations() == ()
     adapter.view = cluster(2, blocker, long, short)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("prioritise", "short")] * 2, "a place that was lost is given again"
 
 
@@ -196,7 +196,7 @@ def test_a_place_that_is_refused_is_not_asked_for_again_at_once() -> None:
     )
     adapter = FakeAdapter(cluster(2, running("r", node_names(2), walltime_s=2000.0), *jobs))
     adapter.errors["prioritise"] = Rejected("job b is held")
-    loop = Daemon(
+    loop = Reconciler(
         adapter,
         Journal(None),
         find("horizon"),
@@ -206,10 +206,10 @@ def test_a_place_that_is_refused_is_not_asked_for_again_at_once() -> None:
         plan_beside=False,
     )
     for _ in range(3):
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls == [("prioritise", "b")]
-    later_s = adapter.view.now_s + Patience().refused_s + 1.0
+    later_s = adapter.view.now_s + Timeouts().refused_s + 1.0
     for _ in range(2):
         adapter.view = replace(adapter.view, now_s=later_s)
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls == [("prioritise", "b")] * 2

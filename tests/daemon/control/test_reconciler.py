@@ -8,7 +8,7 @@ import pytest
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.daemon.config.load import Mode
 from makeway.daemon.control.executor import Outcome
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
@@ -45,8 +45,8 @@ def daemon(
     *,
     mode: Mode = Mode.ACT,
     limits: Limits | None = None,
-) -> Daemon:
-    return Daemon(
+) -> Reconciler:
+    return Reconciler(
         adapter,
         journal or Journal(None),
         find("eviction"),
@@ -59,7 +59,7 @@ def daemon(
 def test_the_first_cycle_holds_and_the_second_evicts() -> None:
     adapter = FakeAdapter(busy())
     loop = daemon(adapter)
-    first = loop.run_cycle()
+    first = loop.reconcile()
 
     assert adapter.calls == [("reserve", "mw_u")]
     assert first.again
@@ -67,7 +67,7 @@ def test_the_first_cycle_holds_and_the_second_evicts() -> None:
     assert (first.urgent_waiting, first.operations_open) == (1, 1)
     assert first.lost_node_s == 4 * 500.0
 
-    second = loop.run_cycle()
+    second = loop.reconcile()
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
     assert "accepted requeue ×1" in second.sentence
 
@@ -77,7 +77,7 @@ def test_what_was_accepted_and_not_yet_seen_is_not_sent_again() -> None:
     loop = daemon(adapter)
     for step in range(4):
         adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
-        loop.run_cycle()
+        loop.reconcile()
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
 
@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_long_after_its_requeue_was_accepted_is_requeued_once
     loop = daemon(adapter)
     for step in range(8):
         adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
-        loop.run_cycle()
+        loop.reconcile()
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue_again", "v")]
 
@@ -97,8 +97,8 @@ def test_a_job_is_signalled_as_it_wants() -> None:
     saving = running("v", FOUR, start_s=500.0, checkpoint=spec)
     adapter = FakeAdapter(cluster(4, urgent("u", 2, submit_s=990.0), saving))
     loop = daemon(adapter)
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     assert adapter.calls == [("reserve", "mw_u"), ("checkpoint", "v")]
     assert adapter.signals == [("v", "USR2", SignalTarget.STEPS)]
 
@@ -113,7 +113,7 @@ def test_a_job_is_signalled_as_it_wants() -> None:
 def test_without_a_whole_snapshot_nothing_is_decided(error: AdapterError, word: str) -> None:
     adapter = FakeAdapter(busy())
     adapter.errors["snapshot"] = error
-    report = daemon(adapter).run_cycle()
+    report = daemon(adapter).reconcile()
 
     assert adapter.calls == []
     assert report.error is not None
@@ -124,11 +124,11 @@ def test_without_a_whole_snapshot_nothing_is_decided(error: AdapterError, word: 
 def test_the_age_of_the_last_snapshot_grows_while_there_is_none() -> None:
     adapter = FakeAdapter(busy())
     loop = daemon(adapter, mode=Mode.OBSERVE)
-    loop.run_cycle()
+    loop.reconcile()
     adapter.errors["snapshot"] = Unavailable("down")
     adapter.view = replace(adapter.view, now_s=1060.0)
 
-    assert loop.run_cycle().snapshot_age_s == 60.0
+    assert loop.reconcile().snapshot_age_s == 60.0
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_each_answer_is_noted(error: AdapterError, outcome: Outcome, progress: P
     adapter = FakeAdapter(busy())
     adapter.errors["reserve"] = error
     journal = Journal(None)
-    report = daemon(adapter, journal).run_cycle()
+    report = daemon(adapter, journal).reconcile()
 
     assert [action.outcome for action in report.actions] == [outcome]
     (operation,) = journal.open_operations()
@@ -160,7 +160,7 @@ def test_a_refused_hold_evicts_nobody() -> None:
     adapter.errors["reserve"] = Rejected("Access denied")
     loop = daemon(adapter)
     for step in range(5):
-        loop.run_cycle()
+        loop.reconcile()
         adapter.view = replace(adapter.view, now_s=1001.0 + step)
 
     assert not [call for call in adapter.calls if call[0] == "requeue"]
@@ -172,21 +172,21 @@ def test_repeated_failures_trip_the_breaker() -> None:
     loop = daemon(adapter, limits=Limits(breaker_failures=3, breaker_window_s=3600.0))
     reports = []
     for step in range(30):
-        reports.append(loop.run_cycle())
+        reports.append(loop.reconcile())
         adapter.view = replace(adapter.view, now_s=1001.0 + 10.0 * step)
 
     assert adapter.calls == [("reserve", "mw_u")] * 3
     refusals = [action.refusal for report in reports for action in report.actions if action.refusal]
     assert "breaker" in refusals
     adapter.view = replace(adapter.view, now_s=1001.0 + 3600.0, jobs=(urgent("w", 1, submit_s=4600.0),))
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[-1] == ("reserve", "mw_w")
 
 
 def test_limits_refuse_a_plan_whole_and_say_so_once() -> None:
     adapter = FakeAdapter(busy())
     loop = daemon(adapter, limits=Limits(evictions_per_hour=0))
-    first, second = loop.run_cycle(), loop.run_cycle()
+    first, second = loop.reconcile(), loop.reconcile()
 
     assert adapter.calls == []
     assert {action.outcome for action in first.actions} == {Outcome.REFUSED}
@@ -198,7 +198,7 @@ def test_a_reservation_of_an_earlier_life_is_released() -> None:
     adapter = FakeAdapter(view)
     loop = daemon(adapter)
     for _ in range(3):
-        loop.run_cycle()
+        loop.reconcile()
 
     assert adapter.calls == [("release", "mw_lost")]
 
@@ -206,7 +206,7 @@ def test_a_reservation_of_an_earlier_life_is_released() -> None:
 def test_reservations_of_others_are_left_alone() -> None:
     other = replace(held("x", ("n1",)), name="maintenance")
     adapter = FakeAdapter(cluster(4, reservations=(other,)))
-    daemon(adapter).run_cycle()
+    daemon(adapter).reconcile()
 
     assert adapter.calls == []
 
@@ -214,10 +214,10 @@ def test_reservations_of_others_are_left_alone() -> None:
 def test_a_restart_goes_on_where_the_journal_ends(tmp_path: Path) -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(tmp_path / "j")
-    daemon(adapter, journal).run_cycle()
+    daemon(adapter, journal).reconcile()
     journal.close()
     again = Journal(tmp_path / "j")
-    daemon(adapter, again).run_cycle()
+    daemon(adapter, again).reconcile()
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
 
@@ -226,23 +226,23 @@ def test_the_whole_story() -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(None)
     loop = daemon(adapter, journal)
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     lender = pending("v", 4, requeue_count=1)
     bound = urgent("u", 2, submit_s=990.0, reservation="mw_u")
     adapter.view = replace(adapter.view, now_s=1002.0, jobs=(bound, lender))
-    loop.run_cycle()
+    loop.reconcile()
     runs = replace(running("u", ("n1", "n2"), start_s=1002.0), submit_s=990.0)
     adapter.view = replace(adapter.view, now_s=1003.0, jobs=(runs, lender))
-    assert loop.run_cycle().urgent_started == (12.0,)
+    assert loop.reconcile().urgent_started == (12.0,)
 
     adapter.view = replace(adapter.view, now_s=2000.0, jobs=(lender,))
-    loop.run_cycle()
+    loop.reconcile()
     adapter.view = replace(adapter.view, jobs=(replace(lender, prioritised=True),))
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[-2:] == [("prioritise", "v"), ("release", "mw_u")]
     adapter.view = replace(adapter.view, jobs=(running("v", FOUR, requeue_count=1),))
-    report = loop.run_cycle()
+    report = loop.reconcile()
     assert "started on time" in report.closed[0].outcome
     assert journal.open_operations() == ()
 
@@ -255,7 +255,7 @@ def test_a_deadline_wakes_the_daemon() -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(None)
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     requeue = Requeue(
         job_id="v",
         for_job_id="u",
@@ -276,10 +276,10 @@ def test_an_operation_under_way_is_given_back_if_its_job_is_cancelled() -> None:
     adapter = FakeAdapter(busy())
     journal = Journal(None)
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     adapter.view = replace(adapter.view, now_s=1005.0, jobs=(running("v", FOUR, start_s=500.0),))
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
 
     assert adapter.calls == [("reserve", "mw_u"), ("release", "mw_u")]
     assert journal.open_operations() == ()
@@ -290,7 +290,7 @@ def test_suspended_jobs_are_never_touched() -> None:
     adapter = FakeAdapter(cluster(4, urgent("u", 2, submit_s=990.0), suspended))
     loop = daemon(adapter)
     for _ in range(3):
-        loop.run_cycle()
+        loop.reconcile()
 
     assert adapter.calls == [("prioritise", "u")]
 
@@ -314,7 +314,7 @@ def test_an_operation_that_only_releases_is_over_when_the_reservation_is_gone() 
             tasks=(Task(action=release),),
         )
     )
-    daemon(FakeAdapter(cluster(2)), journal).run_cycle()
+    daemon(FakeAdapter(cluster(2)), journal).reconcile()
 
     assert journal.open_operations() == ()
 
@@ -324,17 +324,17 @@ def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> N
     adapter = FakeAdapter(cluster(4, waits))
     journal = Journal(None)
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == []
 
     runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
     adapter.view = replace(adapter.view, now_s=1001.0, jobs=(runs,))
     for _ in range(3):
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]
 
     adapter.view = replace(adapter.view, now_s=1002.0, jobs=(replace(runs, prioritised=False),))
-    loop.run_cycle()
+    loop.reconcile()
     assert journal.open_operations() == ()
     assert adapter.calls == [("restore_priority", "a")]
 
@@ -346,12 +346,12 @@ def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
     journal = Journal(None)
     loop = daemon(adapter, journal)
     for _ in range(3):
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]
 
     back = replace(waits, prioritised=False, place=None)
     adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
-    loop.run_cycle()
+    loop.reconcile()
     assert journal.open_operations() == ()
     assert adapter.calls == [("restore_priority", "a")]
 
@@ -359,7 +359,7 @@ def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
 def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
     waits = replace(pending("a", 2), prioritised=True, place=3)
     adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
-    daemon(adapter).run_cycle()
+    daemon(adapter).reconcile()
     assert adapter.calls == []
 
 
@@ -370,5 +370,5 @@ def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
     loop = daemon(adapter)
     for second in range(1, 40):
         adapter.view = replace(adapter.view, now_s=1000.0 + second)
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]

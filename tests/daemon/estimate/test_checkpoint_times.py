@@ -11,7 +11,7 @@ from rich.console import Console
 
 from makeway.daemon.cli.explain import render
 from makeway.daemon.config.load import Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.checkpoint_times import (
     LATEST,
@@ -204,7 +204,7 @@ def test_the_next_decision_uses_it_and_can_be_taken_again(learns: bool, second: 
     journal = Journal(None)
     config = EvictionConfig()
     policy = find("eviction")
-    loop = Daemon(
+    loop = Reconciler(
         adapter,
         journal,
         policy,
@@ -212,20 +212,20 @@ def test_the_next_decision_uses_it_and_can_be_taken_again(learns: bool, second: 
         LoopSettings(mode=Mode.ACT, learn_durations=learns),
         now=lambda: adapter.view.now_s,
     )
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     assert ("checkpoint", "v") in adapter.calls
     told = replace(slow, last_checkpoint_s=1400.0)
     waits = adapter.view.jobs_by_id()["u"]
     adapter.view = replace(adapter.view, now_s=1400.0, jobs=(waits, told))
-    measured = loop.run_cycle().checkpoints
+    measured = loop.reconcile().checkpoints
     assert measured == (Measurement(duration_s=400.0, acknowledged=True),)
 
     later = urgent("w", 2, submit_s=5000.0)
     again = replace(slow, start_s=4000.0, requeue_count=1)
     hurried = replace(later, start_within_s=200.0)
     adapter.view = replace(adapter.view, now_s=5000.0, jobs=(hurried, again), reservations=())
-    report = loop.run_cycle()
+    report = loop.reconcile()
     assert report.decision_id is not None
     stored = journal.decision(report.decision_id)
     assert stored is not None

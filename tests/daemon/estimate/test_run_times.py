@@ -7,7 +7,7 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.run_times import LATEST, History, Run, ended_runs, running
 from makeway.daemon.journal.store import Journal
@@ -90,12 +90,12 @@ def test_the_daemon_notes_what_its_policy_goes_by(policy: str, known: dict[str, 
     adapter = FakeAdapter(at(1000.0, *names))
     journal = Journal(None)
     chosen = find(policy)
-    daemon = Daemon(
+    daemon = Reconciler(
         adapter, journal, chosen, chosen.config_type(), LoopSettings(mode=Mode.OBSERVE), now=lambda: 0.0
     )
-    daemon.run_cycle()
+    daemon.reconcile()
     adapter.view = at(2000.0)
-    daemon.run_cycle()
+    daemon.reconcile()
     assert journal.usual_shares() == known
 
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
-from makeway.daemon.inspect.whatif import Answer, Question, departures, what_if
+from makeway.daemon.inspect.whatif import Proposal, Question, departures, what_if
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
@@ -17,7 +17,7 @@ NOW_S = 100_000.0
 SAVES = CheckpointSpec(system_s=300.0)
 
 
-def ask(view: Cluster, nodes: int, deadline_s: float = 900.0, step_s: float | None = 60.0) -> Answer:
+def request(view: Cluster, nodes: int, deadline_s: float = 900.0, step_s: float | None = 60.0) -> Proposal:
     return what_if(view, Question(node_count=nodes, deadline_s=deadline_s, step_s=step_s))
 
 
@@ -33,17 +33,17 @@ def three() -> Cluster:
 
 
 def test_free_nodes_cost_nothing() -> None:
-    answer = ask(three(), 2)
-    assert answer.shortage == 0
-    assert answer.losses_node_s == (0,) * 16
-    assert [level.plan.departures for level in answer.levels] == [()]
+    proposal = request(three(), 2)
+    assert proposal.shortage == 0
+    assert proposal.losses_node_s == (0,) * 16
+    assert [level.plan.departures for level in proposal.levels] == [()]
 
 
 def test_time_saves_work() -> None:
-    answer = ask(three(), 10)
-    assert answer.node_count_free == 2
-    assert answer.shortage == 8
-    early, late = answer.levels
+    proposal = request(three(), 10)
+    assert proposal.node_count_free == 2
+    assert proposal.shortage == 8
+    early, late = proposal.levels
     assert (early.from_s, early.until_s, early.plan.loss_node_s) == (0.0, 240.0, 4 * 36_000 + 4 * 3600)
     assert (late.from_s, late.until_s, late.plan.loss_node_s) == (300.0, 900.0, 4 * 3600)
     assert [(leaver.item.job_ids, leaver.method) for leaver in departures(late.plan)] == [
@@ -53,7 +53,7 @@ def test_time_saves_work() -> None:
 
 
 def test_no_more_than_needed_leave() -> None:
-    (level,) = ask(three(), 4, deadline_s=240.0).levels
+    (level,) = request(three(), 4, deadline_s=240.0).levels
     assert [leaver.item.job_ids for leaver in level.plan.departures] == [("cheap",)]
 
 
@@ -73,31 +73,31 @@ def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
 def test_who_may_not_be_asked_is_named_and_not_asked() -> None:
     view = three()
     protected = running("root's", node_names(2, 9), start_s=0.0, preemptible=False)
-    answer = ask(cluster(10, *view.jobs, protected, now_s=NOW_S), 9)
-    assert answer.losses_node_s == (None,) * 16
-    assert answer.levels == ()
-    (barred,) = answer.barred
+    proposal = request(cluster(10, *view.jobs, protected, now_s=NOW_S), 9)
+    assert proposal.losses_node_s == (None,) * 16
+    assert proposal.levels == ()
+    (barred,) = proposal.barred
     assert (barred.job_ids, barred.node_count, barred.reason) == (("root's",), 2, "not_preemptible")
 
 
 def test_limits_of_the_site_hold() -> None:
     view = three()
     limited = Cluster(now_s=NOW_S, nodes=view.nodes, jobs=view.jobs, limits=Limits(min_runtime_s=7200.0))
-    assert [barred.job_ids for barred in ask(limited, 10).barred] == [("cheap",)]
+    assert [barred.job_ids for barred in request(limited, 10).barred] == [("cheap",)]
 
 
 def test_nodes_that_are_held_for_others_are_not_offered() -> None:
     view = cluster(
         4, running("a", node_names(2), start_s=0.0), now_s=NOW_S, reservations=(held("u", ("n3", "n4")),)
     )
-    answer = ask(view, 3)
-    assert answer.node_count_free == 0
-    assert answer.levels == ()
+    proposal = request(view, 3)
+    assert proposal.node_count_free == 0
+    assert proposal.levels == ()
 
 
 def test_more_nodes_than_there_are() -> None:
     with pytest.raises(UserError, match=r"--nodes: 11 nodes are asked for; the cluster has 10 that are up"):
-        ask(three(), 11)
+        request(three(), 11)
     down = cluster(4, now_s=NOW_S)
     drained = Cluster(
         now_s=NOW_S,
@@ -105,19 +105,19 @@ def test_more_nodes_than_there_are() -> None:
         jobs=(),
     )  # fmt: skip
     with pytest.raises(UserError, match="4 nodes are asked for; the cluster has 3 that are up"):
-        ask(drained, 4)
+        request(drained, 4)
 
 
 def test_a_resolution_that_is_too_fine_is_refused() -> None:
     with pytest.raises(UserError, match="--step: 9000000 steps for 2 jobs and 8 nodes are too many"):
-        ask(three(), 10, step_s=0.0001)
+        request(three(), 10, step_s=0.0001)
 
 
 @pytest.mark.parametrize(
     ("deadline_s", "step_s"), [(0.0, 1.0), (60.0, 1.0), (900.0, 15.0), (3600.0, 60.0), (604_800.0, 10_800.0)]
 )
 def test_the_resolution_fits_the_deadline(deadline_s: float, step_s: float) -> None:
-    assert ask(three(), 10, deadline_s=deadline_s, step_s=None).step_s == step_s
+    assert request(three(), 10, deadline_s=deadline_s, step_s=None).step_s == step_s
 
 
 def test_departures_are_told_by_what_they_cost() -> None:
@@ -157,18 +157,18 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
     nodes = data.draw(st.integers(1, len(view.nodes)))
     shrink = data.draw(st.booleans())
     question = Question(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)
-    answer = what_if(view, question)
-    losses = [loss for loss in answer.losses_node_s if loss is not None]
+    proposal = what_if(view, question)
+    losses = [loss for loss in proposal.losses_node_s if loss is not None]
     assert losses == sorted(losses, reverse=True)
-    for level in answer.levels:
-        assert level.plan.node_count >= max(0, answer.shortage)
+    for level in proposal.levels:
+        assert level.plan.node_count >= max(0, proposal.shortage)
         assert level.plan.checkpoint_s <= level.from_s
-    assume(answer.shortage > 0)
+    assume(proposal.shortage > 0)
     index = data.draw(st.integers(1, 30))
     config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, shrink=shrink)
-    coming = cluster(len(view.nodes), *view.jobs, urgent("u", nodes, submit_s=NOW_S), now_s=NOW_S)
-    (why,) = EVICTION.decide(coming, config).rationale
-    if answer.losses_node_s[index] is None:
+    releasing = cluster(len(view.nodes), *view.jobs, urgent("u", nodes, submit_s=NOW_S), now_s=NOW_S)
+    (why,) = EVICTION.decide(releasing, config).rationale
+    if proposal.losses_node_s[index] is None:
         assert not any(candidate.chosen for candidate in why.candidates)
     else:
-        assert why.loss_node_s == answer.losses_node_s[index]
+        assert why.loss_node_s == proposal.losses_node_s[index]

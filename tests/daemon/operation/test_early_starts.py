@@ -6,7 +6,7 @@ import pytest
 
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance, open_operation, top_up
-from makeway.policies.common.victims import Request, spoken_for
+from makeway.policies.common.victims import UrgentJob, unavailable_nodes
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -81,7 +81,7 @@ def leaves(for_job_id: str = "h") -> tuple[Checkpoint, Requeue]:
 
 
 def opened(view: Cluster, *actions: Action, deadline_s: float = 1500.0, observe: bool = False) -> Operation:
-    return open_operation(actions, view, deadline_s=deadline_s, patience=PATIENCE, observe=observe)
+    return open_operation(actions, view, deadline_s=deadline_s, timeouts=PATIENCE, observe=observe)
 
 
 def early(*, now_s: float = 1001.0, reserved: bool = True, state: JobState = JobState.RUNNING) -> Cluster:
@@ -165,7 +165,7 @@ def kept(operation: Operation, **changes: object) -> Cluster:
 
 def test_way_is_made_under_a_hold_and_who_left_goes_first_as_soon_as_the_first_runs() -> None:
     view = replace(early(now_s=1500.0, reserved=False), jobs=(*early(reserved=False).jobs, pending("h", 4)))
-    operation = top_up(opened(view, way(())), (way(), *leaves()), view, deadline_s=1700.0, patience=PATIENCE)
+    operation = top_up(opened(view, way(())), (way(), *leaves()), view, deadline_s=1700.0, timeouts=PATIENCE)
     assert operation.give_up_s == 2300.0
     operation, issued = issue_all(operation, view)
     assert issued == [way()]
@@ -229,7 +229,7 @@ def test_nodes_of_running_jobs_that_started_early_count_and_are_free_for_others_
     assert ruling(way(), replace(view, limits=Limits(max_nodes=1))) is None
     assert ruling(another, replace(view, limits=Limits(max_nodes=4))) is None
     assert ruling(another, replace(view, limits=Limits(max_nodes=3))) is Refusal.MAX_NODES
-    request = Request(job=urgent("u", 2))
-    assert spoken_for(view, request, until_s=9000.0) == frozenset()
+    request = UrgentJob(job=urgent("u", 2))
+    assert unavailable_nodes(view, request, until_s=9000.0) == frozenset()
     handed_over = Reservation(name="mw_x", nodes=NODES, start_s=0.0, end_s=9e9)
     assert ruling(way(), replace(view, reservations=(handed_over,))) is Refusal.NODE_TAKEN

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.load import Mode
-from makeway.daemon.control.reconciler import Daemon
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.handover import changes
-from makeway.daemon.operation.observation import Patience
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
@@ -33,9 +33,9 @@ HELD = "mw_notice-1"
 
 def daemon(
     adapter: FakeAdapter, journal: Journal, policy: str = "cua-paa", *, mode: Mode = Mode.ACT
-) -> Daemon:
+) -> Reconciler:
     chosen = find(policy)
-    return Daemon(
+    return Reconciler(
         adapter,
         journal,
         chosen,
@@ -64,15 +64,15 @@ def test_the_hold_passes_to_the_job_which_starts_and_gives_back() -> None:
     adapter = FakeAdapter(cluster(3, running("a", ("n1",), start_s=0.0)))
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD)]
     assert [kept.nodes for kept in adapter.view.reservations] == [("n2", "n3")]
     assert (only(journal).for_job_id, only(journal).give_up_s) == ("notice-1", 2600.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert len(adapter.calls) == 1, "nothing more to do but wait"
 
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=2100.0), 2100.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[1:] == [("reserve", HELD)]
     assert adapter.view.jobs_by_id()["u"].reservation == HELD
     assert (only(journal).for_job_id, only(journal).give_up_s) == ("u", 2100.0 + 600.0 + 600.0)
@@ -82,11 +82,11 @@ def test_the_hold_passes_to_the_job_which_starts_and_gives_back() -> None:
         adapter.view.jobs_by_id()["u"], state=JobState.RUNNING, nodes=("n2", "n3"), start_s=2101.0
     )
     adapter.view = replace(adapter.view, jobs=(adapter.view.jobs[0], started), now_s=2110.0)
-    assert loop.run_cycle().urgent_started == (1.0,)
+    assert loop.reconcile().urgent_started == (1.0,)
     assert only(journal).phase is Phase.LENT
     adapter.view = replace(adapter.view, jobs=adapter.view.jobs[:1], now_s=3000.0)
-    loop.run_cycle()
-    report = loop.run_cycle()
+    loop.reconcile()
+    report = loop.reconcile()
     assert adapter.calls[2:] == [("release", HELD)]
     assert [closed.outcome for closed in report.closed] == [
         "the urgent job started on time; 0 lenders given back"
@@ -98,16 +98,16 @@ def test_one_that_does_not_come_is_forgotten_and_its_hold_released() -> None:
     adapter = FakeAdapter(cluster(3))
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     adapter.view = replace(adapter.view, now_s=2599.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD)]
     assert loop.wakeup_s(2599.0, 30.0) == 2600.0
     adapter.view = replace(adapter.view, now_s=2600.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[1:] == [("release", HELD)]
     assert journal.notices() == ()
-    loop.run_cycle()
+    loop.reconcile()
     assert journal.open_operations() == ()
     assert adapter.view.reservations == ()
 
@@ -116,12 +116,12 @@ def test_a_job_that_started_without_its_hold_gives_it_back() -> None:
     adapter = FakeAdapter(cluster(4))
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     started = running("u", ("n3", "n4"), start_s=1500.0, user="user", preemptible=False)
     adapter.view = arrives(adapter.view, replace(started, kind=urgent("u", 2).kind), 1501.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[1:] == [("release", HELD)]
-    assert loop.run_cycle().operations_open == 0
+    assert loop.reconcile().operations_open == 0
 
 
 def test_a_job_without_room_gives_its_hold_back_and_stands_in_front() -> None:
@@ -129,24 +129,24 @@ def test_a_job_without_room_gives_its_hold_back_and_stands_in_front() -> None:
     adapter = FakeAdapter(cluster(3, stays))
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.view.reservations[0].nodes == ("n3", "n1", "n2")
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1900.0), 1900.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[1:] == [("prioritise", "u")]
     front = replace(adapter.view.jobs_by_id()["u"], prioritised=True)
     adapter.view = replace(adapter.view, jobs=(stays, front))
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[2:] == [("release", HELD)], "once it is seen in front"
 
 
 def test_a_hold_that_vanished_before_the_arrival_is_made_again() -> None:
     adapter = FakeAdapter(cluster(3))
     loop = daemon(adapter, told())
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     adapter.view = replace(adapter.view, reservations=(), now_s=1100.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD), ("reserve", HELD)]
 
 
@@ -155,13 +155,13 @@ def test_a_refused_hold_is_given_up_and_thought_over_anew() -> None:
     adapter.errors["reserve"] = Rejected("Requested nodes are busy")
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD)], "not again on the same state"
     del adapter.errors["reserve"]
     for later_s in (60.0, 61.0, 62.0):
         adapter.view = replace(adapter.view, now_s=1000.0 + later_s)
-        loop.run_cycle()
+        loop.reconcile()
     assert adapter.calls[-1] == ("reserve", HELD)
     assert only(journal).opened_s > 1000.0
 
@@ -169,10 +169,10 @@ def test_a_refused_hold_is_given_up_and_thought_over_anew() -> None:
 def test_another_policy_gives_back_what_was_collected() -> None:
     adapter = FakeAdapter(cluster(3))
     journal = told()
-    daemon(adapter, journal).run_cycle()
+    daemon(adapter, journal).reconcile()
     loop = daemon(adapter, journal, "n-paa")
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD), ("release", HELD)]
     assert journal.open_operations() == ()
 
@@ -181,11 +181,11 @@ def test_observe_mode_tells_the_hold_and_then_the_arrival() -> None:
     adapter = FakeAdapter(cluster(3, running("a", ("n1", "n2"), start_s=0.0)))
     journal = told()
     loop = daemon(adapter, journal, mode=Mode.OBSERVE)
-    assert "observed reserve ×1" in loop.run_cycle().sentence
-    loop.run_cycle()
+    assert "observed reserve ×1" in loop.reconcile().sentence
+    loop.reconcile()
     assert only(journal).observe
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1900.0), 1900.0)
-    report = loop.run_cycle()
+    report = loop.reconcile()
     assert [closed.outcome for closed in report.closed] == ["observed; the announced job has arrived"]
     assert [(told.action.verb, told.action.for_job_id) for told in report.actions] == [
         ("reserve", "u"),
@@ -202,15 +202,15 @@ def test_an_early_arrival_calls_off_who_was_to_leave_after_a_checkpoint() -> Non
     adapter = FakeAdapter(cluster(2, saver))
     journal = told()
     loop = daemon(adapter, journal, "cup-paa")
-    loop.run_cycle()
+    loop.reconcile()
     (planned,) = [task.action for task in only(journal).tasks if isinstance(task.action, Requeue)]
     assert (planned.method, planned.not_after_s) == (Method.APPLICATION, 2000.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls == [("reserve", HELD)], "it leaves once it has saved its work"
 
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1500.0), 1500.0)
-    loop.run_cycle()
-    loop.run_cycle()
+    loop.reconcile()
+    loop.reconcile()
     assert adapter.calls[1:] == [("reserve", HELD), ("requeue", "a")]
     progress = [
         (task.progress, task.action.method)
@@ -226,51 +226,51 @@ def test_a_checkpoint_counts_from_when_the_job_was_asked() -> None:
     loop = daemon(adapter, journal, "cup-paa")
     stays = running("a", ("n1",), start_s=0.0, checkpoint=SAVES, last_checkpoint_s=1100.0)
     adapter.view = replace(adapter.view, jobs=(replace(stays, preemptible=False),), now_s=1150.0)
-    loop.run_cycle()
+    loop.reconcile()
     adapter.view = replace(adapter.view, jobs=(replace(stays, last_checkpoint_s=950.0),), now_s=1200.0)
-    loop.run_cycle()
+    loop.reconcile()
     adapter.view = replace(adapter.view, jobs=(replace(stays, last_checkpoint_s=1199.0),), now_s=1210.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert ("requeue", "a") not in adapter.calls, "that checkpoint was before it was asked"
     adapter.view = replace(adapter.view, jobs=(replace(stays, last_checkpoint_s=1950.0),), now_s=1951.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[-1] == ("requeue", "a")
 
 
 def test_a_death_between_the_arrival_and_the_hand_over_is_made_good() -> None:
     adapter = FakeAdapter(cluster(3))
     journal = told()
-    daemon(adapter, journal).run_cycle()
+    daemon(adapter, journal).reconcile()
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1900.0), 1900.0)
     journal.add_notice(replace(NOTICE, job_id="u"))
-    daemon(adapter, journal).run_cycle()
+    daemon(adapter, journal).reconcile()
     assert only(journal).for_job_id == "u"
     assert adapter.view.jobs_by_id()["u"].reservation == HELD
 
 
 def test_announcements_are_kept_as_long_as_their_job_is_here() -> None:
-    patience = Patience(give_up_after_s=100.0)
+    timeouts = Timeouts(give_up_after_s=100.0)
     mine = replace(NOTICE, job_id="u")
     other = replace(NOTICE, notice_id="notice-2", node_count=1)
     here = cluster(3, urgent("u", 2, submit_s=950.0), pending("b", 1), now_s=2099.0)
-    assert changes([mine, other], (), here, patience).over == ()
+    assert changes([mine, other], (), here, timeouts).over == ()
     later = replace(here, now_s=2100.0)
-    assert changes([mine, other], (), later, patience).over == ("notice-2",)
+    assert changes([mine, other], (), later, timeouts).over == ("notice-2",)
     gone = replace(here, jobs=())
-    assert changes([mine, other], (), gone, patience).over == ("notice-1",)
+    assert changes([mine, other], (), gone, timeouts).over == ("notice-1",)
     late = replace(later, jobs=(urgent("x", 1, submit_s=2100.0),))
-    assert [found.job_id for found in changes([other], (), late, patience).arrived] == ["x"]
+    assert [found.job_id for found in changes([other], (), late, timeouts).arrived] == ["x"]
 
 
 def test_a_hold_waits_until_another_of_ours_has_let_go() -> None:
     adapter = FakeAdapter(cluster(2, running("a", node_names(2), start_s=0.0)))
     journal = told()
     loop = daemon(adapter, journal)
-    loop.run_cycle()
+    loop.reconcile()
     assert [kept.nodes for kept in adapter.view.reservations] == [("n1", "n2")]
     mine = replace(urgent("v", 1, submit_s=1000.0), user="other")
     adapter.view = arrives(adapter.view, mine, 1000.0)
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[1:] == [("reserve", HELD)], "in what was seen, the other still has the node"
-    loop.run_cycle()
+    loop.reconcile()
     assert adapter.calls[2:] == [("reserve", "mw_v")]

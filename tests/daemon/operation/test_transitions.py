@@ -284,7 +284,7 @@ def test_a_new_hold_replaces_the_old_one() -> None:
     other = ("n1", "n2", "n3", "n5")
     view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0)
     operation = top_up(
-        operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, patience=PATIENCE
+        operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, timeouts=PATIENCE
     )
     assert due(operation, view) == [reserve(other)]
 

@@ -186,8 +186,12 @@ def test_nobody_passes_an_urgent_job_unless_he_fits_before_it_too(
 
 
 def test_the_promise_is_made_once(half_full: Cluster) -> None:
-    promised = operation(hold("h"), opened_s=NOW_S - 5.0, deadline_s=NOW_S + 2000.0, phase=Phase.MAKING_ROOM)
-    assert decide(replace(half_full, operations=(promised,)), P20).actions == (start("x", "n4", "n5", "n6"),)
+    commitments = operation(
+        hold("h"), opened_s=NOW_S - 5.0, deadline_s=NOW_S + 2000.0, phase=Phase.MAKING_ROOM
+    )
+    assert decide(replace(half_full, operations=(commitments,)), P20).actions == (
+        start("x", "n4", "n5", "n6"),
+    )
 
 
 def test_nodes_that_others_reserve_in_time_are_left_alone(half_full: Cluster) -> None:
@@ -269,8 +273,8 @@ def test_a_job_that_started_by_itself_leaves_only_if_a_promise_would_be_broken(
         "b", "n0 n1", start_s=NOW_S - 50.0, walltime_s=9000.0, checkpoint=SAVES, submit_s=NOW_S - 60.0
     )
     head = queued("h", 3, ago_s=500.0)
-    promised = operation(hold("h"), opened_s=NOW_S - 100.0, deadline_s=NOW_S, phase=Phase.MAKING_ROOM)
-    view = cluster_of(4, b, head, operations=(promised,))
+    commitments = operation(hold("h"), opened_s=NOW_S - 100.0, deadline_s=NOW_S, phase=Phase.MAKING_ROOM)
+    view = cluster_of(4, b, head, operations=(commitments,))
     assert [action.job_id for action in decide(view, P20).actions] == ["h", "b", "b"]
     assert decide(replace(view, operations=()), P20).actions == ()
     before = replace(b, start_s=NOW_S - 101.0)

@@ -8,17 +8,17 @@ import pytest
 
 from makeway.policies.common.victims import (
     Leave,
-    Request,
+    UrgentJob,
     application_s,
-    bundles,
-    coming_free,
+    committed,
     departures,
-    engaged,
     loss_node_s,
+    releasing_nodes,
     shortfall,
-    spoken_for,
     system_s,
-    urgent,
+    unavailable_nodes,
+    urgent_jobs,
+    victim_groups,
 )
 from makeway.policies.model import (
     CheckpointSpec,
@@ -138,9 +138,9 @@ def test_urgent_requests_come_in_the_order_of_submission(waiting: Build, cluster
         waiting("watched", 1),
     )
     operations = (operation("served", "n1"), operation("watched", "n9", observe=True))
-    found = urgent(cluster_of(4, *jobs, operations=operations))
-    assert [request.job.job_id for request in found] == ["a", "b", "late", "now"]
-    assert all(request.operation is None and request.missing == 1 for request in found)
+    found = urgent_jobs(cluster_of(4, *jobs, operations=operations))
+    assert [urgent.job.job_id for urgent in found] == ["a", "b", "late", "now"]
+    assert all(urgent.operation is None and urgent.missing == 1 for urgent in found)
 
 
 @pytest.mark.parametrize("phase", [Phase.LENT, Phase.RETURNING])
@@ -148,12 +148,12 @@ def test_only_an_operation_that_makes_room_can_lack_nodes(
     waiting: Build, cluster_of: BuildCluster, phase: Phase
 ) -> None:
     cluster = cluster_of(2, waiting("u", 1), operations=(operation("u", "n9", phase=phase),))
-    assert urgent(cluster) == ()
+    assert urgent_jobs(cluster) == ()
 
 
 def test_a_closed_operation_is_none(waiting: Build, cluster_of: BuildCluster) -> None:
     cluster = cluster_of(2, waiting("u", 1), operations=(operation("u", "n0", phase=Phase.CLOSED),))
-    assert [request.operation for request in urgent(cluster)] == [None]
+    assert [urgent.operation for urgent in urgent_jobs(cluster)] == [None]
 
 
 def test_shortfall(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
@@ -170,9 +170,9 @@ def test_shortfall(running: Build, waiting: Build, cluster_of: BuildCluster) -> 
     )
     held = operation("u", "n5 n0 n1 n2 n3 n4 n7", "victim")
     assert shortfall(held, cluster) == ("n5", "n1", "n4", "n7")
-    (request,) = urgent(replace(cluster, operations=(held,)))
-    assert request == Request(job=cluster.jobs[3], operation=held, kept=("n0", "n2", "n3"))
-    assert request.missing == 3
+    (urgent,) = urgent_jobs(replace(cluster, operations=(held,)))
+    assert urgent == UrgentJob(job=cluster.jobs[3], operation=held, kept=("n0", "n2", "n3"))
+    assert urgent.missing == 3
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_the_urgent_job_on_its_own_nodes_is_no_shortfall(waiting: Build, cluster
 
 def test_deadline(waiting: Build) -> None:
     job = waiting("u", 1)
-    assert Request(job=job).deadline_s(600.0) == NOW_S + 600.0
-    assert Request(job=replace(job, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
-    assert Request(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
+    assert UrgentJob(job=job).deadline_s(600.0) == NOW_S + 600.0
+    assert UrgentJob(job=replace(job, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
+    assert UrgentJob(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_job_of_which_an_open_operation_wants_something_is_engaged(
     cluster_of: BuildCluster, progress: Progress, expected: bool
 ) -> None:
     under_way = operation("u", "n0", "a", progress=progress)
-    assert engaged(cluster_of(4, operations=(under_way,))) == ({"a"} if expected else set())
+    assert committed(cluster_of(4, operations=(under_way,))) == ({"a"} if expected else set())
     closed = replace(under_way, phase=Phase.CLOSED)
-    assert engaged(cluster_of(4, operations=(closed,))) == frozenset()
+    assert committed(cluster_of(4, operations=(closed,))) == frozenset()
 
 
 def test_a_lender_that_is_growing_back_is_engaged(cluster_of: BuildCluster) -> None:
@@ -237,9 +237,9 @@ def test_a_lender_that_is_growing_back_is_engaged(cluster_of: BuildCluster) -> N
         reservation="mw_u",
     )
     returning = replace(operation("u", "n0", phase=Phase.RETURNING), tasks=(Task(action=expand),))
-    assert engaged(cluster_of(4, operations=(returning,))) == {"a"}
+    assert committed(cluster_of(4, operations=(returning,))) == {"a"}
     done = replace(returning, tasks=(Task(action=expand, progress=Progress.DONE),))
-    assert engaged(cluster_of(4, operations=(done,))) == frozenset()
+    assert committed(cluster_of(4, operations=(done,))) == frozenset()
 
 
 def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: BuildCluster) -> None:
@@ -280,7 +280,7 @@ def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: Bui
     leaves = departures(cluster)
     assert sorted(leaves) == ["a", "asked", "b", "m"]
     assert leaves["m"] == Leave(by_s=NOW_S, keeps=frozenset({"n4"}))
-    assert coming_free(cluster, leaves) == {
+    assert releasing_nodes(cluster, leaves) == {
         "n0": NOW_S,
         "n1": NOW_S,
         "n2": NOW_S + 50.0,
@@ -288,7 +288,7 @@ def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: Bui
         "n6": NOW_S,
         "n7": NOW_S,
     }, "c stays on n3, and m keeps n4"
-    assert coming_free(cluster, {}) == {}
+    assert releasing_nodes(cluster, {}) == {}
 
 
 def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(
@@ -325,8 +325,8 @@ def test_nodes_that_are_kept_for_somebody_else(waiting: Build, cluster_of: Build
             operation("z", "n11", phase=Phase.LENT, observe=True),
         ),
     )
-    request = Request(job=waiting("u", 1), operation=cluster.operations[0])
-    taken = spoken_for(cluster, request, until_s=NOW_S + 100.0)
+    urgent = UrgentJob(job=waiting("u", 1), operation=cluster.operations[0])
+    taken = unavailable_nodes(cluster, urgent, until_s=NOW_S + 100.0)
     assert taken == {"n0", "n1", "n4", "n7", "n8", "n10"}
 
 
@@ -345,9 +345,9 @@ def test_bundles_have_what_would_serve_and_what_it_costs(
     nodes = list(cluster.nodes)
     nodes[2] = Node(name="n2", state=NodeState.DRAINED)
     cluster = replace(cluster, nodes=tuple(nodes))
-    request = Request(job=waiting("u", 9, eligible_nodes=frozenset({f"n{index}" for index in range(7)})))
-    found = bundles(cluster, request, unusable={"n6"}, spared={"d"})
-    assert [(bundle.job_ids, bundle.nodes, bundle.barrier) for bundle in found] == [
+    urgent = UrgentJob(job=waiting("u", 9, eligible_nodes=frozenset({f"n{index}" for index in range(7)})))
+    found = victim_groups(cluster, urgent, unusable={"n6"}, excluded={"d"})
+    assert [(group.job_ids, group.nodes, group.protected_by) for group in found] == [
         (("a",), ("n3",), "not_preemptible"),
         (("b",), ("n0", "n1"), ""),
         (("c",), ("n4",), "min_runtime"),
@@ -360,8 +360,10 @@ def test_nodes_that_the_operation_keeps_are_no_use_twice(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(3, running("a", "n0 n1"))
-    request = Request(job=waiting("u", 2), operation=operation("u", "n0 n2"), kept=("n0",))
-    assert [bundle.nodes for bundle in bundles(cluster, request, unusable=set(), spared=set())] == [("n1",)]
+    urgent = UrgentJob(job=waiting("u", 2), operation=operation("u", "n0 n2"), kept=("n0",))
+    assert [group.nodes for group in victim_groups(cluster, urgent, unusable=set(), excluded=set())] == [
+        ("n1",)
+    ]
 
 
 def test_jobs_that_share_nodes_leave_together(
@@ -375,7 +377,9 @@ def test_jobs_that_share_nodes_leave_together(
         running("c", "n2 n5"),
         running("e", "n6", checkpoint=saves),
     )
-    found = bundles(cluster_of(8, *jobs), Request(job=waiting("u", 5)), unusable=set(), spared=set())
+    found = victim_groups(
+        cluster_of(8, *jobs), UrgentJob(job=waiting("u", 5)), unusable=set(), excluded=set()
+    )
     chain, single = found
     assert chain.job_ids == ("a", "b", "c", "d")
     assert sorted(chain.nodes) == ["n0", "n1", "n2", "n4", "n5"], "each node once"
@@ -384,7 +388,7 @@ def test_jobs_that_share_nodes_leave_together(
     assert single.job_ids == ("e",)
     assert single.application_s is not None
     without_c = cluster_of(8, *(job for job in jobs if job.job_id != "c"))
-    pair = bundles(without_c, Request(job=waiting("u", 5)), unusable=set(), spared=set())[1]
+    pair = victim_groups(without_c, UrgentJob(job=waiting("u", 5)), unusable=set(), excluded=set())[1]
     assert (pair.job_ids, pair.system_s, pair.application_s) == (("b", "d"), 100.0, None)
 
 
@@ -392,5 +396,5 @@ def test_a_bundle_is_barred_by_any_of_its_jobs(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(4, running("a", "n0 n1"), running("b", "n1", state=JobState.SUSPENDED))
-    (bundle,) = bundles(cluster, Request(job=waiting("u", 2)), unusable=set(), spared=set())
-    assert bundle.barrier == "job b: not_running"
+    (group,) = victim_groups(cluster, UrgentJob(job=waiting("u", 2)), unusable=set(), excluded=set())
+    assert group.protected_by == "job b: not_running"

@@ -89,15 +89,15 @@ def algorithm_1(
                 if cell[1] <= steps and b.get(cell, math.inf) > loss + lost:
                     b[cell] = loss + lost
         a = b
-    answers: list[tuple[int, int] | None] = []
+    proposals: list[tuple[int, int] | None] = []
     for deadline in range(steps + 1):
         reached = [
             (loss, time)
             for (nodes, time), loss in a.items()
             if nodes >= node_count_needed and time <= deadline
         ]
-        answers.append(min(reached, default=None))
-    return answers
+        proposals.append(min(reached, default=None))
+    return proposals
 
 
 def test_equals_backtracking_on_ten_thousand_instances_at_every_deadline() -> None:

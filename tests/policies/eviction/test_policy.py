@@ -195,8 +195,8 @@ def test_several_urgent_jobs_share_neither_nodes_nor_victims(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1"), running("b", "n2 n3", start_s=NOW_S - 1001.0))
-    urgent = (waiting("v", 2), waiting("u", 2), waiting("w", 2))
-    decision = decide(cluster_of(5, *jobs, *urgent))
+    urgent_jobs = (waiting("v", 2), waiting("u", 2), waiting("w", 2))
+    decision = decide(cluster_of(5, *jobs, *urgent_jobs))
     assert decision.actions == (
         hold("u", "n4 n0", 3000.0),
         requeue("a", "u", Method.KILL, NOW_S),
@@ -279,8 +279,8 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1 n2 n3", checkpoint=BOTH), running("b", "n4 n5"))
-    urgent = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=199.0))
-    decision = decide(cluster_of(6, *jobs, *urgent))
+    urgent_jobs = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=199.0))
+    decision = decide(cluster_of(6, *jobs, *urgent_jobs))
     assert decision.actions == (
         hold("u", "n0", 3000.0),
         Checkpoint(

@@ -17,13 +17,13 @@ from makeway.policies.horizon.plan import (
     acceptable_s,
     conservative,
     easy,
+    excluded,
     is_feasible,
     late_count,
     least_value,
     listed,
     makespan_s,
     rules,
-    spared,
     tardiness_sum_s,
     value_of,
 )
@@ -104,8 +104,8 @@ def test_every_rule_gives_a_plan_that_fits_the_machine(problem: PlanProblem) -> 
 def test_no_order_has_more_jobs_in_time_than_are_spared(problem: PlanProblem) -> None:
     orders = permutations(range(len(problem.jobs)))
     fewest = min(late_count(problem, listed(problem, order)) for order in orders)
-    assert len(problem.jobs) - len(spared(problem)) <= fewest
-    assert not any(problem.jobs[index].hopeless for index in spared(problem))
+    assert len(problem.jobs) - len(excluded(problem)) <= fewest
+    assert not any(problem.jobs[index].hopeless for index in excluded(problem))
 
 
 def test_the_job_with_most_work_is_not_spared() -> None:
@@ -114,7 +114,7 @@ def test_the_job_with_most_work_is_not_spared() -> None:
         node_count=2,
         taken=(Taken(node_count=1, until_s=2),),
     )
-    assert spared(problem) == [1, 2]
+    assert excluded(problem) == [1, 2]
     assert least_value(problem, Objective(late=1, tardiness=0)) == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.guests import lodgers
+from makeway.policies.common.guests import guests
 from makeway.policies.common.victims import lost_for_good, shortfall
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, N_PAA
@@ -90,7 +90,7 @@ def loan(job_id: str, nodes: str, *out_of: str, walltime_s: float = 9000.0) -> R
     )
 
 
-def lodging(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
+def guests_of(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
     """The operation of a job that was let on held nodes."""
     return Operation(
         operation_id=f"{hold.job_id}@2",
@@ -212,9 +212,9 @@ def test_nodes_with_lodgers_stay_collected(running: Build, cluster_of: BuildClus
     seen = under_way(
         cluster_of(5, running("w", "n0 n1"), running("busy", "n3 n4")),
         collected("n0 n1 n2"),
-        lodging(loan("w", "n0 n1")),
+        guests_of(loan("w", "n0 n1")),
     )
-    assert [job.job_id for job in lodgers(seen)["mw_notice-1"]] == ["w"]
+    assert [job.job_id for job in guests(seen)["mw_notice-1"]] == ["w"]
     assert shortfall(seen.operations[0], seen) == ("n0", "n1")
     assert lost_for_good(seen.operations[0], seen) == ()
     assert CUA_PAA.decide(seen, ANY).actions == ()
@@ -228,7 +228,7 @@ def test_another_urgent_job_has_no_right_to_nodes_with_lodgers(
     seen = under_way(
         cluster_of(5, running("w", "n0 n1"), running("busy", "n3 n4"), waiting("u", 2)),
         collected("n0 n1 n2"),
-        lodging(loan("w", "n0 n1")),
+        guests_of(loan("w", "n0 n1")),
     )
     [hold, *leaving] = CUA_PAA.decide(seen, ANY).actions
     assert isinstance(hold, Reserve)
@@ -245,8 +245,8 @@ def test_at_the_arrival_the_lodgers_leave_and_nobody_else(
     seen = under_way(
         cluster_of(5, cheap, rigid, saving, waiting("u", 3, notice_id="notice-1")),
         collected("n0 n1 n2", job_id="u"),
-        lodging(loan("rigid", "n0")),
-        lodging(loan("saving", "n1")),
+        guests_of(loan("rigid", "n0")),
+        guests_of(loan("saving", "n1")),
     )
     for policy in (CUA_PAA, CUA_SPAA):
         hold, *leaving = policy.decide(seen, ANY).actions
@@ -276,7 +276,7 @@ def test_lodgers_leave_first_and_others_for_what_is_still_missing(
     seen = under_way(
         cluster_of(4, running("w", "n0"), running("busy", "n2 n3"), waiting("u", 3)),
         collected("n0 n1", job_id="u"),
-        lodging(loan("w", "n0")),
+        guests_of(loan("w", "n0")),
     )
     hold, *leaving = CUA_PAA.decide(seen, ANY).actions
     assert isinstance(hold, Reserve)
@@ -293,7 +293,7 @@ def test_who_is_too_young_at_an_early_arrival_stays(
     seen = under_way(
         cluster_of(4, running("w", "n0", start_s=NOW_S - 5.0), running("busy", "n2 n3"), waiting("u", 2)),
         collected("n0 n1", job_id="u"),
-        lodging(loan("w", "n0")),
+        guests_of(loan("w", "n0")),
     )
     seen = replace(seen, limits=Limits(min_runtime_s=10.0))
     assert [action.job_id for action in CUA_PAA.decide(seen, ANY).actions] == ["u", "busy"]
@@ -306,7 +306,7 @@ def test_a_start_that_has_not_come_about_is_called_off_at_the_arrival(
     seen = under_way(
         cluster_of(3, bound, waiting("u", 3)),
         collected("n0 n1 n2", job_id="u"),
-        lodging(loan("w", "n0 n1"), Phase.MAKING_ROOM),
+        guests_of(loan("w", "n0 n1"), Phase.MAKING_ROOM),
     )
     release, hold = CUA_PAA.decide(seen, ANY).actions
     assert isinstance(release, Release)
@@ -351,7 +351,7 @@ def test_every_lodger_keeps_an_eviction_of_the_hour_free(
     lent = under_way(
         cluster_of(5, running("w", "n0"), running("busy", "n3")),
         collected("n0 n1 n2"),
-        lodging(loan("w", "n0")),
+        guests_of(loan("w", "n0")),
     )
     lent = replace(lent, limits=limits, evictions=past)
 

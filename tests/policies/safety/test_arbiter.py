@@ -242,17 +242,17 @@ def test_evictions_that_were_promised_and_not_yet_carried_out_count(
     running: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0"), running("b", "n1"))
-    promised = operation(hold("u", "n0"), checkpoint("a"), requeue("a"))
-    cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=1), operations=(promised,))
+    commitments = operation(hold("u", "n0"), checkpoint("a"), requeue("a"))
+    cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=1), operations=(commitments,))
     group = (hold("v", "n1"), requeue("b", "v"))
     assert refusals(group, cluster) == [Refusal.GROUP, Refusal.PER_HOUR]
     carried_out = replace(cluster, evictions=(Eviction(job_id="a", at_s=9_500.0),))
     assert refusals(group, carried_out) == [Refusal.GROUP, Refusal.PER_HOUR], "counted once, not twice"
     two = replace(carried_out, limits=Limits(evictions_per_hour=2))
     assert refusals(group, two) == [None, None]
-    only_watched = replace(cluster, operations=(replace(promised, observe=True),))
+    only_watched = replace(cluster, operations=(replace(commitments, observe=True),))
     assert refusals(group, only_watched) == [None, None]
-    over = replace(promised, tasks=tuple(replace(task, ended_s=9_900.0) for task in promised.tasks))
+    over = replace(commitments, tasks=tuple(replace(task, ended_s=9_900.0) for task in commitments.tasks))
     assert refusals(group, replace(cluster, operations=(over,))) == [None, None]
 
 
@@ -373,11 +373,12 @@ def test_an_operation_that_is_closed_is_no_operation(running: Build, cluster_of:
 
 
 def test_a_refused_task_no_longer_promises_an_eviction(running: Build, cluster_of: BuildCluster) -> None:
-    promised = operation(hold("u", "n0"), requeue("a"))
+    commitments = operation(hold("u", "n0"), requeue("a"))
     refused = replace(
-        promised,
+        commitments,
         tasks=tuple(
-            replace(task, progress=Progress.REFUSED, ended_s=9_100.0, detail="no") for task in promised.tasks
+            replace(task, progress=Progress.REFUSED, ended_s=9_100.0, detail="no")
+            for task in commitments.tasks
         ),
     )
     limits = Limits(evictions_per_hour=1)

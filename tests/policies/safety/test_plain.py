@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.common.commitments import (
-    Answer,
-    Ask,
+    Proposal,
+    Request,
     decide_each,
     departure,
     hold,
@@ -13,7 +13,7 @@ from makeway.policies.common.commitments import (
     no_room,
     rationale,
 )
-from makeway.policies.common.victims import bundles, urgent
+from makeway.policies.common.victims import urgent_jobs, victim_groups
 from makeway.policies.model import Action, Cluster, Method
 from tests.policies import plain
 from tests.policies.any_cluster import clusters
@@ -21,21 +21,23 @@ from tests.policies.any_cluster import clusters
 NOBODY: frozenset[str] = frozenset()
 
 
-def kill_the_first(ask: Ask) -> Answer:
+def kill_the_first(request: Request) -> Proposal:
     """Whoever comes first in the order of ids leaves, until there is room."""
     able = [
-        bundle
-        for bundle in bundles(ask.cluster, ask.request, unusable=ask.unusable, spared=ask.spared)
-        if not bundle.barrier
+        group
+        for group in victim_groups(
+            request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+        )
+        if not group.protected_by
     ]
-    if sum(len(bundle.nodes) for bundle in able) < ask.shortage:
-        return no_room(ask, "too few")
-    held = hold(ask, tuple(name for bundle in able for name in bundle.nodes))
+    if sum(len(group.nodes) for group in able) < request.shortage:
+        return no_room(request, "too few")
+    held = hold(request, tuple(name for group in able for name in group.nodes))
     actions: list[Action] = [held]
-    for bundle in able:
-        for job in leavers(bundle, held):
-            actions.extend(departure(ask, job, Method.KILL, ask.cluster.now_s))
-    return Answer(actions=tuple(actions), rationale=rationale(ask, "killed"))
+    for group in able:
+        for job in leavers(group, held):
+            actions.extend(departure(request, job, Method.KILL, request.cluster.now_s))
+    return Proposal(actions=tuple(actions), rationale=rationale(request, "killed"))
 
 
 @settings(deadline=None, max_examples=300)
@@ -43,14 +45,14 @@ def kill_the_first(ask: Ask) -> Answer:
 def test_every_request_is_offered_what_the_definition_offers_it(
     cluster: Cluster, start_within_s: float
 ) -> None:
-    asked: list[Ask] = []
+    asked: list[Request] = []
 
-    def answer(ask: Ask) -> Answer:
-        asked.append(ask)
-        return kill_the_first(ask)
+    def proposal(request: Request) -> Proposal:
+        asked.append(request)
+        return kill_the_first(request)
 
-    decide_each(cluster, "test", answer, start_within_s=start_within_s, hold_slack_s=60.0)
-    assert asked == plain.asks(cluster, "test", kill_the_first, start_within_s, 60.0)
+    decide_each(cluster, "test", proposal, start_within_s=start_within_s, hold_slack_s=60.0)
+    assert asked == plain.requests(cluster, "test", kill_the_first, start_within_s, 60.0)
 
 
 @settings(deadline=None, max_examples=300)
@@ -71,6 +73,6 @@ def test_a_cluster_remembers_nothing_of_another_one(
 @settings(deadline=None, max_examples=300)
 @given(cluster=clusters(), unusable=st.frozensets(st.sampled_from(["n0", "n1", "n5"])))
 def test_jobs_that_share_useful_nodes_leave_together(cluster: Cluster, unusable: frozenset[str]) -> None:
-    for request in urgent(cluster):
-        found = bundles(cluster, request, unusable=unusable, spared=NOBODY)
-        assert {frozenset(bundle.job_ids) for bundle in found} == plain.groups(cluster, request, unusable)
+    for urgent in urgent_jobs(cluster):
+        found = victim_groups(cluster, urgent, unusable=unusable, excluded=NOBODY)
+        assert {frozenset(group.job_ids) for group in found} == plain.groups(cluster, urgent, unusable)

@@ -113,14 +113,14 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         if isinstance(action, Reserve | Release)
     }
     notices = {notice.notice_id: notice for notice in cluster.notices if notice.job_id is None}
-    promised: set[str] = set()
+    commitments: set[str] = set()
     asked: Counter[str] = Counter()
     so_far = under_way(cluster)
     for for_job_id, group in groups(decision):
         before, so_far = so_far, so_far + evictions(group)
         if group[0].reason is Reason.SPECULATIVE:
             event("a loan of held nodes")
-            promised |= check_loan(group, cluster, promised, set(given_up))
+            commitments |= check_loan(group, cluster, commitments, set(given_up))
             continue
         urgent = None if for_job_id in notices else check_request(for_job_id, cluster)
         if urgent is not None and not isinstance(group[0], Reserve):
@@ -135,8 +135,8 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         assert isinstance(hold, Reserve), "the hold comes first"
         assert len(evictions(group)) == len(group) - 1, "one hold, and nothing but evictions after it"
         event(f"{hold.reason}, {'with' if evictions(group) else 'without'} evictions")
-        assert not promised & set(hold.nodes), "no node is promised twice"
-        promised |= set(hold.nodes)
+        assert not commitments & set(hold.nodes), "no node is promised twice"
+        commitments |= set(hold.nodes)
         if urgent is None:
             asked.update(check_announced(hold, notices[for_job_id], group, cluster))
             continue
@@ -155,7 +155,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     assert refused == []
 
 
-def check_loan(group: list[Action], cluster: Cluster, promised: set[str], changed: set[str]) -> set[str]:
+def check_loan(group: list[Action], cluster: Cluster, commitments: set[str], changed: set[str]) -> set[str]:
     """A job of the queue starts on idle nodes that are held for announced jobs alone. Returns the nodes."""
     [hold] = group
     assert isinstance(hold, Reserve)
@@ -169,7 +169,7 @@ def check_loan(group: list[Action], cluster: Cluster, promised: set[str], change
     assert set(hold.nodes) <= {name for one in lenders for name in one.nodes}
     others = [kept.nodes for kept in cluster.reservations if kept.name not in hold.out_of]
     others += [other.nodes for other in cluster.jobs]
-    assert not set(hold.nodes) & ({name for nodes in others for name in nodes} | promised)
+    assert not set(hold.nodes) & ({name for nodes in others for name in nodes} | commitments)
     assert job.eligible_nodes is None or set(hold.nodes) <= job.eligible_nodes
     loses = job.kind is not JobKind.MALLEABLE or job.checkpoint is None
     stays_s = job.walltime_s if loses else cluster.limits.min_runtime_s
@@ -266,9 +266,9 @@ def check_hold(
     useful = {node.name for node in cluster.nodes if node.state is NodeState.UP}
     if urgent.eligible_nodes is not None:
         useful &= urgent.eligible_nodes
-    coming = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
+    releasing = set(cluster.free_nodes()) | freed_by(carried_out, cluster)
     assert len(set(hold.nodes) & kept) == min(len(kept), max(urgent.node_count, urgent.node_count_max or 0))
-    assert set(hold.nodes) <= kept | (useful & coming)
+    assert set(hold.nodes) <= kept | (useful & releasing)
     for reservation in cluster.reservations:
         if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
             assert not set(given_up.get(reservation.name, reservation.nodes)) & set(hold.nodes)
@@ -320,8 +320,8 @@ def check_nobody_need_not_go(
 ) -> None:
     """Without any one of the victims (and those that it shares nodes with) the hold could not be filled."""
     anyway = still_held(urgent.job_id, cluster) | set(cluster.free_nodes())
-    for spared in group:
-        fewer = before + [action for action in group if action.job_id != spared.job_id]
+    for excluded in group:
+        fewer = before + [action for action in group if action.job_id != excluded.job_id]
         assert len(set(hold.nodes) & (anyway | freed_by(fewer, cluster))) < urgent.node_count
 
 

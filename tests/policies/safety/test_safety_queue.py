@@ -36,7 +36,7 @@ from makeway.policies.model import (
     Task,
 )
 from makeway.policies.safety.arbiter import Refusal, arbitrate, hard_protection, protection, start_protection
-from tests.policies.any_cluster import NOW_S, lodgers, reservations, specs
+from tests.policies.any_cluster import NOW_S, guests, reservations, specs
 from tests.policies.safety.test_safety import evictions
 from tests.policies.under_test import UNDER_TEST
 
@@ -82,7 +82,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         )
         if draw(st.integers(0, 3))
         else job
-        for job in draw(lodgers(names[draw(st.integers(0, 4)) :]))
+        for job in draw(guests(names[draw(st.integers(0, 4)) :]))
     ]
     waiting = [draw(queued(index, names)) for index in range(draw(st.integers(1, 5)))]
     early = [job for job in running if job.kind is not JobKind.ON_DEMAND and draw(st.integers(0, 3))]
@@ -165,7 +165,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     assert decide(name, replace(cluster, jobs=cluster.jobs[::-1])) == decision, "two runs decide alike"
     jobs = cluster.jobs_by_id()
     idle = set(cluster.free_nodes())
-    promised: Counter[str] = Counter()
+    commitments: Counter[str] = Counter()
     for for_job_id, members in groupby(decision.actions, key=lambda action: action.for_job_id):
         group = list(members)
         hold = group[0]
@@ -181,13 +181,13 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         event(
             f"{hold.reason}, {'with' if evictions(group) else 'without'} evictions, {bool(hold.nodes)} nodes"
         )
-        promised.update(hold.nodes)
+        commitments.update(hold.nodes)
         if hold.reason is Reason.SPECULATIVE:
             check_start(hold, jobs[for_job_id], cluster, idle)
             assert group == [hold]
         else:
             check_way(hold, group, cluster, idle)
-    assert all(times == 1 for times in promised.values()), "no node is promised twice"
+    assert all(times == 1 for times in commitments.values()), "no node is promised twice"
     assert [verdict for verdict in arbitrate(decision.actions, cluster) if not verdict.allowed] == []
 
 

@@ -294,7 +294,7 @@ def crowds(draw: st.DrawFn) -> Cluster:
             )
         )
         first += size
-    urgent = Job(
+    urgent_jobs = Job(
         job_id="u",
         kind=JobKind.ON_DEMAND,
         state=JobState.PENDING,
@@ -304,7 +304,7 @@ def crowds(draw: st.DrawFn) -> Cluster:
         user="urgent",
     )
     nodes = tuple(Node(name=f"n{number}") for number in range(first))
-    return Cluster(now_s=NOW_S, nodes=nodes, jobs=(*jobs, urgent))
+    return Cluster(now_s=NOW_S, nodes=nodes, jobs=(*jobs, urgent_jobs))
 
 
 @settings(deadline=None, max_examples=200)

@@ -14,11 +14,11 @@ from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import NodeFailure
 from makeway.simharness.engine.faults import NO_FAULTS, FaultKind, FaultPlan
 from makeway.simharness.engine.invariants import InvariantViolated
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import Machine
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
-from makeway.simharness.engine.snapshot import Picture
+from makeway.simharness.engine.snapshot import SnapshotBuilder
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -208,13 +208,13 @@ def nobody_is_left_waiting(machine: Machine) -> None:
             assert room_s(machine, first, taken) > foreseen_s, (live.job, size)
 
 
-def least_size(machine: Machine, live: LiveJob) -> int:
+def least_size(machine: Machine, live: JobRun) -> int:
     """The fewest nodes with which a waiting job may start."""
     smaller = machine.scheduler.settings.start_smaller and live.job.kind is JobKind.MALLEABLE
     return (live.job.node_count_min or live.size) if smaller else live.size
 
 
-def room_s(machine: Machine, first: LiveJob, taken: dict[int, float]) -> float:
+def room_s(machine: Machine, first: JobRun, taken: dict[int, float]) -> float:
     """When there will be room for `first` if the nodes in `taken` are busy until the times given."""
     free_s = []
     for number in range(machine.node_count):
@@ -252,7 +252,7 @@ def accounts_balance(record: ReplayRecord, early: set[object]) -> None:
 def new_picture(machine: Machine, storage: StorageSettings) -> Cluster:
     """A snapshot for which nothing was kept; the adapter's own picture notices nothing of it."""
     kept = machine.touched
-    cluster = Picture(machine, storage).take()
+    cluster = SnapshotBuilder(machine, storage).take()
     machine.touched = kept
     return cluster
 

@@ -11,7 +11,7 @@ from makeway.policies.common.profile import Profile
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler, SchedulerSettings, shadow
 from makeway.simharness.engine.storage import StorageSettings
@@ -134,14 +134,14 @@ class Stub:
     def releases(self) -> list[tuple[float, int, int]]:
         return [(10.0, -1, 3)]
 
-    def start(self, live: LiveJob, node_count: int) -> None:
+    def start(self, live: JobRun, node_count: int) -> None:
         assert node_count == live.size
         self.started.append(live.job.job_id)
 
 
-def queued(index: int, runtime_s: float, size: int, rank: int = 0) -> LiveJob:
+def queued(index: int, runtime_s: float, size: int, rank: int = 0) -> JobRun:
     job = SimJob(f"{index}", 0.0, runtime_s, runtime_s, size)
-    live = LiveJob(index, job, JobRecord(job))
+    live = JobRun(index, job, JobRecord(job))
     live.rank = rank
     return live
 

@@ -237,7 +237,17 @@ def traces(tmp_path: Path) -> Path:
 
 def reproduced(traces: Path, *arguments: object) -> dict[str, Any]:
     path = traces / "out.json"
-    command = ["reproduce", "p3", "--traces", traces, "--cache", traces / "kept", "--json", path, *arguments]
+    command = [
+        "reproduce",
+        "p3",
+        "--traces",
+        traces,
+        "--cache",
+        traces / "kept",
+        "--json",
+        path,
+        *arguments,
+    ]
     assert run_cli(list(map(str, command)), factories={}) == 0
     values: dict[str, Any] = json.loads(path.read_text())
     return values

@@ -12,7 +12,7 @@ from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig
 from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.model import Phase
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.job_run import LiveJob
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Scheduler, SchedulerSettings, shadow
 from makeway.simharness.engine.storage import StorageSettings
@@ -81,7 +81,7 @@ class Watch:
         else:
             self.foreseen_s.setdefault(head.job.job_id, self._foresee(head))
 
-    def _foresee(self, head: LiveJob) -> float:
+    def _foresee(self, head: JobRun) -> float:
         """When enough nodes are free if those that started early last as long as predicted, all others to their limits."""
         now_s = self.machine.now_s
         early = {

@@ -45,7 +45,7 @@ class HeldNodesQueue:
     short: str
     other: str
     batch: str
-    lodger: str
+    guest: str
 
 
 def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
@@ -53,32 +53,32 @@ def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
     short, other = (story.submit(COUNTS, 4, "other") for _ in range(2))
     story.works(short, other)
     batch = story.submit("exec sleep 600", 2, "other")
-    lodger = story.submit(SAVES, 2, "elastic")
-    return HeldNodesQueue(short=short, other=other, batch=batch, lodger=lodger)
+    guest = story.submit(SAVES, 2, "elastic")
+    return HeldNodesQueue(short=short, other=other, batch=batch, guest=guest)
 
 
 def lodges_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
     """The lodger runs on held nodes until the announced job comes, and goes on at its end from where it had saved."""
     freed = story.nodes(queue.short)
-    lodger = queue.lodger
+    guest = queue.guest
     explain = story.explain(daemon)
     notice_id = announce(daemon, 4)
     await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
     story.ends(queue.short)
-    await_that("the lodger works", lambda: story.runs(lodger) and len(story.steps(lodger)) > 5, explain)
-    story.workers.append(lodger)
+    await_that("the lodger works", lambda: story.runs(guest) and len(story.steps(guest)) > 5, explain)
+    story.workers.append(guest)
     await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
     await_that("the free nodes are held", lambda: held_for(story, notice_id) == freed, explain)
-    assert story.nodes(lodger) < freed
+    assert story.nodes(guest) < freed
     assert story.state(queue.batch) == "PENDING", "nobody may evict it, and it would be first"
 
     urgent = comes(story, 4, notice_id)
     starts_on_the_held_nodes(story, daemon, urgent)
     assert story.nodes(urgent) == freed
-    assert (story.state(lodger), story.restarts(lodger)) == ("PENDING", 1)
+    assert (story.state(guest), story.restarts(guest)) == ("PENDING", 1)
     assert story.runs(queue.other)
     assert story.state(queue.batch) == "PENDING"
 
     story.ends(urgent)
-    works_again(story, daemon, lodger)
+    works_again(story, daemon, guest)
     nothing_is_left(story, daemon)
