@@ -64,7 +64,7 @@ class Capabilities:
     expand: bool
     """Whether a shrunk job can be grown back."""
     recomputes_priority: bool
-    """Whether a waiting job whose place is taken back stands where it stood before, and not behind all others."""
+    """Whether a waiting job whose queue position is taken back stands where it stood before, and not behind all others."""
 
 
 class Adapter(Protocol):
@@ -137,17 +137,17 @@ class Adapter(Protocol):
         Raises `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
         """
 
-    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order.
+    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order.
 
-        The planned order follows the front and comes before the common queue; `place` is from 1 to `PLACES`, the lowest
+        The planned order follows the front and comes before the common queue; `queue_position` is from 1 to `QUEUE_POSITIONS`, the lowest
         first, and lifts no delay. None: to the front. Raises `Gone` if the job is not pending.
         """
 
     def restore_priority(self, job_id: str) -> None:
-        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's place.
+        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's queue position.
 
-        Raises `Gone` if it neither runs nor waits in such a place, `Rejected` if it is held.
+        Raises `Gone` if it neither runs nor waits in such a queue position, `Rejected` if it is held.
         """
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ class FakeAdapter:
         kept = tuple(found for found in self.view.reservations if found.name != name)
         self.view = replace(self.view, reservations=kept)
 
-    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
+    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
         self._call("prioritise", job_id)
 
     def restore_priority(self, job_id: str) -> None:

@@ -249,15 +249,15 @@ class SlurmCliAdapter:
         if done.returncode != 0:
             raise refusal(done)
 
-    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order.
+    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order.
 
         22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
         """
         job = self._pending(job_id)
         _check_not_held(job)
-        if place is not None:
-            self._do(build.to_place(job_id, place))
+        if queue_position is not None:
+            self._do(build.to_queue_position(job_id, queue_position))
             return
         lost = job.restarts > 0 and job.requested_node_count > job.node_count
         self._do(
@@ -269,12 +269,12 @@ class SlurmCliAdapter:
         )
 
     def restore_priority(self, job_id: str) -> None:
-        """Let Slurm set the job's priority again: of a running one, or of one in a place; a user's hold would be lifted too."""
+        """Let Slurm set the job's priority again: of a running one, or of one in a queue position; a user's hold would be lifted too."""
         job = self._look(job_id)
         if state(job) is JobState.PENDING:
             _check_not_held(job)
-            if build.place_of(job.priority) is None:
-                raise Gone(f"job {job_id} waits, and has no place")
+            if build.queue_position_of(job.priority) is None:
+                raise Gone(f"job {job_id} waits, and has no queue position")
         else:
             self._running(job_id)
         self._do(build.restore_priority(job_id))

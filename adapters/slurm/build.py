@@ -11,12 +11,12 @@ from typing import assert_never
 
 from makeway.adapters.hostlist import fold
 from makeway.adapters.protocol import Rejected
-from makeway.policies.model import PLACES, SignalTarget
+from makeway.policies.model import QUEUE_POSITIONS, SignalTarget
 
 FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
 PLANNED_PRIORITY = FRONT_PRIORITY - 1
-"""Minus its place: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760 under priority/basic, below
+"""Minus its queue position: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760 under priority/basic, below
 the last of all places."""
 PURGE_MIN = 1
 """Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
@@ -244,15 +244,15 @@ def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[st
     return (*_update_job(job_id), *changes)
 
 
-def to_place(job_id: str, place: int) -> tuple[str, ...]:
-    """Give a pending job the priority of its place in a planned order."""
-    return (*_update_job(job_id), f"Priority={PLANNED_PRIORITY - place}")
+def to_queue_position(job_id: str, queue_position: int) -> tuple[str, ...]:
+    """Give a pending job the priority of its queue position in a planned order."""
+    return (*_update_job(job_id), f"Priority={PLANNED_PRIORITY - queue_position}")
 
 
-def place_of(priority: int) -> int | None:
-    """The place in a planned order that a priority tells. None: it tells none."""
-    place = PLANNED_PRIORITY - priority
-    return place if 1 <= place <= PLACES else None
+def queue_position_of(priority: int) -> int | None:
+    """The queue position in a planned order that a priority tells. None: it tells none."""
+    queue_position = PLANNED_PRIORITY - priority
+    return queue_position if 1 <= queue_position <= QUEUE_POSITIONS else None
 
 
 def restore_priority(job_id: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
 
-from makeway.adapters.slurm.build import FRONT_PRIORITY, place_of
+from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.features import satisfying
 from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.settings import JobClass
@@ -241,8 +241,8 @@ class Translator:
             preemptible=_preemptible(raw, found),
             reservation=raw.reservation,
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
-            prioritised=raw.priority >= FRONT_PRIORITY or place_of(raw.priority) is not None,
-            place=place_of(raw.priority),
+            prioritised=raw.priority >= FRONT_PRIORITY or queue_position_of(raw.priority) is not None,
+            queue_position=queue_position_of(raw.priority),
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
         )

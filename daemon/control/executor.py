@@ -131,7 +131,7 @@ class Executor:
             case Release():
                 adapter.release(action.reservation)
             case Prioritise():
-                adapter.prioritise(action.job_id, place=action.place)
+                adapter.prioritise(action.job_id, queue_position=action.queue_position)
             case RestorePriority():
                 adapter.restore_priority(action.job_id)
             case _:

@@ -158,8 +158,8 @@ def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str
         return Progress.GONE, "ended by itself"
     if job.state is not JobState.PENDING:
         return Progress.DONE, "runs"
-    if action.place is not None:
-        return (Progress.DONE, "") if job.place == action.place else None
+    if action.queue_position is not None:
+        return (Progress.DONE, "") if job.queue_position == action.queue_position else None
     if not job.prioritised:
         return None
     return (Progress.DONE if action.reason is Reason.NO_ROOM else Progress.ACCEPTED), ""

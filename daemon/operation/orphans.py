@@ -72,7 +72,7 @@ def _planned_places(
     return [
         RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.ORPHANED)
         for job in cluster.jobs
-        if job.place is not None and job.state is JobState.PENDING and job.job_id not in busy
+        if job.queue_position is not None and job.state is JobState.PENDING and job.job_id not in busy
     ]
 
 

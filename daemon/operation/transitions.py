@@ -303,7 +303,7 @@ def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts
     return any(
         (
             isinstance(task.action, RestorePriority)
-            or (isinstance(task.action, Prioritise) and task.action.place is not None)
+            or (isinstance(task.action, Prioritise) and task.action.queue_position is not None)
         )
         and task.progress is Progress.REFUSED
         and task.ended_s is not None

@@ -39,7 +39,7 @@ from makeway.policies.horizon.plan import (
 )
 from makeway.policies.horizon.solver import Effort, solve
 from makeway.policies.model import (
-    PLACES,
+    QUEUE_POSITIONS,
     Action,
     Cluster,
     Decision,
@@ -203,7 +203,7 @@ def decide(cluster: Cluster, config: HorizonConfig) -> Decision:
     moves = [
         job
         for job in order
-        if job.job_id in places and places[job.job_id] != job.place and job.job_id not in under_way
+        if job.job_id in places and places[job.job_id] != job.queue_position and job.job_id not in under_way
     ]
     starts_s = dict(zip(plan.order, plan.starts_s, strict=True))
     actions: list[Action] = []
@@ -215,7 +215,7 @@ def decide(cluster: Cluster, config: HorizonConfig) -> Decision:
                 for_job_id=job.job_id,
                 policy=NAME,
                 reason=Reason.PLANNED,
-                place=places[job.job_id],
+                queue_position=places[job.job_id],
             )
         )
         reasons.append(_told(job, cluster, plan, starts_s[job.job_id]))
@@ -236,18 +236,18 @@ def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
     """
     count = _placed_count(order, min(map(turn, others), default=None))
     head = order[:count]
-    kept = _longest_rising([job.place for job in head])
+    kept = _longest_rising([job.queue_position for job in head])
     places: dict[str, int] = {}
     low, run = 0, list[Job]()
     for index, job in enumerate(head):
-        if index not in kept or job.place is None:
+        if index not in kept or job.queue_position is None:
             run.append(job)
             continue
-        if not _spread(run, low, job.place, places):
+        if not _spread(run, low, job.queue_position, places):
             return _anew(head)
-        places[job.job_id] = low = job.place
+        places[job.job_id] = low = job.queue_position
         run = []
-    if not _spread(run, low, min(low + STEP * (len(run) + 1), PLACES + 1), places):
+    if not _spread(run, low, min(low + STEP * (len(run) + 1), QUEUE_POSITIONS + 1), places):
         return _anew(head)
     return places
 
@@ -258,7 +258,7 @@ def _placed_count(order: Sequence[Job], protected_by: tuple[float, float, int, s
     behind = protected_by
     for job in reversed(order):
         own = turn(job)
-        if job.place is not None or (behind is not None and own > behind):
+        if job.queue_position is not None or (behind is not None and own > behind):
             break
         behind = own
         count -= 1
@@ -277,8 +277,8 @@ def _spread(run: Sequence[Job], low: int, high: int, places: dict[str, int]) -> 
 
 def _anew(head: Sequence[Job]) -> dict[str, int]:
     """New places for all, or for as many as there are places."""
-    width = max(1, min(STEP, PLACES // (len(head) + 1)))
-    return {job.job_id: number * width for number, job in enumerate(head[:PLACES], start=1)}
+    width = max(1, min(STEP, QUEUE_POSITIONS // (len(head) + 1)))
+    return {job.job_id: number * width for number, job in enumerate(head[:QUEUE_POSITIONS], start=1)}
 
 
 def _longest_rising(values: Sequence[int | None]) -> frozenset[int]:

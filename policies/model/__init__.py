@@ -7,7 +7,7 @@ that imports it loads nothing else.
 """
 
 from makeway.policies.model.actions import (
-    PLACES,
+    QUEUE_POSITIONS,
     Action,
     Cancel,
     Checkpoint,
@@ -57,7 +57,7 @@ from makeway.policies.model.operation import (
 )
 
 __all__ = [
-    "PLACES",
+    "QUEUE_POSITIONS",
     "RESERVATION_PREFIX",
     "Acknowledgement",
     "Action",

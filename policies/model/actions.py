@@ -6,8 +6,8 @@ from typing import Literal
 
 from makeway.policies.model.entities import SignalTarget
 
-PLACES = 1 << 15
-"""Places of a planned order are numbered from 1 up to this."""
+QUEUE_POSITIONS = 1 << 15
+"""The queue positions of a planned order are numbered from 1 up to this."""
 
 
 class Method(StrEnum):
@@ -130,8 +130,8 @@ class Release(ActionBase):
 class Prioritise(ActionBase):
     """Move a pending job to the front of the queue and let it start at once, or to its place in a planned order."""
 
-    place: int | None = None
-    """Between 1 and `PLACES`: its place in the planned order, which follows the front. None: to the front."""
+    queue_position: int | None = None
+    """Between 1 and `QUEUE_POSITIONS`: the job's position in the planned order, which comes after the front of the queue. None: to the front."""
     verb: Literal["prioritise"] = "prioritise"
 
 

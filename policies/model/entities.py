@@ -131,13 +131,14 @@ class Job:
     start_within_s: float | None = None
     """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
     prioritised: bool = False
-    """Whether we have moved the job to the front of the queue, or given it a place in a planned order."""
-    place: int | None = None
-    """Its place in the order that we planned: behind the front, ahead of the common queue, the lowest first. None: none."""
+    """Whether makeway moved the job to the front of the queue, or gave it a position in a planned order."""
+    queue_position: int | None = None
+    """The position in the planned order that makeway gave the job: after the front of the queue, before the common queue, the
+    lowest first. None: it has none."""
     notice_id: str | None = None
     """The announcement that the job says it belongs to. None: it names none."""
     priority: float = 0.0
-    """Its place in the queue: the highest first, jobs of one priority in the order of their submission."""
+    """The scheduler takes the highest first, and jobs of one priority in the order of their submission."""
     saved_s: float = 0.0
     """How much of its runtime earlier runs have saved, so that the present or next one goes on from there. 0: unknown."""
 

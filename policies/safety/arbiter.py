@@ -228,12 +228,12 @@ class _Arbiter:
                     return None
                 return Refusal.CANNOT_EXPAND, "running jobs cannot grow on this cluster"
             case Prioritise():
-                return None if action.place is None else self._judge_place(action)
+                return None if action.queue_position is None else self._judge_queue_position(action)
             case RestorePriority():
                 return None
         assert_never(action)
 
-    def _judge_place(self, action: Prioritise) -> Ruling:
+    def _judge_queue_position(self, action: Prioritise) -> Ruling:
         """A place in a planned order is no return: it is for a waiting job that the site has opted in."""
         if self.tripped:
             return _breaker(self.cluster)

@@ -131,13 +131,15 @@ class SimAdapter:
         """End the reservation; its pending job goes back to the common queue."""
         self._call("release", (name,), None, partial(control.release, self._machine, name))
 
-    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order."""
-        apply = partial(control.prioritise, self._machine, job_id, place)
-        self._call("prioritise", (job_id,) if place is None else (job_id, place), job_id, apply)
+    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order."""
+        apply = partial(control.prioritise, self._machine, job_id, queue_position)
+        self._call(
+            "prioritise", (job_id,) if queue_position is None else (job_id, queue_position), job_id, apply
+        )
 
     def restore_priority(self, job_id: str) -> None:
-        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's place."""
+        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's queue position."""
         apply = partial(control.restore_priority, self._machine, job_id)
         self._call("restore_priority", (job_id,), job_id, apply)
 

@@ -6,7 +6,7 @@ Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks
 from math import isfinite
 
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
-from makeway.policies.model import PLACES, JobKind
+from makeway.policies.model import QUEUE_POSITIONS, JobKind
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, Machine
 from makeway.simharness.engine.records import Ending, MarkKind
@@ -132,22 +132,24 @@ def requeue_again(machine: Machine, job_id: str, requeue_count: int) -> None:
     requeue(machine, job_id)
 
 
-def prioritise(machine: Machine, job_id: str, place: int | None = None) -> None:
-    """Move the pending job to the front of the queue, any requeue delay lifted, or to its place in a planned order."""
+def prioritise(machine: Machine, job_id: str, queue_position: int | None = None) -> None:
+    """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order."""
     live = _pending(machine, job_id)
-    if place is None:
+    if queue_position is None:
         machine.move_to_front(live)
-    elif 1 <= place <= PLACES:
-        machine.give_place(live, place)
+    elif 1 <= queue_position <= QUEUE_POSITIONS:
+        machine.give_queue_position(live, queue_position)
     else:
-        raise Rejected(f"job {job_id}: Invalid priority: place {place} is not between 1 and {PLACES}")
+        raise Rejected(
+            f"job {job_id}: Invalid priority: queue position {queue_position} is not between 1 and {QUEUE_POSITIONS}"
+        )
 
 
 def restore_priority(machine: Machine, job_id: str) -> None:
-    """Put the job back into the common queue, if it waits in a planned order's place; by starting it has lost it here."""
+    """Put the job back into the common queue, if it waits in a planned order's queue position; by starting it has lost it here."""
     live = machine.live.get(job_id)
     if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
-        machine.give_place(live, None)
+        machine.give_queue_position(live, None)
     else:
         _running(machine, job_id)
 

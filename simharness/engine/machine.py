@@ -25,7 +25,7 @@ from makeway.simharness.workloads.nodeset import NodeNames, lowest
 FIRST_RANK = -(1 << 40)
 """Jobs that are moved to the front get ranks from here up."""
 PLANNED_RANK = -(1 << 39)
-"""Jobs with a place in a planned order have ranks from here up; all others have rank 0."""
+"""Jobs with a queue position in a planned order have ranks from here up; all others have rank 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,14 +243,14 @@ class Machine:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)
 
-    def give_place(self, live: JobRun, place: int | None) -> None:
-        """Serve the pending job after those at the front, before the common queue, and in the order of its place.
+    def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
+        """Serve the pending job after those at the front, before the common queue, and in the order of its queue position.
 
         None: in the common queue again.
         """
         self.interfere()
         self.scheduler.remove(live)
-        live.rank = 0 if place is None else PLANNED_RANK + place
+        live.rank = 0 if queue_position is None else PLANNED_RANK + queue_position
         if live.reservation is None and live.eligible_s is None:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)

@@ -109,7 +109,7 @@ class SnapshotBuilder:
             reservation=live.reservation,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
-            place=live.rank - PLANNED_RANK if PLANNED_RANK < live.rank < 0 else None,
+            queue_position=live.rank - PLANNED_RANK if PLANNED_RANK < live.rank < 0 else None,
             notice_id=notice_id(job) if job.announced_s is not None else None,
             priority=-live.rank,
             saved_s=live.saved_before_s(),

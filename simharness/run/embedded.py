@@ -80,9 +80,9 @@ class EmbeddedAdapter:
         """See `Adapter`."""
         self._now().release(name)
 
-    def prioritise(self, job_id: str, *, place: int | None = None) -> None:
+    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
         """See `Adapter`."""
-        self._now().prioritise(job_id, place=place)
+        self._now().prioritise(job_id, queue_position=queue_position)
 
     def restore_priority(self, job_id: str) -> None:
         """See `Adapter`."""

@@ -360,10 +360,10 @@ class AdapterConformance:
         blocker = running(world, world.submit(count))
         common, late, soon, front = (world.submit(count) for _ in range(4))
         waiting(world, front)
-        world.adapter.prioritise(late, place=2048)
-        world.adapter.prioritise(soon, place=1024)
+        world.adapter.prioritise(late, queue_position=2048)
+        world.adapter.prioritise(soon, queue_position=1024)
         world.adapter.prioritise(front)
-        seen = {job.job_id: job.place for job in world.adapter.snapshot().jobs}
+        seen = {job.job_id: job.queue_position for job in world.adapter.snapshot().jobs}
         assert [seen[job_id] for job_id in (common, late, soon, front)] == [None, 2048, 1024, None]
         world.adapter.cancel(blocker.job_id)
         for job_id in (front, soon, late, common):
@@ -407,11 +407,11 @@ class AdapterConformance:
         running(world, world.submit(len(world.nodes)))
         first, second = (world.submit(len(world.nodes)) for _ in range(2))
         waiting(world, second)
-        world.adapter.prioritise(second, place=3)
-        assert job_of(world.adapter.snapshot(), second).place == 3
+        world.adapter.prioritise(second, queue_position=3)
+        assert job_of(world.adapter.snapshot(), second).queue_position == 3
         world.adapter.restore_priority(second)
         seen = world.adapter.snapshot()
-        assert job_of(seen, second).place is None
+        assert job_of(seen, second).queue_position is None
         assert not job_of(seen, second).prioritised
         if seen.recomputes_priority:
             assert job_of(seen, first).priority == job_of(seen, second).priority

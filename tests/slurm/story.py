@@ -7,7 +7,7 @@ from pathlib import Path
 
 from makeway.adapters.devcluster.cluster import DevClusterError
 from makeway.adapters.slurm.build import FRONT_PRIORITY
-from makeway.policies.model import PLACES, RESERVATION_PREFIX
+from makeway.policies.model import QUEUE_POSITIONS, RESERVATION_PREFIX
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
 
@@ -260,6 +260,9 @@ def _has_ours(story: Story, job_id: str) -> bool:
     return (
         story.field(job_id, "Reason").startswith("JobHeld")
         or story.field(job_id, "Reservation") not in ("", "(null)")
-        or (state == "RUNNING" and int(story.field(job_id, "PriorityLong")) >= FRONT_PRIORITY - 1 - PLACES)
+        or (
+            state == "RUNNING"
+            and int(story.field(job_id, "PriorityLong")) >= FRONT_PRIORITY - 1 - QUEUE_POSITIONS
+        )
         or (asked is not None and int(story.field(job_id, "NumNodes")) != asked)
     )

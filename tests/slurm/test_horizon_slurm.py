@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from makeway.adapters.slurm.build import place_of
+from makeway.adapters.slurm.build import queue_position_of
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import DaemonProcess, await_that
 from tests.slurm.story import URGENT, Story, nothing_is_left
@@ -35,7 +35,7 @@ class Queue:
 
     def place(self, job_id: str) -> int | None:
         """Its place as Slurm has it."""
-        return place_of(int(self.story.field(job_id, "PriorityLong")))
+        return queue_position_of(int(self.story.field(job_id, "PriorityLong")))
 
     def has_places(self, daemon: DaemonProcess) -> None:
         """Slurm has the two short ones in the plan's order ahead of the long one, which needs no place."""

@@ -132,7 +132,7 @@ def test_prioritise_lifts_the_delay_of_a_requeued_job_alone() -> None:
 
 def test_a_place_is_a_priority_below_the_front_and_changes_nothing_else() -> None:
     slurm = FakeSlurm(ROW | {"RestartCnt": "2"})
-    adapter_of(slurm).prioritise("17", place=3)
+    adapter_of(slurm).prioritise("17", queue_position=3)
     assert slurm.acts == [("scontrol", "update", "JobId=17", f"Priority={build.FRONT_PRIORITY - 4}")]
 
 
@@ -180,7 +180,7 @@ def test_a_priority_that_is_given_back_lifts_no_hold(priority: str) -> None:
 @pytest.mark.parametrize("priority", [build.FRONT_PRIORITY, 1])
 def test_a_waiting_job_without_a_place_has_nothing_to_give_back(priority: int) -> None:
     slurm = FakeSlurm(ROW | {"PriorityLong": str(priority)})
-    with pytest.raises(Gone, match="has no place"):
+    with pytest.raises(Gone, match="has no queue position"):
         adapter_of(slurm).restore_priority("17")
     assert slurm.acts == []
 

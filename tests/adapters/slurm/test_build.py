@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 
 from makeway.adapters.protocol import Rejected
 from makeway.adapters.slurm import build
-from makeway.policies.model import PLACES, SignalTarget
+from makeway.policies.model import QUEUE_POSITIONS, SignalTarget
 
 
 def test_places_lie_between_the_front_and_the_priorities_that_slurm_gives_by_itself() -> None:
     first_of_priority_basic = 0xFFFF0000
-    priorities = [int(build.to_place("5", place)[-1].removeprefix("Priority=")) for place in (1, 2, PLACES)]
+    priorities = [
+        int(build.to_queue_position("5", queue_position)[-1].removeprefix("Priority="))
+        for queue_position in (1, 2, QUEUE_POSITIONS)
+    ]
     assert build.FRONT_PRIORITY > priorities[0] > priorities[1] > priorities[2] > first_of_priority_basic
-    assert [build.place_of(priority) for priority in priorities] == [1, 2, PLACES]
-    assert build.place_of(first_of_priority_basic) is None
+    assert [build.queue_position_of(priority) for priority in priorities] == [1, 2, QUEUE_POSITIONS]
+    assert build.queue_position_of(first_of_priority_basic) is None
 
 
 def test_reading() -> None:

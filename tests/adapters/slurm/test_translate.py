@@ -22,7 +22,7 @@ from makeway.adapters.slurm.translate import (
     state,
 )
 from makeway.policies.model import (
-    PLACES,
+    QUEUE_POSITIONS,
     Acknowledgement,
     CheckpointSpec,
     Job,
@@ -381,12 +381,13 @@ def test_a_prioritised_job_is_known_by_its_priority() -> None:
 
 
 @pytest.mark.parametrize(
-    ("below_front", "place"), [(0, None), (1, None), (2, 1), (1 + PLACES, PLACES), (2 + PLACES, None)]
+    ("below_front", "queue_position"),
+    [(0, None), (1, None), (2, 1), (1 + QUEUE_POSITIONS, QUEUE_POSITIONS), (2 + QUEUE_POSITIONS, None)],
 )
-def test_a_place_is_read_from_the_priority(below_front: int, place: int | None) -> None:
+def test_a_place_is_read_from_the_priority(below_front: int, queue_position: int | None) -> None:
     job = translated(replace(PENDING, priority=build.FRONT_PRIORITY - below_front))
-    assert job.place == place
-    assert job.prioritised is (place is not None or below_front == 0)
+    assert job.queue_position == queue_position
+    assert job.prioritised is (queue_position is not None or below_front == 0)
 
 
 # Which nodes may serve

@@ -177,10 +177,10 @@ def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
     assert operation.tasks[0].progress is Progress.ACCEPTED
     action = operation.tasks[0].action
     assert isinstance(action, Prioritise)
-    assert action.place == STEP
+    assert action.queue_position == STEP
     loop.reconcile()
     assert adapter.calls == [("prioritise", "short")], "what is not yet seen is not asked for again"
-    placed = replace(short, place=STEP, prioritised=True, priority=1.0)
+    placed = replace(short, queue_position=STEP, prioritised=True, priority=1.0)
     adapter.view = cluster(2, blocker, long, placed)
     loop.reconcile()
     assert journal.open_operations() == ()

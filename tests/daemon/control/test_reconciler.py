@@ -340,7 +340,7 @@ def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> N
 
 
 def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
-    waits = replace(pending("a", 2), prioritised=True, place=3)
+    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
     front = replace(pending("b", 2), prioritised=True)
     adapter = FakeAdapter(replace(cluster(4, waits, front), recomputes_priority=True))
     journal = Journal(None)
@@ -349,7 +349,7 @@ def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
         loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]
 
-    back = replace(waits, prioritised=False, place=None)
+    back = replace(waits, prioritised=False, queue_position=None)
     adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
     loop.reconcile()
     assert journal.open_operations() == ()
@@ -357,7 +357,7 @@ def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
 
 
 def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
-    waits = replace(pending("a", 2), prioritised=True, place=3)
+    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
     adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
     daemon(adapter).reconcile()
     assert adapter.calls == []

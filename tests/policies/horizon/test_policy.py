@@ -21,7 +21,7 @@ from makeway.policies.horizon.policy import (
     problem_of,
 )
 from makeway.policies.model import (
-    PLACES,
+    QUEUE_POSITIONS,
     Cluster,
     Job,
     JobKind,
@@ -78,7 +78,7 @@ def moves(cluster: Cluster, config: HorizonConfig | None = None) -> dict[str, in
     for action in decide(cluster, config or HorizonConfig()).actions:
         assert isinstance(action, Prioritise)
         assert action.reason is Reason.PLANNED
-        found[action.job_id] = action.place
+        found[action.job_id] = action.queue_position
     return found
 
 
@@ -97,7 +97,7 @@ def test_only_those_that_have_to_move_get_a_place() -> None:
 
 
 def test_who_has_his_place_keeps_it_and_who_is_gone_is_left_out() -> None:
-    placed = replace(QUEUE[2], place=STEP, priority=9.0)
+    placed = replace(QUEUE[2], queue_position=STEP, priority=9.0)
     assert moves(machine(QUEUE[0], QUEUE[1], placed, plan=plan_of("gone", "c", "b", "a"))) == {"b": 2 * STEP}
 
 
@@ -114,7 +114,7 @@ def test_so_many_moves_a_cycle_the_first_ones_first() -> None:
     config = HorizonConfig(moves_per_cycle=1)
     plan = plan_of("c", "b", "a")
     assert moves(machine(*QUEUE, plan=plan), config) == {"c": STEP}
-    placed = replace(QUEUE[2], place=STEP, priority=9.0)
+    placed = replace(QUEUE[2], queue_position=STEP, priority=9.0)
     assert moves(machine(*QUEUE[:2], placed, plan=plan), config) == {"b": 2 * STEP}
 
 
@@ -199,7 +199,7 @@ def test_the_rationale_tells_the_place_and_the_worth() -> None:
 @given(
     count=st.integers(1, 9),
     seed=st.integers(0, 10**6),
-    places=st.lists(st.none() | st.integers(1, 12) | st.just(PLACES), min_size=9, max_size=9),
+    places=st.lists(st.none() | st.integers(1, 12) | st.just(QUEUE_POSITIONS), min_size=9, max_size=9),
     newcomers=st.integers(0, 2),
 )
 def test_with_its_places_the_queue_is_in_the_plan_s_order(
@@ -208,7 +208,7 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
     jobs = [
         replace(
             waiting(str(index), waited_s=100.0 - index),
-            place=place,
+            queue_position=place,
             priority=0.0 if place is None else 1e9 - place,
         )
         for index, place in zip(range(count), places, strict=False)
@@ -217,7 +217,7 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
     Random(seed).shuffle(order)
     others = [replace(waiting(f"new{index}"), priority=float(index)) for index in range(newcomers)]
     found = places_of(order, others)
-    assert all(1 <= place <= PLACES for place in found.values())
+    assert all(1 <= place <= QUEUE_POSITIONS for place in found.values())
     after = [
         replace(job, priority=1e9 - found[job.job_id]) if job.job_id in found else job
         for job in [*order, *others]
@@ -240,10 +240,12 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
 def test_the_arbiter_lets_waiting_jobs_alone_be_moved_that_are_opted_in(
     changed: dict[str, Any], refusal: Refusal | None
 ) -> None:
-    move = Prioritise(job_id="a", for_job_id="a", policy="horizon", reason=Reason.PLANNED, place=STEP)
+    move = Prioritise(
+        job_id="a", for_job_id="a", policy="horizon", reason=Reason.PLANNED, queue_position=STEP
+    )
     cluster = machine(replace(waiting("a"), **changed))
     assert [verdict.refusal for verdict in arbitrate((move,), cluster)] == [refusal]
-    front = replace(move, place=None)
+    front = replace(move, queue_position=None)
     assert arbitrate((front,), cluster)[0].allowed, "what is given back is not judged"
     tripped = replace(
         cluster,

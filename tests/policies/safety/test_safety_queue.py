@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from makeway.policies.ckpt_backfill.outlook import turn
 from makeway.policies.model import (
-    PLACES,
+    QUEUE_POSITIONS,
     Action,
     CheckpointSpec,
     Cluster,
@@ -196,8 +196,8 @@ def check_move(move: Prioritise, cluster: Cluster) -> None:
     jobs = cluster.jobs_by_id()
     job = jobs[move.job_id]
     assert (move.reason, move.for_job_id) == (Reason.PLANNED, move.job_id)
-    assert move.place is not None
-    assert 1 <= move.place <= PLACES
+    assert move.queue_position is not None
+    assert 1 <= move.queue_position <= QUEUE_POSITIONS
     assert start_protection(job, cluster) in {None, Refusal.PER_JOB}
     for other in cluster.jobs:
         if other.state is JobState.PENDING and other.reservation is None and turn(other) < turn(job):
