@@ -1,26 +1,12 @@
 """The errors that are the user's to mend: one sentence on standard error and exit status 2, never a traceback."""
 
-USER_ERRORS = frozenset(
-    {
-        "makeway.daemon.errors.UserError",
-        "makeway.daemon.journal.schema.JournalError",
-        "makeway.policies.registry.UnknownPolicy",
-        "makeway.policies.horizon.cp_sat.SolverUnavailable",
-    }
-)
-"""By name, so that the command line need not import what a command does not use."""
-
 
 class UserError(ValueError):
-    """Something outside makeway is wrong, and the message says what, where, and what would be accepted.
+    """Something outside makeway is wrong. The message says what, where, and what would be accepted.
 
-    A message of several lines holds several problems, one a line.
+    A message of several lines holds several problems, one a line. Every package above the policies derives
+    the errors that its user can mend from this class; a policy's are `policies.contract.PolicyError`.
     """
-
-
-def is_user_error(error: BaseException, names: frozenset[str]) -> bool:
-    """Whether `error` is of a class, or of a subclass of a class, that `names` names."""
-    return any(f"{kind.__module__}.{kind.__qualname__}" in names for kind in type(error).__mro__)
 
 
 def printable(text: str) -> str:

@@ -9,6 +9,10 @@ from makeway.policies.model import Cluster, Decision, Plan
 ConfigT = TypeVar("ConfigT")
 
 
+class PolicyError(ValueError):
+    """A policy cannot be used here. The message tells the user why, and what would be accepted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner(Generic[ConfigT]):
     """How a policy that plans makes its plans, beside the cycles: one may take minutes.

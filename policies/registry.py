@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
-from makeway.policies.contract import Policy
+from makeway.policies.contract import Policy, PolicyError
 from makeway.policies.eviction.policy import EVICTION
 from makeway.policies.horizon.policy import HORIZON
 from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
@@ -27,7 +27,7 @@ POLICIES: dict[str, Policy[Any]] = {
 """Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""
 
 
-class UnknownPolicy(ValueError):
+class UnknownPolicy(PolicyError):
     """No policy is called so. The message names the closest match and all known names."""
 
 

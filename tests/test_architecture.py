@@ -60,10 +60,10 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "daemon.service": _SERVICE,
     "daemon.inspect": _INSPECT,
     "daemon.cli": _CLI,
-    "simharness.workloads": ("policies.model",),
+    "simharness.workloads": ("policies.model", "daemon.errors"),
     "simharness.engine": _ENGINE,
     "simharness.run": _RUN,
-    "simharness.results": ("policies.model", "simharness.workloads", "simharness.engine"),
+    "simharness.results": ("policies.model", "daemon.errors", "simharness.workloads", "simharness.engine"),
     "simharness.papers": ("policies", "daemon", "simharness"),
     "simharness.cli": ("policies", "daemon", "simharness"),
     "simharness.main": ("policies", "daemon", "simharness"),
@@ -86,7 +86,6 @@ PENDING: frozenset[tuple[str, str]] = frozenset(
 
 PENDING_CIRCLES = frozenset(
     {
-        ("daemon.cli.whatif", "daemon.cli.main"),
         ("daemon.config.schema", "daemon.config.load"),
         ("daemon.inspect.doctor_slurm", "daemon.inspect.doctor"),
     }

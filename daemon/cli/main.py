@@ -1,64 +1,22 @@
-"""The command line. Only click is imported here: each command loads what it needs when it runs.
+"""The command line. Only click is imported here: each command imports what it needs when it runs.
 
 `run_cli` is the whole program: it turns the user's errors into one line on standard error and exit status 2.
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.errors import USER_ERRORS, is_user_error, printable
+from makeway.daemon.cli.joined import JoinedCommands
+from makeway.daemon.cli.options import CONFIG_PATH, JOURNAL_PATH, SOCKET_PATH, Shell, duration
+from makeway.daemon.errors import UserError, printable
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
-
-CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
-SOCKET_PATH = Path("/run/makeway/makeway.sock")
-JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
-_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-YEAR_S = 365 * 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
-    """What the program around the commands gives them."""
-
-    factories: "Mapping[str, AdapterFactory]" = field(default_factory=dict)
-    """How to open a cluster, by the adapter's type."""
-
-
-def duration(text: str) -> float:
-    """An option's value in seconds, written `90`, `15m`, `1h30m`, `2d` or `1:30:00`.
-
-    Raises:
-        BadParameter: it is nothing of that, or more than a year.
-    """
-    seconds = duration_s(text)
-    if seconds is None or seconds > YEAR_S:
-        raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
-    return seconds
-
-
-def duration_s(text: str) -> float | None:
-    """The seconds that a duration means. None: it means nothing."""
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text, re.ASCII):
-        return float(text)
-    clock = re.fullmatch(r"(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})", text, re.ASCII)
-    if clock:
-        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        return hours * 3600 + minutes * 60 + seconds
-    if re.fullmatch(r"([0-9]+(\.[0-9]+)?[smhd])+", text, re.ASCII):
-        return sum(
-            float(count) * _UNITS_S[unit] for count, unit in re.findall(r"([0-9.]+)([smhd])", text, re.ASCII)
-        )
-    return None
-
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _config_option = click.option(
@@ -70,7 +28,9 @@ _socket_option = click.option(
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=JoinedCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="makeway", message="makeway %(version)s")
 def cli() -> None:
     """Make way for urgent jobs on a Slurm cluster, at the least loss of the work already running."""
@@ -292,18 +252,12 @@ def completion(shell_name: str) -> None:
     click.echo(kind(cli, {}, "makeway", "_MAKEWAY_COMPLETE").source())
 
 
-def run_cli(
-    arguments: Sequence[str],
-    *,
-    factories: "Mapping[str, AdapterFactory]",
-    user_errors: frozenset[str] = frozenset(),
-) -> int:
+def run_cli(arguments: Sequence[str], *, factories: "Mapping[str, AdapterFactory]") -> int:
     """Run one command. Returns the exit status: 2 for the user's errors, each of them one line.
 
     Args:
         arguments: the command line without the program's name.
         factories: how to open a cluster, by the adapter's type.
-        user_errors: dotted names of further exceptions (with their subclasses) that are the user's to mend.
     """
     try:
         result = cli.main(
@@ -321,10 +275,17 @@ def run_cli(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if not is_user_error(error, USER_ERRORS | user_errors):
+        if not _is_the_users(error):
             raise
         return _complain(str(error))
     return result if isinstance(result, int) else 0
+
+
+def _is_the_users(error: Exception) -> bool:
+    """Whether the user can mend it. Policies cannot import the daemon: they have a base class of their own."""
+    from makeway.policies.contract import PolicyError
+
+    return isinstance(error, UserError | PolicyError)
 
 
 def _complain(message: str) -> int:

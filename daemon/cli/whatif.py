@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from makeway.adapters.protocol import AdapterError
-from makeway.daemon.cli.main import CONFIG_PATH
+from makeway.daemon.cli.options import CONFIG_PATH
 from makeway.daemon.cli.text import WAYS, console, plain, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable

@@ -6,6 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from makeway.daemon.errors import UserError
+
 SCHEMA_VERSION: Final = 3
 
 _SCHEMA = """
@@ -42,7 +44,7 @@ _WAL_BYTES: Final = 4 * 2**20
 """What of the write-ahead log stays on the disk after it was merged into the file."""
 
 
-class JournalError(ValueError):
+class JournalError(UserError):
     """The journal cannot be used; the message names the file and says what to do."""
 
 

@@ -6,8 +6,10 @@ Reference: Perron and Furnon, OR-Tools, CP-SAT (Google; Apache-2.0).
 from enum import StrEnum
 from types import ModuleType
 
+from makeway.policies.contract import PolicyError
 
-class SolverUnavailable(ValueError):
+
+class SolverUnavailable(PolicyError):
     """A policy or an experiment is asked for that needs OR-Tools, which is not installed. The message names the extra."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from makeway.daemon.cli.main import cli, duration
+from makeway.daemon.cli.options import duration
 from makeway.simharness.cli import terminal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=Tru
 _SHOWN_IMPOSSIBLE = 5
 
 
-@cli.command()
+@click.command()
 @click.argument("trace")
 @click.option(
     "--policy",
@@ -145,7 +145,7 @@ def replay(
         _write_report(report, records, f"makeway replay {Path(trace).name}", start_within)
 
 
-@cli.command()
+@click.command()
 @click.option("--policy", default="eviction", show_default=True, help="Who decides.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the workload."

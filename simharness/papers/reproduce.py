@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from makeway.daemon.cli.main import cli
 from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Papers(click.Group):
         return found
 
 
-@cli.group(cls=Papers)
+@click.group(cls=Papers)
 def reproduce() -> None:
     """Run the experiments of a paper again and check what it claims.
 

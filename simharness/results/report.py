@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from makeway.daemon.errors import UserError
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.results import text
@@ -41,7 +42,7 @@ _DISTRIBUTIONS = {f"wait_{kind}": f"{GROUP_TITLES[kind]}: wait" for kind in _KIN
 }
 
 
-class ReportUnavailable(Exception):
+class ReportUnavailable(UserError):
     """The library that draws is not installed."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.daemon.config.policy_finder import find_policy
+from makeway.daemon.errors import UserError
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
@@ -22,7 +23,7 @@ SAMPLE = "sample"
 SAMPLE_STORAGE = StorageSettings(aggregate_gb_s=20.0, node_gb_s=2.0)
 
 
-class ExperimentError(ValueError):
+class ExperimentError(UserError):
     """A description that cannot be carried out; the message names the option, the value and what is accepted."""
 
 

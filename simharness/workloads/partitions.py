@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from makeway.daemon.errors import UserError
 from makeway.policies.model import Placement
 from makeway.simharness.workloads.nodeset import NodeNames
 
@@ -13,7 +14,7 @@ MIDPLANE_NODES = 512
 _COLUMNS = ("partition", "nodes", "midplanes")
 
 
-class PartitionsError(ValueError):
+class PartitionsError(UserError):
     """A list of partitions that cannot be used; the message names the file, the line and what is accepted."""
 
 

@@ -14,6 +14,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TextIO
 
+from makeway.daemon.errors import UserError
+
 FIELDS = (
     "job number",
     "submit time",
@@ -58,7 +60,7 @@ _BLOCK = 1024
 _MARK = ";"
 
 
-class TraceError(ValueError):
+class TraceError(UserError):
     """A trace that cannot be read, or written. The message is one line that names the file and what is accepted."""
 
 

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, assert_never
 
 import numpy as np
 
+from makeway.daemon.errors import UserError
 from makeway.policies.model import JobKind
 from makeway.simharness.workloads.job import SimJob
 
@@ -27,7 +28,7 @@ _SHORTEST_INTERVAL_S = 60.0
 """No job checkpoints more often, nor so often that it checkpoints for more than half of its time."""
 
 
-class WorkloadError(ValueError):
+class WorkloadError(UserError):
     """A setting that cannot be. The message names the key, the value and what is accepted."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.cli.main import duration
+from makeway.daemon.cli.options import duration
 from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import grid_table
 from makeway.simharness.papers.p2.cases import (

@@ -1,6 +1,5 @@
 """The commands: what they print, what they refuse in one line, and what they do not load."""
 
-import importlib
 import io
 import json
 import os
@@ -13,19 +12,22 @@ from typing import Any
 import pytest
 
 from makeway.adapters.protocol import Unavailable
-from makeway.daemon.cli.main import cli, duration_s, run_cli
+from makeway.daemon.cli.main import cli, run_cli
+from makeway.daemon.cli.options import duration_s
 from makeway.daemon.cli.text import instant, span
 from makeway.daemon.config.load import AdapterFactory, Connection, Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
-from makeway.daemon.errors import USER_ERRORS, UserError, is_user_error, printable
+from makeway.daemon.errors import UserError, printable
+from makeway.daemon.journal.schema import JournalError
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement
 from makeway.policies.eviction.policy import EvictionConfig
+from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.model import CheckpointSpec, Decision
-from makeway.policies.registry import find
+from makeway.policies.registry import UnknownPolicy, find
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 
@@ -60,9 +62,9 @@ class Program:
         self.factories: Mapping[str, AdapterFactory] = {"simulated": lambda _: Connection(adapter=adapter)}
         self.capsys = capsys
 
-    def __call__(self, *arguments: object, user_errors: frozenset[str] = frozenset()) -> str:
+    def __call__(self, *arguments: object) -> str:
         """The standard output of a command that succeeds."""
-        status = run_cli([str(word) for word in arguments], factories=self.factories, user_errors=user_errors)
+        status = run_cli([str(word) for word in arguments], factories=self.factories)
         printed = self.capsys.readouterr()
         assert (status, printed.err) == (0, "")
         return printed.out
@@ -179,18 +181,18 @@ def test_a_defect_is_no_user_error(config: Path) -> None:
     arguments = ["whatif", "--nodes", "1", "--config", str(config)]
     with pytest.raises(ValueError, match="a defect"):
         run_cli(arguments, factories={"simulated": broken})
-    assert (
-        run_cli(arguments, factories={"simulated": broken}, user_errors=frozenset({"builtins.ValueError"}))
-        == 2
-    )
 
 
-def test_the_errors_that_are_the_users_exist() -> None:
-    for name in USER_ERRORS:
-        module, _, kind = name.rpartition(".")
-        assert issubclass(getattr(importlib.import_module(module), kind), ValueError)
-    assert is_user_error(api.SocketInUse("x"), USER_ERRORS)
-    assert not is_user_error(ValueError("x"), USER_ERRORS)
+@pytest.mark.parametrize("kind", [JournalError, api.SocketInUse, SolverUnavailable, UnknownPolicy, UserError])
+def test_an_error_of_the_user_is_one_line(
+    config: Path, capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    def unusable(_: object) -> Connection:
+        raise kind("no such thing")
+
+    arguments = ["whatif", "--nodes", "1", "--config", str(config)]
+    assert run_cli(arguments, factories={"simulated": unusable}) == 2
+    assert capsys.readouterr().err == "makeway: error: no such thing\n"
 
 
 def test_who_reads_may_leave_early(config: Path) -> None:

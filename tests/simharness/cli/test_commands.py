@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.journal.store import Journal
-from makeway.simharness.main import USER_ERRORS, main
+from makeway.simharness.main import main
 from tests.paths import EXAMPLE_POLICY as EXAMPLE
 
 TRACE = """; Version: 2.2
@@ -182,11 +182,3 @@ def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -
     _, err = makeway("replay", trace, "--policy", "eviction")
 
     assert "no job of this workload is urgent" in err
-
-
-def test_the_users_errors_are_named_as_they_are_called() -> None:
-    import importlib
-
-    for name in USER_ERRORS:
-        module, _, kind = name.rpartition(".")
-        assert issubclass(getattr(importlib.import_module(module), kind), Exception)

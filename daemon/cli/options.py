@@ -1,0 +1,58 @@
+"""What the options of several commands share: default paths, durations, and what the program gives each command.
+
+Only click is imported here, so that a command that joins by entry point costs no more than its own module.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from makeway.daemon.errors import printable
+
+if TYPE_CHECKING:
+    from makeway.daemon.config.load import AdapterFactory
+
+CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
+SOCKET_PATH = Path("/run/makeway/makeway.sock")
+JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
+YEAR_S = 365 * 86_400.0
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """What the program around the commands gives them."""
+
+    factories: "Mapping[str, AdapterFactory]" = field(default_factory=dict)
+    """How to open a cluster, by the adapter's type."""
+
+
+def duration(text: str) -> float:
+    """An option's value in seconds, written `90`, `15m`, `1h30m`, `2d` or `1:30:00`.
+
+    Raises:
+        BadParameter: the text is not a duration, or more than a year.
+    """
+    seconds = duration_s(text)
+    if seconds is None or seconds > YEAR_S:
+        raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
+    return seconds
+
+
+def duration_s(text: str) -> float | None:
+    """The seconds that a text means. None: it is not a duration."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text, re.ASCII):
+        return float(text)
+    clock = re.fullmatch(r"(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})", text, re.ASCII)
+    if clock:
+        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    if re.fullmatch(r"([0-9]+(\.[0-9]+)?[smhd])+", text, re.ASCII):
+        return sum(
+            float(count) * _UNITS_S[unit] for count, unit in re.findall(r"([0-9.]+)([smhd])", text, re.ASCII)
+        )
+    return None
