@@ -1,4 +1,4 @@
-"""The commands that speak to the running daemon: status, poke, notice."""
+"""The commands that talk to the running daemon: status, poke, notice."""
 
 import json
 from pathlib import Path
@@ -10,18 +10,21 @@ from makeway.daemon.service.socket_api import request
 
 
 def status(path: Path, *, as_json: bool) -> None:
-    """Print how the daemon behind the socket `path` is."""
-    told = request(path, {"command": "status"})["status"]
+    """Print the state of the daemon behind the socket `path`."""
+    values: dict[str, object] = request(path, {"command": "status"})["status"]
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(values, indent=2))
         return
-    for name, value in told.items():
+    for name, value in values.items():
         click.echo(f"{printable(name.replace('_', ' ')):<16} {printable(str(value))}")
 
 
 def poke(path: Path, job_id: str | None) -> None:
-    """Start a cycle; with a job's id because that job has acknowledged."""
-    request(path, {"command": "poke"} if job_id is None else {"command": "ack", "job_id": job_id})
+    """Start a cycle; with a job's id only if an open operation waits for that job."""
+    if job_id is None:
+        request(path, {"command": "poke"})
+    elif not request(path, {"command": "ack", "job_id": job_id})["awaited"]:
+        click.echo(f"No operation waits for job {printable(job_id)}: no cycle was started.")
 
 
 def notice(path: Path, *, nodes: int, walltime_s: float, in_s: float, user: str | None) -> None:

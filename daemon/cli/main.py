@@ -148,7 +148,12 @@ def status(socket: Path | None, config: Path | None, as_json: bool) -> None:
 @cli.command()
 @_socket_option
 @_config_option
-@click.option("--ack", "job_id", help="Say that this job has acknowledged its checkpoint.")
+@click.option(
+    "--ack",
+    "job_id",
+    metavar="JOB",
+    help="Only if makeway waits for this job to save its work or to leave its nodes.",
+)
 def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
     """Have the running daemon start a cycle at once."""
     from makeway.daemon.cli import control as cli_control

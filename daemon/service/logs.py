@@ -1,7 +1,7 @@
-"""Log lines: JSON for machines, or plain lines for a terminal. Text from users is shown and never obeyed.
+"""Log lines: JSON for machines, or plain lines for a terminal. Text from users is escaped.
 
-JSON escapes whatever is not ASCII. The console writes every character that is not printable as an escape, and
-indents tracebacks, so that no job name can look like a line of ours or move the cursor.
+JSON escapes everything that is not ASCII. The console escapes every character that is not printable and indents
+tracebacks, so that no job name can look like a log line or move the cursor.
 """
 
 import json
@@ -19,8 +19,8 @@ Level = Literal["debug", "info", "warning", "error"]
 Layout = Literal["json", "console"]
 
 
-class _Lines:
-    """Writes one line at a time. A stream that is full or closed loses the line, not the cycle that logs it."""
+class _LineWriter:
+    """Writes one line at a time. If the stream is full or closed, the line is lost and the cycle goes on."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -34,7 +34,7 @@ class _Lines:
 
 
 class _Forward(logging.Handler):
-    """Hands what libraries log through the standard library to structlog."""
+    """Passes log records of libraries, which use the standard library, to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
@@ -62,7 +62,7 @@ def configure(level: Level, layout: Layout, stream: TextIO) -> FilteringBoundLog
             *_renderer(layout),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=lambda *_: _Lines(stream),
+        logger_factory=lambda *_: _LineWriter(stream),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
@@ -87,7 +87,7 @@ def _json(value: object, **_: object) -> str:
 
 
 def _escape(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Make every value a printable text; a traceback keeps its lines, each behind a bar."""
+    """Make every value printable; a traceback keeps its lines, each after a bar."""
     for key, value in event.items():
         if key == "exception":
             event[key] = "".join(f"\n  | {printable(line)}" for line in str(value).splitlines())
@@ -105,5 +105,5 @@ def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> s
 
 
 def _quoted(text: str) -> str:
-    """In quotes where a value could be taken for more than one."""
+    """In quotes if the value could be read as several values."""
     return repr(text) if not text or any(character in text for character in " ='\"") else text

@@ -1,22 +1,22 @@
-"""When the next cycle is due: a pure function of how the last one went."""
+"""When the next cycle is due: a pure function of the result of the last one."""
 
 from dataclasses import dataclass
 
 REPEAT_LIMIT = 20
-"""Cycles in a row that follow at once because the cluster took a command; then the poll interval is kept again."""
+"""Consecutive cycles that follow at once because the cluster accepted a command; then the poll interval applies again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The settings. All in seconds."""
+    """The settings, in seconds."""
 
     poll_interval_s: float
     poke_gap_s: float
-    """Lies between two cycles at least."""
+    """Shortest gap between two cycles."""
     backoff_max_s: float
 
     def gap_s(self, failures: int) -> float:
-        """What lies between two cycles at least: a cluster that does not answer is not asked faster for being poked."""
+        """Shortest gap between two cycles. Pokes do not shorten it while the cluster does not answer."""
         return self.poke_gap_s if failures == 0 else max(self.poke_gap_s, self.poll_interval_s)
 
     def delay_s(
@@ -25,11 +25,11 @@ class Pace:
         """How long to wait after a cycle.
 
         Args:
-            failures: cycles in a row that ended without a decision, this one included.
-            again: whether the cluster took a command.
-            repeats: cycles in a row that `again` has caused.
-            poked: whether somebody asked for a cycle since this one began.
-            due_in_s: when time alone makes something due. None: nothing.
+            failures: consecutive cycles that ended without a decision, this one included.
+            again: whether the cluster accepted a command.
+            repeats: consecutive cycles that `again` has caused.
+            poked: whether a cycle was requested since this one began.
+            due_in_s: seconds until time alone makes something due. None: nothing.
         """
         if failures:
             doubled_s = self.poll_interval_s * 2.0 ** min(failures - 1, 32)

@@ -1,15 +1,16 @@
 """The local socket: one JSON object on one line in, one out, and the connection ends.
 
     {"command": "poke"}                                                  start a cycle at once
-    {"command": "ack", "job_id": "4711"}                                 the same: a job has acknowledged
-    {"command": "status"}                                                how the daemon is
+    {"command": "ack", "job_id": "4711"}                                 the same, if makeway waits for this job
+    {"command": "status"}                                                the state of the daemon
     {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}  announce an urgent job
 
-An answer has `ok`; where that is false, `error` says why. A notice belongs to the user at the other end of the socket,
-as the kernel tells; only root and the daemon's own user may name another with `user`.
+A reply has `ok`; if that is false, `error` says why. The reply to `ack` has `awaited`: whether an open operation waits for
+the job. An acknowledgement itself is what the cluster shows (the job's comment, its requeue, its end); `ack` only spares it
+the wait for the next poll. A notice belongs to the user at the other end of the socket, as the kernel reports it; only root
+and the daemon's own user may name another user with `user`.
 
-Whoever may open the socket may be hostile: lines, waits and clients are limited, and nothing that is sent ends more
-than its own connection.
+A client may be hostile: lines, waits and the number of clients are limited, and a bad request ends its own connection only.
 """
 
 import json
@@ -21,11 +22,11 @@ import socketserver
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from makeway.daemon.errors import UserError, printable
 
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 LINE_LIMIT = 4096
 """Bytes of a request."""
 CLIENT_LIMIT = 32
-"""Connections at once; more are told to come back."""
+"""Simultaneous connections; further clients are asked to try again."""
 WAIT_S = 5.0
-"""How long one connection may take in all."""
+"""The longest that one connection may take."""
 WALLTIME_LIMIT_S = 365 * 86_400.0
 NOTICE_LIMIT_S = 7 * 86_400.0
 """How far ahead a job may be announced."""
@@ -47,12 +48,12 @@ _USER = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@$-]{0,63}")
 
 
 class BadRequest(ValueError):
-    """A request that is not understood; the message goes back to the client."""
+    """A request that is malformed or not allowed; the message goes back to the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """An urgent job that somebody announces."""
+    """An urgent job that a user announces."""
 
     user: str
     node_count: int
@@ -61,29 +62,36 @@ class Announcement:
     """Seconds from now until it is expected."""
 
 
-class Control(Protocol):
-    """What the socket can do with the daemon. Called from the threads of the clients."""
+class SocketControl(Protocol):
+    """What clients of the socket can have the daemon do. Called from the threads of the clients."""
 
     def poke(self) -> None:
         """Start a cycle at once; several pokes may share one."""
+        ...
+
+    def acknowledge(self, job_id: str) -> bool:
+        """Start a cycle at once if an open operation waits for this job. Returns whether one does."""
+        ...
 
     def status(self) -> Mapping[str, object]:
-        """How the daemon is, as plain values."""
+        """The state of the daemon as plain values."""
+        ...
 
     def announce(self, announcement: Announcement) -> str:
         """Keep an announcement. Returns its id; raises `BadRequest` if there are too many."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who is at the other end of a connection."""
+    """The process at the other end of a connection."""
 
     pid: int
     uid: int
 
     @property
     def user(self) -> str:
-        """The name of the user; the number where there is no name."""
+        """The name of its user; the number if that has no name."""
         try:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:
@@ -91,15 +99,15 @@ class Peer:
 
     @property
     def trusted(self) -> bool:
-        """Whether it may speak for other users."""
+        """Whether it may announce jobs of other users."""
         return self.uid in {0, os.geteuid()}
 
 
-def answer(line: bytes, peer: Peer, control: Control) -> dict[str, object]:
+def answer(line: bytes, peer: Peer, control: SocketControl) -> dict[str, object]:
     """Carry out one request.
 
     Raises:
-        BadRequest: it is not understood, or not allowed.
+        BadRequest: it is malformed, or not allowed.
     """
     try:
         request: Any = json.loads(line)
@@ -112,15 +120,14 @@ def answer(line: bytes, peer: Peer, control: Control) -> dict[str, object]:
         case {"command": "ack", "job_id": str(job_id), **rest} if not rest:
             if not _JOB_ID.fullmatch(job_id):
                 raise BadRequest("job_id: the id of a job is expected, such as 4711 or 4711_3")
-            control.poke()
-            return {}
+            return {"awaited": control.acknowledge(job_id)}
         case {"command": "status", **rest} if not rest:
             return {"status": control.status()}
         case {"command": "notice", **rest}:
             return {"notice_id": control.announce(_announcement(rest, peer))}
         case {"command": str(command)} if command in {"poke", "ack", "status"}:
             raise BadRequest(
-                f"{command}: this command takes {'job_id alone' if command == 'ack' else 'nothing'}"
+                f"{command}: this command takes {'only job_id' if command == 'ack' else 'no argument'}"
             )
         case _:
             raise BadRequest("command: one of poke, ack, status, notice is expected")
@@ -134,9 +141,9 @@ def _announcement(request: Mapping[Any, object], peer: Peer) -> Announcement:
         )
     user = request.get("user", peer.user)
     if not isinstance(user, str) or not _USER.fullmatch(user):
-        raise BadRequest("user: the name of a user is expected")
+        raise BadRequest("user: a user name is expected")
     if user != peer.user and not peer.trusted:
-        raise BadRequest(f"user: {peer.user} may not announce jobs of others")
+        raise BadRequest(f"user: {peer.user} may not announce jobs of other users")
     return Announcement(
         user=user,
         node_count=int(_number(request, "nodes", 1, NODE_LIMIT, whole=True)),
@@ -162,12 +169,12 @@ class SocketInUse(UserError):
 
 
 @contextmanager
-def serve(path: Path, control: Control, log: "FilteringBoundLogger") -> Iterator[None]:
-    """Answer on the socket `path` (mode 0660) until the block ends. A socket that nobody answers on is replaced.
+def serve(path: Path, control: SocketControl, log: "FilteringBoundLogger") -> Generator[None]:
+    """Answer on the socket `path` (mode 0660) until the block ends. A socket that a dead daemon left is replaced.
 
     Raises:
-        SocketInUse: somebody answers on it.
-        UserError: it cannot be made, or something else is there.
+        SocketInUse: another daemon answers on it.
+        UserError: it cannot be created, or the path is not a socket.
     """
     server = _open(path, control, log)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="socket")
@@ -183,21 +190,21 @@ def serve(path: Path, control: Control, log: "FilteringBoundLogger") -> Iterator
                 path.unlink()
 
 
-def _open(path: Path, control: Control, log: "FilteringBoundLogger") -> "_Server":
+def _open(path: Path, control: SocketControl, log: "FilteringBoundLogger") -> "_Server":
     where = f"socket {printable(str(path))}"
     if path.is_socket():
         if _answers(path):
             raise SocketInUse(
-                f"{where}: another daemon answers on it; stop that one, or choose another socket"
+                f"{where}: another daemon answers on it; stop that daemon, or choose another socket"
             )
         path.unlink(missing_ok=True)
     elif path.exists():
-        raise UserError(f"{where}: something that is no socket is there; remove it, or choose another path")
+        raise UserError(f"{where}: this is not a socket; remove it, or choose another path")
     before = os.umask(0o117)
     try:
         return _Server(path, control, log)
     except OSError as error:
-        raise UserError(f"{where}: cannot be made: {error.strerror or error}") from error
+        raise UserError(f"{where}: cannot be created: {error.strerror or error}") from error
     finally:
         os.umask(before)
 
@@ -219,7 +226,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, path: Path, control: Control, log: "FilteringBoundLogger") -> None:
+    def __init__(self, path: Path, control: SocketControl, log: "FilteringBoundLogger") -> None:
         self.control = control
         self.log = log
         self.places = threading.BoundedSemaphore(CLIENT_LIMIT)
@@ -263,7 +270,7 @@ class _Client(socketserver.BaseRequestHandler):
             self.server.log.warning("socket: refused", error=str(error), pid=pid, uid=uid)
             reply = {"ok": False, "error": str(error)}
         except OSError:
-            return  # it went away, or took too long
+            return  # the client went away, or took too long
         except Exception:
             self.server.log.exception("socket: a request failed", pid=pid, uid=uid)
             reply = {"ok": False, "error": "internal error: see the daemon's log"}
@@ -276,11 +283,11 @@ def _line(reply: Mapping[str, object]) -> bytes:
 
 
 def read_line(connection: socket.socket, limit: int, wait_s: float) -> bytes:
-    """One line, at most `limit` bytes, all of it within `wait_s`. A peer that stops sending ends its line.
+    """One line of at most `limit` bytes, complete within `wait_s`. A peer that closes its side ends the line.
 
     Raises:
         BadRequest: the line is longer.
-        OSError: it did not come in time.
+        OSError: it was not complete in time.
     """
     until_s = time.monotonic() + wait_s
     received = bytearray()
@@ -300,10 +307,10 @@ def read_line(connection: socket.socket, limit: int, wait_s: float) -> bytes:
 
 
 def request(path: Path, message: Mapping[str, object], *, wait_s: float = 10.0) -> dict[str, Any]:
-    """Ask the daemon behind the socket `path`, and return its answer.
+    """Send a request to the daemon behind the socket `path`, and return its reply.
 
     Raises:
-        UserError: nobody answers, or the daemon refuses.
+        UserError: no daemon answers, or it refuses.
     """
     where = f"socket {printable(str(path))}"
     try:
@@ -316,7 +323,7 @@ def request(path: Path, message: Mapping[str, object], *, wait_s: float = 10.0) 
         raise UserError(f"{where}: no daemon answers; is it running, and is this its socket?") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{where}: no answer: {error}") from error
-    if not isinstance(reply, dict) or not reply.get("ok"):
-        words = reply.get("error") if isinstance(reply, dict) else None
-        raise UserError(f"{where}: refused: {printable(str(words))}")
-    return reply
+    found = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    if not found.get("ok"):
+        raise UserError(f"{where}: refused: {printable(str(found.get('error')))}")
+    return found

@@ -1,7 +1,7 @@
-"""What the service tells systemd, and how long systemd waits for a sign of life: the protocol of sd_notify(3).
+"""The service's notifications to systemd, with its watchdog: the protocol of sd_notify(3).
 
-A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. Nothing
-here ever raises: a service must not fail because nobody listens.
+A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. No function
+raises: a service must not fail because nothing listens.
 """
 
 import os
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from makeway.daemon.errors import printable
 
 STATUS_LIMIT = 400
-"""Characters of a status line that are worth sending."""
+"""Longest status line that is sent, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notifier:
-    """Sends the messages.
+    """Sends the notifications.
 
     Args:
-        address: path of the socket, or `@name` for an abstract one. None: nobody listens.
-        watchdog_s: systemd restarts us if no sign of life comes for so long. None: no watchdog.
+        address: path of the socket, or `@name` for an abstract one. None: nothing is sent.
+        watchdog_s: systemd restarts the service after this time without a sign of life. None: no watchdog.
     """
 
     address: str | None = None
@@ -31,7 +31,7 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Notifier":
-        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID; whatever is not understood counts as absent."""
+        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID; a value that is not understood counts as absent."""
         address = environment.get("NOTIFY_SOCKET", "")
         microseconds = environment.get("WATCHDOG_USEC", "")
         meant = environment.get("WATCHDOG_PID", "") in {"", str(os.getpid())}
@@ -50,7 +50,7 @@ class Notifier:
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The service is on its way down."""
+        """The service is stopping."""
         self._send("STOPPING=1", _status("stopping"))
 
     def status(self, sentence: str) -> None:

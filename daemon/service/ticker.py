@@ -1,12 +1,12 @@
-"""Runs one function again and again: at intervals, at once when asked, never twice at a time, never forgotten.
+"""Calls one function repeatedly: at intervals, and at once on request. Calls never overlap, and no request is lost.
 
-APScheduler keeps the time. One thread makes all the calls; whoever asks for one only moves the next due time.
+APScheduler keeps the time. One thread makes all the calls; a request only moves the time of the next one.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,48 +17,53 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from makeway.daemon.service.pacing import Pace
 
 LATE_S = 5.0
-"""A call that is so late is asked for anew: APScheduler goes by the wall clock, which may have been set back."""
+"""A call that is this late is requested again: APScheduler uses the wall clock, which may have been set back."""
 
-ASIDE_S = 300.0
-"""How often that is done which has time."""
+HOUSEKEEPING_S = 300.0
+"""Interval of the housekeeping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class CycleResult:
     """How one call went."""
 
     failures: int = 0
-    """Calls in a row that failed, this one included."""
+    """Consecutive calls that failed, this one included."""
     again: bool = False
-    """Whether another is wanted at once."""
+    """Whether another call is wanted at once."""
     due_in_s: float | None = None
-    """When another is wanted at the latest. None: no such instant."""
+    """Seconds until another call is wanted at the latest. None: no limit."""
 
 
 class Ticker:
     """Makes the calls.
 
     Args:
-        run: what is called. It should not raise; if it does, that counts as a call that failed.
-        pace: asked after every call for the present settings.
-        aside: called in a thread of its own at the start and every `ASIDE_S` seconds; must not raise. None: nothing is.
+        run: the function to call. It should not raise; if it does, the call counts as failed.
+        pace: gives the present settings; called after every call of `run`.
+        housekeeping: called in a thread of its own at the start and every `HOUSEKEEPING_S` seconds; must not raise.
+            None: there is none.
     """
 
     def __init__(
-        self, run: Callable[[], Turn], pace: Callable[[], Pace], aside: Callable[[], None] | None = None
+        self,
+        run: Callable[[], CycleResult],
+        pace: Callable[[], Pace],
+        housekeeping: Callable[[], None] | None = None,
     ) -> None:
         self._run = run
         self._pace = pace
-        self._aside = aside
+        self._housekeeping = housekeeping
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(1), "aside": ThreadPoolExecutor(1)}, timezone=UTC
+            executors={"default": ThreadPoolExecutor(1), "housekeeping": ThreadPoolExecutor(1)},
+            timezone=UTC,
         )
         # Guards everything below. It may be held while APScheduler's own locks are taken, never the other way round:
-        # nothing of ours is called by the thread that keeps the time. All times are of the monotonic clock.
+        # the thread that keeps the time calls nothing of makeway. All times are of the monotonic clock.
         self._lock = threading.Lock()
         self._running = False
-        self._asked = False
+        self._requested = False
         self._at_once = False
         self._stopping = False
         self._failures = 0
@@ -68,11 +73,11 @@ class Ticker:
         self._due_s = 0.0
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Make calls, the first at once, until the block ends; the present one is finished."""
+    def running(self) -> Generator[None]:
+        """Make calls, the first at once, until the block ends. A call in progress is finished."""
         self._due_s = time.monotonic()
         # Two instances and one thread: the next call may be handed over while this one is about to return, and waits
-        # for it. With one instance it would be dropped.
+        # for it. With one instance APScheduler would drop it.
         self._scheduler.add_job(
             self._call,
             "interval",
@@ -83,14 +88,14 @@ class Ticker:
             coalesce=True,
             misfire_grace_time=None,
         )
-        if self._aside is not None:
+        if self._housekeeping is not None:
             self._scheduler.add_job(
-                self._aside,
+                self._housekeeping,
                 "interval",
-                seconds=ASIDE_S,
+                seconds=HOUSEKEEPING_S,
                 next_run_time=datetime.now(UTC),
-                id="aside",
-                executor="aside",
+                id="housekeeping",
+                executor="housekeeping",
                 coalesce=True,
                 misfire_grace_time=None,
             )
@@ -102,14 +107,14 @@ class Ticker:
                 self._stopping = True
             self._scheduler.shutdown(wait=True)
 
-    def ask(self, *, at_once: bool = False) -> None:
-        """Have a call begin as soon as it may: after the present one, if there is one. Several asks may share a call.
+    def request(self, *, at_once: bool = False) -> None:
+        """Have a call begin as soon as the present one is over. Several requests may share a call.
 
         Args:
-            at_once: do not keep the gap between two calls either.
+            at_once: do not wait for the gap between two calls either.
         """
         with self._lock:
-            self._asked = True
+            self._requested = True
             self._at_once = self._at_once or at_once
             if self._running:
                 return
@@ -119,41 +124,41 @@ class Ticker:
             if self._due_s <= now_s or at_s < self._due_s:
                 self._begin_in(at_s - now_s)
 
-    def going(self, limit_s: float) -> bool:
-        """Whether no call is overdue, or takes longer than, `limit_s`."""
+    def is_on_time(self, limit_s: float) -> bool:
+        """Whether no call is overdue by more than `limit_s`, and none takes longer than that."""
         now_s = time.monotonic()
         with self._lock:
             running = self._running
             late_s = now_s - (self._began_s if running else self._due_s)
         if not running and late_s > LATE_S:
-            self.ask(at_once=True)
+            self.request(at_once=True)
         return late_s <= limit_s
 
     def _call(self) -> None:
         with self._lock:
             if self._stopping:
                 return
-            self._running, self._asked, self._at_once = True, False, False
+            self._running, self._requested, self._at_once = True, False, False
             self._began_s = time.monotonic()
             self._scheduler.pause_job("call")
-        turn = Turn(failures=self._failures + 1)
+        result = CycleResult(failures=self._failures + 1)
         try:
-            turn = self._run()
+            result = self._run()
         finally:
-            self._end(turn)
+            self._end(result)
 
-    def _end(self, turn: Turn) -> None:
-        """A call is over: decide when the next one begins."""
+    def _end(self, result: CycleResult) -> None:
+        """Decide after a call when the next one begins."""
         with self._lock:
-            self._failures = turn.failures
-            self._repeats = self._repeats + 1 if turn.again else 0
+            self._failures = result.failures
+            self._repeats = self._repeats + 1 if result.again else 0
             self._running, self._ended_s = False, time.monotonic()
             delay_s = self._pace().delay_s(
-                failures=turn.failures,
-                again=turn.again,
+                failures=result.failures,
+                again=result.again,
                 repeats=self._repeats,
-                poked=self._asked,
-                due_in_s=turn.due_in_s,
+                poked=self._requested,
+                due_in_s=result.due_in_s,
             )
             self._begin_in(0.0 if self._at_once else delay_s)
 

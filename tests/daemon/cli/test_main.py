@@ -360,10 +360,15 @@ class Control:
 
     def __init__(self) -> None:
         self.pokes = 0
+        self.acknowledged: list[str] = []
         self.announced: list[Announcement] = []
 
     def poke(self) -> None:
         self.pokes += 1
+
+    def acknowledge(self, job_id: str) -> bool:
+        self.acknowledged.append(job_id)
+        return job_id == "4711"
 
     def status(self) -> Mapping[str, object]:
         return {"mode": "observe", "sentence": "job \x1b[2J"}
@@ -378,6 +383,10 @@ def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_pa
     with api.serve(tmp_path / "s.sock", control, logs.configure("info", "json", io.StringIO())):
         assert program("poke", "--config", config) == ""
         assert program("poke", "--socket", tmp_path / "s.sock", "--ack", "4711") == ""
+        assert program("poke", "--config", config, "--ack", "4712") == (
+            "No operation waits for job 4712: no cycle was started.\n"
+        )
+        assert control.acknowledged == ["4711", "4712"]
         assert program("status", "--config", config) == (
             "mode             observe\nsentence         job \\x1b[2J\n"
         )
@@ -386,7 +395,7 @@ def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_pa
         assert program(*words) == "n-1\n"
         refused = program.refused("poke", "--config", config, "--ack", "a b")
         assert refused.endswith("refused: job_id: the id of a job is expected, such as 4711 or 4711_3")
-    assert control.pokes == 2
+    assert control.pokes == 1
     (announced,) = control.announced
     assert (announced.node_count, announced.walltime_s, announced.in_s) == (64, 3600.0, 900.0)
 

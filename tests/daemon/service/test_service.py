@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,9 +23,10 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.journal.schema import JournalInUse
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import socket_api as api
-from makeway.daemon.service.service import Message, Service
+from makeway.daemon.service.service import Service, SignalMessage
 from makeway.daemon.service.systemd import Notifier
-from makeway.policies.model import Cluster, Decision
+from makeway.daemon.service.ticker import Ticker
+from makeway.policies.model import CheckpointSpec, Cluster, Decision
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.service.listener import PATIENCE_S, Listener
 from tests.fakes import FakeAdapter
@@ -46,7 +47,7 @@ class Site:
         self.socket = folder / "s.sock"
         self.journal = folder / "j.sqlite"
         self.adapter = FakeAdapter(cluster(4))
-        self.inbox: SimpleQueue[Message] = SimpleQueue()
+        self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
         self.write(SELDOM)
 
     def write(self, text: str = "", *, metrics: str = "{enabled: false}") -> None:
@@ -59,7 +60,7 @@ class Site:
         return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
 
     @contextmanager
-    def up(self, *, watchdog_s: float | None = None) -> Iterator[None]:
+    def up(self, *, watchdog_s: float | None = None) -> Generator[None]:
         """Run the service in a thread, from READY to its end."""
         service = Service(
             load(self.config), Notifier(address=self.listener.address, watchdog_s=watchdog_s), self.inbox
@@ -71,7 +72,7 @@ class Site:
             self.listener.wait_for("READY=1")
             yield
         finally:
-            self.inbox.put(Message.STOP)
+            self.inbox.put(SignalMessage.STOP)
             thread.join(PATIENCE_S)
         assert status == [0]
 
@@ -230,6 +231,33 @@ def test_the_breaker_is_shown(site: Site) -> None:
         assert site.status()["breaker_open"] is True
 
 
+def test_an_acknowledgement_starts_a_cycle_only_if_the_job_is_awaited(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = 0
+    request = Ticker.request
+
+    def counted(ticker: Ticker, *, at_once: bool = False) -> None:
+        nonlocal requests
+        requests += 1
+        request(ticker, at_once=at_once)
+
+    monkeypatch.setattr(Ticker, "request", counted)
+    site.write("mode: act\npolicy: {settings: {margin_s: 0}}\n" + SELDOM)
+    spec = CheckpointSpec(system_s=5, grace_s=300, signal="USR1")
+    site.adapter.view = cluster(
+        4, urgent("u", 2, submit_s=990.0), running("v", node_names(4), start_s=500.0, checkpoint=spec)
+    )
+    with site.up():
+        site.listener.wait_for("accepted checkpoint")
+        assert site.ask(command="ack", job_id="w")["awaited"] is False
+        assert requests == 0
+        assert site.ask(command="ack", job_id="v")["awaited"] is True
+        assert requests == 1
+    said = [entry for entry in entries(capsys) if entry["event"] == "acknowledgement"]
+    assert [(entry["job_id"], entry["awaited"]) for entry in said] == [("w", False), ("v", True)]
+
+
 def test_an_announcement_reaches_the_next_view(site: Site) -> None:
     with site.up():
         site.listener.wait_for("STATUS=")
@@ -255,7 +283,7 @@ def test_a_good_reload_is_used_at_once(site: Site) -> None:
     with site.up():
         site.listener.wait_for("STATUS=observe")
         site.write("mode: act\npolicy: {name: n-paa}\n" + SELDOM)
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         assert "MONOTONIC_USEC=" in site.listener.wait_for("RELOADING=1")
         site.listener.wait_for("READY=1")
         assert site.listener.wait_for("STATUS=") == f"STATUS=act: {IDLE}"
@@ -266,7 +294,7 @@ def test_a_bad_reload_changes_nothing_and_says_so(site: Site, capsys: pytest.Cap
     with site.up():
         site.listener.wait_for("STATUS=observe")
         site.write("mode: actt\nlog: {level: x}\n" + SELDOM)
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         site.listener.wait_for("RELOADING=1")
         assert "reload refused, old settings in use: " in site.listener.wait_for("READY=1")
         line = site.listener.wait_for("STATUS=observe")
@@ -275,10 +303,10 @@ def test_a_bad_reload_changes_nothing_and_says_so(site: Site, capsys: pytest.Cap
         refused = next(entry for entry in entries(capsys) if "reload refused" in entry["event"])
         assert len(refused["problems"]) == 2
         site.config.unlink()
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         assert "cannot be read" in site.listener.wait_for("READY=1")
         site.write(SELDOM)
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         assert "reload refused" not in site.listener.wait_for("READY=1")
         assert site.status()["reload_problem"] is None
 
@@ -291,7 +319,7 @@ def test_what_cannot_change_at_run_time_waits_for_a_restart(
         site.write("mode: act\n" + SELDOM, metrics="{enabled: true, port: 0}")
         text = site.config.read_text().replace("journal: j.sqlite", "journal: k.sqlite")
         site.config.write_text(text)
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         line = site.listener.wait_for("READY=1")
         assert "waits for a restart: journal, metrics" in line
         assert site.status()["mode"] == "act"
@@ -304,7 +332,7 @@ def test_a_reload_changes_the_log(site: Site, capsys: pytest.CaptureFixture[str]
     with site.up():
         site.listener.wait_for("STATUS=observe")
         site.write("log: {level: error}\n" + SELDOM)
-        site.inbox.put(Message.RELOAD)
+        site.inbox.put(SignalMessage.RELOAD)
         site.listener.wait_for("READY=1")
         site.listener.wait_for("STATUS=observe")
         entries(capsys)
@@ -355,7 +383,7 @@ def test_what_cannot_be_opened_leaves_nothing_open(site: Site) -> None:
             Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
     site.write()
     site.socket.write_text("precious")
-    with pytest.raises(UserError, match="something that is no socket"):
+    with pytest.raises(UserError, match="this is not a socket"):
         Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
     assert site.adapter.calls == [("close", "")] * 2
     Journal(site.journal).close()
@@ -374,7 +402,7 @@ sys.exit(run_cli(sys.argv[1:], factories=factories))
 
 
 @contextmanager
-def process(site: Site, *program: str) -> Iterator[Callable[[int], None]]:
+def process(site: Site, *program: str) -> Generator[Callable[[int], None]]:
     """The service as a process of its own; gives a way to signal it. It must end with status 0."""
     environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]

@@ -5,7 +5,7 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Control:
 
     def __init__(self) -> None:
         self.pokes = 0
+        self.acknowledged: list[str] = []
         self.announced: list[Announcement] = []
         self.broken = False
         self.hold: threading.Event | None = None
@@ -38,6 +39,10 @@ class Control:
         if self.broken:
             raise RuntimeError("a defect")
         self.pokes += 1
+
+    def acknowledge(self, job_id: str) -> bool:
+        self.acknowledged.append(job_id)
+        return job_id == "4711_3"
 
     def status(self) -> Mapping[str, object]:
         if self.hold is not None:
@@ -57,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(path: Path, control: Control | None = None) -> Iterator[Control]:
+def serving(path: Path, control: Control | None = None) -> Generator[Control]:
     control = control or Control()
     with serve(path, control, structlog.get_logger()):
         yield control
@@ -82,8 +87,10 @@ def exchange(path: Path, sent: bytes, *, end: bool = False) -> Any:
 def test_the_commands(path: Path) -> None:
     with serving(path) as control:
         assert request(path, {"command": "poke"}) == {"ok": True}
-        assert request(path, {"command": "ack", "job_id": "4711_3"}) == {"ok": True}
-        assert control.pokes == 2
+        assert control.pokes == 1
+        assert request(path, {"command": "ack", "job_id": "4711_3"}) == {"ok": True, "awaited": True}
+        assert request(path, {"command": "ack", "job_id": "4712"}) == {"ok": True, "awaited": False}
+        assert control.acknowledged == ["4711_3", "4712"]
         told = request(path, {"command": "status"})
         assert told == {"ok": True, "status": {"mode": "observe", "sentence": "fine \x1b[2J"}}
         assert request(path, NOTICE) == {"ok": True, "notice_id": "n-1"}
@@ -118,13 +125,16 @@ def test_a_live_daemon_keeps_its_socket(path: Path) -> None:
 
 def test_what_is_no_socket_is_left_alone(path: Path) -> None:
     path.write_text("precious")
-    with pytest.raises(UserError, match="something that is no socket is there"), serving(path):
+    with pytest.raises(UserError, match="this is not a socket"), serving(path):
         pass
     assert path.read_text() == "precious"
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be made: No such file"), serving(tmp_path / "no" / "s.sock"):
+    with (
+        pytest.raises(UserError, match="cannot be created: No such file"),
+        serving(tmp_path / "no" / "s.sock"),
+    ):
         pass
 
 
@@ -151,8 +161,8 @@ def test_the_end_leaves_somebody_elses_socket_alone(path: Path) -> None:
         (b"{}\n", "command: one of poke, ack, status, notice is expected"),
         (b'{"command": "reboot"}\n', "command: one of poke, ack, status, notice is expected"),
         (b'{"command": ["poke"]}\n', "command: one of poke, ack, status, notice is expected"),
-        (b'{"command": "poke", "x": 1}\n', "poke: this command takes nothing"),
-        (b'{"command": "ack"}\n', "ack: this command takes job_id alone"),
+        (b'{"command": "poke", "x": 1}\n', "poke: this command takes no argument"),
+        (b'{"command": "ack"}\n', "ack: this command takes only job_id"),
         (b'{"command": "ack", "job_id": "1; rm -rf /"}\n', "job_id: the id of a job is expected"),
         (b'{"command": "ack", "job_id": ""}\n', "job_id: the id of a job is expected"),
         (b"x" * 5000, "a line of at most 4096 bytes is expected"),
@@ -187,8 +197,8 @@ def test_a_line_may_end_with_the_connection(path: Path) -> None:
         ({"walltime_s": float("nan")}, "walltime_s: a number"),
         ({"walltime_s": float("inf")}, "walltime_s: a number"),
         ({"in_s": 10**9}, "in_s: a number from 0 to 604800 is expected"),
-        ({"user": "a b"}, "user: the name of a user is expected"),
-        ({"user": 7}, "user: the name of a user is expected"),
+        ({"user": "a b"}, "user: a user name is expected"),
+        ({"user": 7}, "user: a user name is expected"),
         ({"when": 1}, "when: notice takes nodes, walltime_s, in_s and user"),
     ],
 )
@@ -203,7 +213,7 @@ def test_announcements_that_are_refused(change: dict[str, object], complaint: st
 def test_an_announcement_belongs_to_who_sends_it() -> None:
     control = Control()
     answer(json.dumps(NOTICE).encode(), STRANGER, control)
-    with pytest.raises(BadRequest, match="54321 may not announce jobs of others"):
+    with pytest.raises(BadRequest, match="54321 may not announce jobs of other users"):
         answer(json.dumps({**NOTICE, "user": "root"}).encode(), STRANGER, control)
     answer(json.dumps({**NOTICE, "user": "alice"}).encode(), Peer(pid=1, uid=0), control)
     assert [announced.user for announced in control.announced] == ["54321", "alice"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from makeway.daemon.service.pacing import Pace
-from makeway.daemon.service.ticker import Ticker, Turn
+from makeway.daemon.service.ticker import CycleResult, Ticker
 
 PATIENCE_S = 20.0
 SELDOM = Pace(poll_interval_s=3600.0, poke_gap_s=0.0, backoff_max_s=3600.0)
@@ -18,7 +18,7 @@ OFTEN = Pace(poll_interval_s=0.1, poke_gap_s=0.0, backoff_max_s=1.0)
 class Calls:
     """What is called: it tells when it begins, and goes on when it may."""
 
-    def __init__(self, answer: Callable[[int], Turn] = lambda _: Turn()) -> None:
+    def __init__(self, answer: Callable[[int], CycleResult] = lambda _: CycleResult()) -> None:
         self.answer = answer
         self.begun = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
@@ -26,7 +26,7 @@ class Calls:
         self.at_once = 0
         self.threads: set[int] = set()
 
-    def __call__(self) -> Turn:
+    def __call__(self) -> CycleResult:
         self.at_once += 1
         assert self.at_once == 1
         self.count += 1
@@ -58,39 +58,39 @@ def test_calls_repeat_in_one_thread() -> None:
     assert len(calls.threads) == 1
 
 
-def test_an_ask_between_calls_is_answered() -> None:
+def test_a_request_between_calls_is_answered() -> None:
     calls = Calls()
     calls.may_end.release(1000)
     ticker = Ticker(calls, lambda: SELDOM)
     with ticker.running():
         calls.await_begin()
         for _ in range(20):
-            ticker.ask()
+            ticker.request()
             calls.await_begin()
     assert calls.count >= 21
 
 
-def test_an_ask_during_a_call_is_not_lost_and_many_share_one() -> None:
+def test_a_request_during_a_call_is_not_lost_and_many_share_one() -> None:
     calls = Calls()
     ticker = Ticker(calls, lambda: SELDOM)
     with ticker.running():
         calls.await_begin()
         for _ in range(50):
-            ticker.ask()
+            ticker.request()
         calls.may_end.release()
         calls.await_begin()
         calls.may_end.release()
     assert calls.count == 2
 
 
-def test_asks_from_many_threads_are_all_followed_by_a_call() -> None:
+def test_requests_from_many_threads_are_all_followed_by_a_call() -> None:
     calls = Calls()
     calls.may_end.release(100_000)
     ticker = Ticker(calls, lambda: SELDOM)
 
     def ask() -> None:
         for _ in range(25):
-            ticker.ask()
+            ticker.request()
 
     with ticker.running():
         threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -99,13 +99,13 @@ def test_asks_from_many_threads_are_all_followed_by_a_call() -> None:
         for thread in threads:
             thread.join()
         before = calls.count
-        ticker.ask()
+        ticker.request()
         while calls.count == before:
             calls.await_begin()
 
 
-def test_a_wish_for_another_is_granted_without_an_ask() -> None:
-    calls = Calls(lambda count: Turn(again=count < 4))
+def test_a_wish_for_another_is_granted_without_a_request() -> None:
+    calls = Calls(lambda count: CycleResult(again=count < 4))
     calls.may_end.release(1000)
     with Ticker(calls, lambda: SELDOM).running():
         for _ in range(4):
@@ -114,7 +114,7 @@ def test_a_wish_for_another_is_granted_without_an_ask() -> None:
 
 
 def test_a_deadline_brings_the_next_call_forward() -> None:
-    calls = Calls(lambda count: Turn(due_in_s=0.01 if count == 1 else None))
+    calls = Calls(lambda count: CycleResult(due_in_s=0.01 if count == 1 else None))
     calls.may_end.release(1000)
     with Ticker(calls, lambda: SELDOM).running():
         calls.await_begin()
@@ -123,23 +123,23 @@ def test_a_deadline_brings_the_next_call_forward() -> None:
 
 
 def test_after_a_failure_only_at_once_is_at_once() -> None:
-    calls = Calls(lambda count: Turn(failures=count))
+    calls = Calls(lambda count: CycleResult(failures=count))
     ticker = Ticker(calls, lambda: SELDOM)
     with ticker.running():
         calls.await_begin()
-        ticker.ask()
+        ticker.request()
         calls.may_end.release()
-        ticker.ask(at_once=True)
+        ticker.request(at_once=True)
         calls.await_begin()
         calls.may_end.release()
     assert calls.count == 2
 
 
 def test_what_is_called_may_even_raise(caplog: pytest.LogCaptureFixture) -> None:
-    def answer(count: int) -> Turn:
+    def answer(count: int) -> CycleResult:
         if count == 1:
             raise RuntimeError("a defect")
-        return Turn()
+        return CycleResult()
 
     calls = Calls(answer)
     calls.may_end.release(1000)
@@ -155,11 +155,11 @@ def test_the_end_waits_for_the_present_call_and_begins_no_other() -> None:
     ticker = Ticker(calls, lambda: SELDOM)
     with ticker.running():
         calls.await_begin()
-        ticker.ask()
+        ticker.request()
         threading.Timer(0.05, calls.may_end.release).start()
     assert calls.count == 1
     assert calls.at_once == 0
-    ticker.ask()
+    ticker.request()
 
 
 def test_a_call_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,11 +169,11 @@ def test_a_call_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     ticker = Ticker(calls, lambda: SELDOM)
     with monkeypatch.context(), ticker.running():
         calls.await_begin()
-        assert ticker.going(300.0)
+        assert ticker.is_on_time(300.0)
         now_s += 299.0
-        assert ticker.going(300.0)
+        assert ticker.is_on_time(300.0)
         now_s += 2.0
-        assert not ticker.going(300.0)
+        assert not ticker.is_on_time(300.0)
         calls.may_end.release()
 
 
@@ -187,13 +187,13 @@ def test_a_call_that_does_not_come_is_noticed_and_asked_for(monkeypatch: pytest.
         clock = time.monotonic
         with monkeypatch.context() as patch:
             patch.setattr("makeway.daemon.service.ticker.time.monotonic", lambda: clock() + 10_000.0)
-            assert not ticker.going(300.0)
+            assert not ticker.is_on_time(300.0)
             while not calls.begun.acquire(timeout=0.1):
-                ticker.going(300.0)
+                ticker.is_on_time(300.0)
     assert calls.count >= 2
 
 
-def test_what_has_time_is_done_beside_a_call_that_lasts() -> None:
+def test_housekeeping_does_not_wait_for_a_long_call() -> None:
     calls = Calls()
     done = threading.Event()
     with Ticker(calls, lambda: SELDOM, done.set).running():

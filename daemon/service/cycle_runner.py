@@ -1,0 +1,242 @@
+"""What the ticker calls: one cycle with everything around it. Reload, metrics, log, status, housekeeping.
+
+One thread makes these calls. Other threads only read the status and ask for a reload. An exception ends the cycle that
+raised it, and never the process.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from os import getpid
+
+from structlog.typing import FilteringBoundLogger
+
+from makeway.daemon.config.load import Config, Connection, load
+from makeway.daemon.config.schema import Settings
+from makeway.daemon.config.sections import DAY_S
+from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Reconciler
+from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.service import logs
+from makeway.daemon.service.metrics import Metrics
+from makeway.daemon.service.pacing import Pace
+from makeway.daemon.service.status import ServiceStatus
+from makeway.daemon.service.systemd import Notifier
+from makeway.daemon.service.ticker import CycleResult
+
+FIXED = ("adapter", "journal", "socket", "metrics")
+"""Settings that a reload cannot change."""
+PRUNE_STEPS = 200
+"""Short pruning transactions in one pass of the housekeeping, at most."""
+
+
+class CycleRunner:
+    """Runs cycles on an open cluster and an open journal.
+
+    Args:
+        config: the configuration to start with.
+        connection: the cluster and its clock.
+        journal: the daemon's journal.
+        metrics: counts every cycle.
+        notifier: reports the status to systemd.
+        log: the service's log.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        connection: Connection,
+        journal: Journal,
+        *,
+        metrics: Metrics,
+        notifier: Notifier,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._config = config
+        self._connection = connection
+        self._journal = journal
+        self._metrics = metrics
+        self._notifier = notifier
+        self._log = log
+        self._reload_wanted = threading.Event()
+        self._reconciler = Reconciler(
+            connection.adapter,
+            journal,
+            config.policy,
+            config.policy_config,
+            _loop_settings(config.settings),
+            now=connection.now,
+        )
+        self._status = ServiceStatus(
+            version=version("makeway"),
+            pid=getpid(),
+            configuration=str(config.path),
+            mode=config.settings.mode,
+            policy=config.policy.name,
+            adapter=config.settings.adapter.type,
+        )
+
+    @property
+    def cycle_limit_s(self) -> float:
+        """A cycle that takes longer counts as hung."""
+        return self._config.settings.cycle_limit_s
+
+    def status(self) -> Mapping[str, object]:
+        """The status, with the present age of the last snapshot. May be called from any thread."""
+        return asdict(replace(self._status, snapshot_age_s=round(self._metrics.snapshot_age_s, 3)))
+
+    def pace(self) -> Pace:
+        """When cycles begin, by the present settings."""
+        settings = self._config.settings
+        return Pace(
+            poll_interval_s=settings.poll_interval_s,
+            poke_gap_s=settings.poke_gap_s,
+            backoff_max_s=settings.backoff_max_s,
+        )
+
+    def want_reload(self) -> None:
+        """Have the next cycle read the configuration again. May be called from any thread."""
+        self._reload_wanted.set()
+
+    def cycle(self) -> CycleResult:
+        """Run one cycle, after a reload if one was asked for. Raises nothing."""
+        began_s = time.monotonic()
+        try:
+            if self._reload_wanted.is_set():
+                self._reload_wanted.clear()
+                self._reload()
+            report = self._reconciler.reconcile()
+            breaker_open = self._breaker_open()
+            due_in_s = self._due_in_s()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this cycle only
+            return self._crashed(error, time.monotonic() - began_s)
+        cycle_s = time.monotonic() - began_s
+        self._metrics.observe_cycle(report, cycle_s)
+        self._metrics.set_breaker(breaker_open)
+        _log_cycle(self._log, report, cycle_s)
+        failures = self._status.failures + 1 if report.error is not None else 0
+        self._publish(
+            replace(
+                self._status,
+                sentence=report.sentence,
+                failures=failures,
+                operations_open=report.operations_open,
+                urgent_waiting=report.urgent_waiting,
+                breaker_open=breaker_open,
+            )
+        )
+        return CycleResult(failures=failures, again=report.again, due_in_s=due_in_s)
+
+    def prune_journal(self) -> None:
+        """Remove journal entries that are older than `journal_keep_days`, a part of them at a time. Raises nothing."""
+        settings = self._config.settings
+        if settings.journal_keep_days is None:
+            return
+        keep_s = max(
+            settings.journal_keep_days * DAY_S, settings.limits.breaker_window_s, EVICTIONS_COUNTED_S
+        )
+        try:
+            before_s = self._connection.now() - keep_s
+            for _ in range(PRUNE_STEPS):
+                if self._journal.prune(before_s) == 0:
+                    return
+        except Exception:  # noqa: BLE001 - old entries do no harm, and the next pass tries again
+            self._log.exception("old entries of the journal could not be removed")
+
+    def _crashed(self, error: Exception, cycle_s: float) -> CycleResult:
+        """Report a cycle that a defect ended."""
+        failures = self._status.failures + 1
+        self._metrics.count_crash(cycle_s)
+        self._log.exception("a cycle failed", failures=failures)
+        sentence = f"the last cycle failed: {type(error).__name__}: {error}"
+        self._publish(replace(self._status, sentence=sentence, failures=failures))
+        return CycleResult(failures=failures)
+
+    def _publish(self, status: ServiceStatus) -> None:
+        """Keep the status after a cycle, and send it to systemd."""
+        self._status = replace(status, cycles=status.cycles + 1)
+        self._notifier.status(self._status.line())
+
+    def _breaker_open(self) -> bool:
+        """Whether the circuit breaker stops makeway from taking nodes from running jobs."""
+        limits = self._config.settings.limits
+        if limits.breaker_failures is None:
+            return False
+        failures = self._journal.failures_s(self._connection.now() - limits.breaker_window_s)
+        return len(failures) >= limits.breaker_failures
+
+    def _due_in_s(self) -> float | None:
+        """Real seconds until time alone makes something due. None: nothing."""
+        connection = self._connection
+        now_s = connection.now()
+        interval_s = self._config.settings.poll_interval_s * connection.speed
+        wakeup_s = self._reconciler.wakeup_s(now_s, interval_s)
+        return None if wakeup_s is None else max(0.0, wakeup_s - now_s) / connection.speed
+
+    def _reload(self) -> None:
+        """Read the configuration again. One that cannot be used changes nothing and is reported."""
+        accepted = False
+        try:
+            config = load(self._config.path)
+            self._adopt(config)
+            accepted = True
+        except ValueError as error:
+            problems = str(error).splitlines() or [type(error).__name__]
+            self._log.error("reload refused, the old settings stay in use", problems=problems)
+            problem = f"reload refused, old settings in use: {problems[0]}"
+            self._status = replace(self._status, reload_problem=problem)
+        finally:
+            self._metrics.count_reload(accepted)
+            self._notifier.ready(self._status.line())
+
+    def _adopt(self, config: Config) -> None:
+        """Use other settings from now on, as far as they can change at run time."""
+        old = self._config.settings
+        kept = [name for name in FIXED if getattr(old, name) != getattr(config.settings, name)]
+        settings = config.settings.model_copy(update={name: getattr(old, name) for name in kept})
+        self._reconciler.reconfigure(config.policy, config.policy_config, _loop_settings(settings))
+        self._config = replace(config, settings=settings)
+        self._status = replace(
+            self._status,
+            mode=settings.mode,
+            policy=config.policy.name,
+            reload_problem=f"waits for a restart: {', '.join(kept)}" if kept else None,
+        )
+        logs.configure(settings.log.level, settings.log.format, sys.stderr)
+        self._metrics.set_mode(settings.mode)
+        self._metrics.set_policy(config.policy.name)
+        self._log.info("reloaded", mode=settings.mode, policy=config.policy.name)
+        if kept:
+            self._log.warning("settings that cannot change at run time wait for a restart", settings=kept)
+
+
+def _loop_settings(settings: Settings) -> LoopSettings:
+    return LoopSettings(
+        mode=settings.mode,
+        limits=settings.limits.to_limits(),
+        timeouts=settings.timeouts.to_patience(),
+        keep_snapshots=settings.keep_snapshots,
+        learn_durations=settings.learn_durations,
+    )
+
+
+def _log_cycle(log: FilteringBoundLogger, report: CycleReport, cycle_s: float) -> None:
+    """The sentence of a cycle, and a line for every action."""
+    say = log.info if report.error is None else log.warning
+    say(report.sentence, at_s=report.at_s, cycle_s=round(cycle_s, 4), decision=report.decision_id)
+    for entry in report.actions:
+        action = entry.action
+        log.info(
+            "action",
+            verb=action.verb,
+            job_id=action.job_id,
+            for_job_id=action.for_job_id,
+            policy=action.policy,
+            reason=action.reason,
+            outcome=entry.outcome,
+            refusal=entry.refusal,
+            detail=entry.detail,
+        )
