@@ -153,6 +153,7 @@ class Reconciler:
             snapshot_age_s=max(0.0, self._now() - seen.now_s),
             actions=tuple(reports),
             decision_id=decision_id,
+            stored_rationale=() if decision_id is None else decision.rationale,
             operations_open=len(after),
             urgent_waiting=waiting,
             urgent_started=tuple(

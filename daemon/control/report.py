@@ -6,7 +6,7 @@ from makeway.daemon.config.load import Mode
 from makeway.daemon.control.executor import ActionReport, Outcome
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.model import Limits, Operation
+from makeway.policies.model import Limits, Operation, Rationale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class CycleReport:
     actions: tuple[ActionReport, ...] = ()
     decision_id: int | None = None
     """The number under which the decision is stored. None: it was not worth storing."""
+    stored_rationale: tuple[Rationale, ...] = ()
+    """Why the stored decision was taken, job by job. Empty: none was stored."""
     operations_open: int = 0
     urgent_waiting: int = 0
     urgent_started: tuple[float, ...] = ()

@@ -1,22 +1,29 @@
-"""What Prometheus sees. Labels are values of enumerations alone: no text of a user ever becomes a label."""
+"""The metrics for Prometheus: those of `control/metric_table.py`, and the ones that only the service knows."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.process_collector import ProcessCollector
 
 from makeway.daemon.config.load import Mode
+from makeway.daemon.control.metric_table import (
+    CYCLE_BUCKETS_S,
+    CYCLE_METRICS,
+    RATIONALE_METRICS,
+    CycleMetric,
+    CycleSample,
+    MetricKind,
+)
 from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:
     from makeway.daemon.control.report import CycleReport
 
-CYCLE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-DECISION_BUCKETS_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-START_BUCKETS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0)
+
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
 
 
 class Metrics:
@@ -24,9 +31,9 @@ class Metrics:
 
     Args:
         version: shown by `makeway_build_info`.
-        policy: name of the policy, from the registry of policies.
+        policy: name of the policy.
         adapter: type of the adapter.
-        clock: seconds that never run backwards.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -38,38 +45,22 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._cycles = self._counter("makeway_cycles", "Cycles that were run.")
         self._failed = self._counter("makeway_cycles_failed", "Cycles that ended without a decision.")
-        self._cycle = self._histogram("makeway_cycle_duration", "Whole cycle.", CYCLE_BUCKETS_S)
-        self._snapshot = self._histogram("makeway_snapshot_duration", "Reading the cluster.", CYCLE_BUCKETS_S)
-        self._decision = self._histogram("makeway_decision_duration", "Deciding.", DECISION_BUCKETS_S)
-        self._actions = self._counter(
-            "makeway_actions", "Actions, by what became of them this cycle.", "verb", "reason", "outcome"
-        )
-        self._refusals = self._counter("makeway_refusals", "Actions that the arbiter refused.", "refusal")
-        self._operations = self._gauge("makeway_operations_open", "Operations that are not closed.")
-        self._waiting = self._gauge("makeway_urgent_waiting", "Urgent jobs that wait.")
-        self._start = self._histogram(
-            "makeway_urgent_start_delay",
-            "From the submission of an urgent job to its start.",
-            START_BUCKETS_S,
-        )
-        self._lost = self._counter("makeway_lost_node_hours", "Node-hours of work that evictions have lost.")
-        self._checkpoint = Histogram(
-            "makeway_checkpoint",
-            "From the command for a checkpoint to its acknowledgement, or to the end of its grace without one.",
-            ("acknowledged",),
+        self._cycle = Histogram(
+            "makeway_cycle_duration",
+            "Duration of a whole cycle.",
             unit="seconds",
-            buckets=START_BUCKETS_S,
+            buckets=CYCLE_BUCKETS_S,
             registry=self.registry,
         )
-        self._mode = self._gauge("makeway_mode", "1 for the mode that is on.", "mode")
-        self._breaker = self._gauge(
-            "makeway_breaker_open", "1 while the circuit breaker keeps us from taking."
-        )
-        self._reload = self._gauge("makeway_config_reload_ok", "0 if the last reload was refused.")
+        declared = (*CYCLE_METRICS, *(metric.of_cycles() for metric in RATIONALE_METRICS))
+        self._declared = [(metric, self._recorder(metric)) for metric in declared]
+        self._mode = self._gauge("makeway_mode", "1 for the mode in use, 0 for the other.", "mode")
+        self._breaker = self._gauge("makeway_breaker_open", "1 while the circuit breaker is open, else 0.")
+        self._reload = self._gauge("makeway_config_reload_ok", "0 if the last reload was refused, else 1.")
         self._pokes = self._counter("makeway_pokes", "Requests for a cycle at once.")
         self._info = self._gauge("makeway_build_info", "Always 1.", "version", "policy", "adapter")
         age = self._gauge(
-            "makeway_snapshot_age_seconds", "Since the last whole snapshot, or since the start."
+            "makeway_snapshot_age_seconds", "Time since the last whole snapshot, or since the start."
         )
         age.set_function(lambda: self._clock() - self._seen_s)
         self._reload.set(1)
@@ -83,20 +74,10 @@ class Metrics:
         if report.error is not None:
             self._failed.inc()
         else:
-            self._snapshot.observe(report.snapshot_s)
-            self._decision.observe(report.decision_s)
             self._seen_s = self._clock()
-        for entry in report.actions:
-            self._actions.labels(entry.action.verb, entry.action.reason.value, entry.outcome.value).inc()
-            if entry.refusal is not None:
-                self._refusals.labels(entry.refusal.value).inc()
-        self._operations.set(report.operations_open)
-        self._waiting.set(report.urgent_waiting)
-        for delay_s in report.urgent_started:
-            self._start.observe(delay_s)
-        self._lost.inc(report.lost_node_s / 3600.0)
-        for found in report.checkpoints:
-            self._checkpoint.labels("yes" if found.acknowledged else "no").observe(found.duration_s)
+        for metric, record in self._declared:
+            for sample in metric.read(report):
+                record(sample)
 
     def count_crash(self, cycle_s: float) -> None:
         """Count one cycle that a defect ended after `cycle_s` seconds."""
@@ -105,21 +86,21 @@ class Metrics:
         self._cycle.observe(cycle_s)
 
     def set_mode(self, mode: Mode) -> None:
-        """Show the mode."""
+        """Export the mode."""
         for each in Mode:
             self._mode.labels(each.value).set(each is mode)
 
     def set_breaker(self, is_open: bool) -> None:
-        """Show whether the circuit breaker is open."""
+        """Export whether the circuit breaker is open."""
         self._breaker.set(is_open)
 
     def set_policy(self, policy: str) -> None:
-        """Show the policy that decides from now on."""
+        """Export the policy that decides from now on."""
         self._info.clear()
         self._info.labels(self._version, policy, self._adapter).set(1)
 
     def count_reload(self, accepted: bool) -> None:
-        """Show whether the last reload of the configuration was accepted."""
+        """Export whether the last reload of the configuration was accepted."""
         self._reload.set(accepted)
 
     def count_poke(self) -> None:
@@ -128,12 +109,12 @@ class Metrics:
 
     @property
     def snapshot_age_s(self) -> float:
-        """Seconds since the last whole snapshot; since the start, if there was none."""
+        """Seconds since the last whole snapshot, or since the start if there was none."""
         return self._clock() - self._seen_s
 
     @contextmanager
-    def serve(self, host: str, port: int) -> Iterator[int]:
-        """Answer scrapes on `host`:`port` until the block ends; gives the port that was bound (0 asks for any).
+    def serve(self, host: str, port: int) -> Generator[int]:
+        """Answer scrapes on `host`:`port` until the block ends. Gives the port that was bound (0 asks for a free one).
 
         Raises:
             UserError: the address cannot be bound.
@@ -158,5 +139,29 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, text, unit="seconds", buckets=buckets, registry=self.registry)
+    def _recorder(self, metric: CycleMetric) -> Callable[[CycleSample], None]:
+        """Register a declared metric. Returns what records one of its samples."""
+        match metric.kind:
+            case MetricKind.COUNTER:
+                counter = self._counter(metric.name, metric.help, *metric.labels)
+                return lambda sample: _child(counter, sample).inc(sample.value)
+            case MetricKind.GAUGE:
+                gauge = self._gauge(metric.name, metric.help, *metric.labels)
+                return lambda sample: _child(gauge, sample).set(sample.value)
+            case MetricKind.HISTOGRAM:
+                histogram = Histogram(
+                    metric.name,
+                    metric.help,
+                    metric.labels,
+                    unit=metric.unit,
+                    buckets=metric.buckets,
+                    registry=self.registry,
+                )
+                return lambda sample: _child(histogram, sample).observe(sample.value)
+            case _:
+                assert_never(metric.kind)
+
+
+def _child(metric: _Metric, sample: CycleSample) -> _Metric:
+    """The time series that a sample belongs to."""
+    return metric.labels(*sample.labels) if sample.labels else metric

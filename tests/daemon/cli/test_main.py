@@ -16,6 +16,7 @@ from makeway.daemon.cli.main import cli, run_cli
 from makeway.daemon.cli.options import duration_s
 from makeway.daemon.cli.text import instant, span
 from makeway.daemon.config.load import AdapterFactory, Connection, Mode
+from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.errors import UserError, printable
@@ -302,7 +303,10 @@ def test_explain_tells_candidates_costs_and_what_became_of_the_actions(
     assert "\x1b" not in text
     told = program.json("explain", "last", "--config", config)
     assert told["decision"] == 1
-    chosen = [entry for entry in told["rationale"][0]["candidates"] if entry["chosen"]]
+    (why,) = told["rationale"]
+    assert why["numbers"].keys() == {metric.name for metric in RATIONALE_METRICS}
+    assert all(f"{metric.title}: {why['numbers'][metric.name]:g}" in text for metric in RATIONALE_METRICS)
+    chosen = [entry for entry in why["candidates"] if entry["chosen"]]
     assert [(entry["job_ids"], entry["method"], entry["loss_node_s"]) for entry in chosen] == [
         ([HOSTILE], "system", 0)
     ]
@@ -334,8 +338,8 @@ def test_explain_beside_a_daemon_that_runs(program: Program, adapter: FakeAdapte
         ("7", "there is no decision 7"),
         ("0", "there is no decision 0"),
         ("last", "no decision is stored"),
-        ("seven", "'seven' is no decision: a number of the log is expected, or `last`"),
-        ("9" * 30, "is no decision: a number of the log is expected"),
+        ("seven", "'seven' is not a decision: write its number in the log, or `last`"),
+        ("9" * 30, "is not a decision: write its number in the log"),
     ],
 )
 def test_decisions_that_are_not_there(program: Program, tmp_path: Path, decision: str, expected: str) -> None:
@@ -351,7 +355,7 @@ def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> 
     journal.prune(2.5)
     journal.close()
     said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
-    assert "decision 1 is no longer kept (journal_keep_days); the oldest that is has number 3" in said
+    assert "decision 1 is no longer kept (journal_keep_days); the oldest one kept is 3" in said
     assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
 
 

@@ -23,6 +23,7 @@ from makeway.daemon.estimate.checkpoint_times import (
     likeness,
     with_learned,
 )
+from makeway.daemon.inspect.explain import Explanation
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.observation import UNACKNOWLEDGED
 from makeway.policies.eviction.policy import EvictionConfig
@@ -235,5 +236,5 @@ def test_the_next_decision_uses_it_and_can_be_taken_again(learns: bool, second: 
     assert methods == second
 
     out = StringIO()
-    render(stored, (), Console(file=out, width=200))
+    render(Explanation(stored=stored, actions=()), Console(file=out, width=200))
     assert ("time measured ×1" in out.getvalue()) is learns

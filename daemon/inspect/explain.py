@@ -1,0 +1,116 @@
+"""Why a decision was taken, and what became of its actions. Reads the journal only.
+
+The arbiter is asked again about the stored snapshot, so that an answer can say which limit refused an action.
+"""
+
+from dataclasses import dataclass
+
+from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
+from makeway.daemon.errors import UserError, printable
+from makeway.daemon.journal.codec import StoredCommand, StoredDecision
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale
+from makeway.policies.safety.arbiter import arbitrate
+
+LAST = "last"
+"""Names the latest decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedAction:
+    """One action of a decision, and what became of it."""
+
+    action: Action
+    verdict: str
+    """The arbiter's answer on the stored snapshot."""
+    outcome: str
+    """The answer to the last command for the action, or that none was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A stored decision with its actions."""
+
+    stored: StoredDecision
+    actions: tuple[ExplainedAction, ...]
+
+
+def explain(journal: Journal, decision: str) -> Explanation:
+    """Explain one decision.
+
+    Args:
+        journal: the journal that holds it.
+        decision: its number, or `last`.
+
+    Raises:
+        UserError: there is no such decision.
+    """
+    stored = _find(journal, decision)
+    return Explanation(stored=stored, actions=tuple(_explained(stored, journal)))
+
+
+def numbers(why: Rationale) -> list[tuple[RationaleMetric, float]]:
+    """Every number that is declared for a rationale, with its value."""
+    return [(metric, metric.read(why)) for metric in RATIONALE_METRICS]
+
+
+def is_urgent(why: Rationale, cluster: Cluster | None) -> bool:
+    """Whether a rationale is about an urgent job, as far as the snapshot shows; some policies act for other jobs too."""
+    job = None if cluster is None else cluster.jobs_by_id().get(why.for_job_id)
+    return job is None or job.kind is JobKind.ON_DEMAND
+
+
+def measured_count(candidate: Candidate, cluster: Cluster | None) -> int:
+    """How many measurements the checkpoint time of a candidate is based on. 0: it is declared, or unknown."""
+    if candidate.method is not Method.SYSTEM or cluster is None:
+        return 0
+    jobs = cluster.jobs_by_id()
+    specs = [jobs[job_id].checkpoint for job_id in candidate.job_ids if job_id in jobs]
+    return min((spec.measured_count for spec in specs if spec is not None and spec.measured_count), default=0)
+
+
+def _find(journal: Journal, text: str) -> StoredDecision:
+    if text == LAST:
+        latest = journal.decisions(1)
+        number = latest[0].decision_id if latest else 0
+    elif text.isascii() and text.isdigit() and len(text) < 19:
+        number = int(text)
+    else:
+        raise UserError(f"{printable(text)!r} is not a decision: write its number in the log, or `{LAST}`")
+    stored = journal.decision(number)
+    if stored is not None:
+        return stored
+    first = journal.first_decision_id()
+    if first is not None and 0 < number < first:
+        raise UserError(
+            f"decision {number} is no longer kept (journal_keep_days); the oldest one kept is {first}"
+        )
+    raise UserError("no decision is stored" if text == LAST else f"there is no decision {number}")
+
+
+def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction]:
+    actions = stored.decision.actions
+    if stored.cluster is None:
+        verdicts = ["unknown: the snapshot was not kept"] * len(actions)
+    else:
+        verdicts = [
+            "allowed" if verdict.refusal is None else f"refused: {verdict.refusal} ({verdict.detail})"
+            for verdict in arbitrate(actions, stored.cluster)
+        ]
+    return [
+        ExplainedAction(
+            action=action,
+            verdict=verdict,
+            outcome=_outcome(action, journal.commands_of(action.job_id, stored.at_s)),
+        )
+        for action, verdict in zip(actions, verdicts, strict=True)
+    ]
+
+
+def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
+    sent = [command for command in commands if command.action == action]
+    if not sent:
+        return "not sent"
+    last = sent[-1]
+    words = last.outcome or "no answer was written down"
+    return f"{words} ({last.detail})" if last.detail else words
