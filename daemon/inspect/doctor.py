@@ -114,7 +114,7 @@ def check_journal(path: Path) -> Check:
         return ok("journal", f"{where}: will be made")
     if not os.access(path, os.R_OK | os.W_OK):
         return problem("journal", f"{where}: {_us()} may not write it: make it the daemon's own file")
-    from makeway.daemon.journal.schema import JournalError
+    from makeway.daemon.journal.errors import JournalError
     from makeway.daemon.journal.store import Journal
 
     try:

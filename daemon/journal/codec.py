@@ -1,13 +1,29 @@
-"""What the journal holds, as values, and how they become text and come back."""
+"""What the journal holds, as values, and how they become text and come back.
+
+Every body is stored as `{"format": n, "body": ...}`, so that it says by itself how to read it (`formats`).
+"""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Final, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
+from makeway.daemon.journal.formats import FORMAT, JsonObject, Noun, upgraded
 from makeway.policies.model import Action, Cluster, Decision, Notice, Operation, Plan
+
+_Value = TypeVar("_Value")
+
+
+class BadBody(ValueError):
+    """A stored body cannot be read. The message says why, without a name for it: its reader knows where it is from."""
+
+
+class BodyTooNew(BadBody):
+    """A newer makeway wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,50 +51,106 @@ class StoredCommand:
     detail: str
 
 
-def stored_decision(row: tuple[Any, ...]) -> StoredDecision:
-    """A row of number, instant, decision and snapshot, the last of which may be NULL."""
-    cluster = as_cluster().validate_json(zlib.decompress(row[3])) if row[3] is not None else None
-    return StoredDecision(
-        decision_id=row[0], at_s=row[1], decision=as_decision().validate_json(row[2]), cluster=cluster
-    )
+@dataclass(frozen=True, slots=True)
+class BodyCodec(Generic[_Value]):
+    """Writes and reads the bodies of one noun."""
+
+    noun: Noun
+    _adapter: Callable[[], TypeAdapter[_Value]]
+    """Made when it is first used: that takes a while."""
+
+    def encode(self, value: _Value) -> str:
+        """The value as JSON, with its format."""
+        return f'{{"format":{FORMAT},"body":{self._adapter().dump_json(value).decode()}}}'
+
+    def decode(self, text: str | bytes) -> _Value:
+        """The value that was stored, whatever the format.
+
+        Raises:
+            BodyTooNew: its format is newer than this makeway.
+            BadBody: it is not such a value.
+        """
+        try:
+            return self._adapter().validate_python(self._present(text))
+        except ValidationError as error:
+            raise BadBody(_first_of(error)) from error
+
+    def _present(self, text: str | bytes) -> JsonObject:
+        """The body in the present format."""
+        try:
+            stored: JsonValue = from_json(text)
+        except ValueError as error:
+            raise BadBody(f"it is not JSON: {error}") from error
+        if not isinstance(stored, dict):
+            raise BadBody("it is not a JSON object")
+        if "format" not in stored:
+            return upgraded(self.noun, stored, 0)
+        number, body = stored["format"], stored.get("body")
+        if not isinstance(number, int) or number < 1 or not isinstance(body, dict):
+            raise BadBody("it has no valid format number, or no body")
+        if number > FORMAT:
+            raise BodyTooNew(f"a newer makeway wrote it (format {number}; this one reads up to {FORMAT})")
+        return upgraded(self.noun, body, number)
 
 
-def dump(adapter: TypeAdapter[Any], value: object) -> str:
-    """A value as JSON."""
-    return adapter.dump_json(value).decode()
+def _first_of(error: ValidationError) -> str:
+    """The first of the problems, in one line."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, problem["loc"]))
+    return f"{where}: {problem['msg']}" if where else problem["msg"]
 
 
 @cache
-def as_operation() -> TypeAdapter[Operation]:
-    """How an operation is written and read."""
+def _operations() -> TypeAdapter[Operation]:
     return TypeAdapter(Operation)
 
 
 @cache
-def as_action() -> TypeAdapter[Action]:
-    """How an action is written and read."""
+def _actions() -> TypeAdapter[Action]:
     return TypeAdapter(Action)
 
 
 @cache
-def as_decision() -> TypeAdapter[Decision]:
-    """How a decision is written and read."""
+def _decisions() -> TypeAdapter[Decision]:
     return TypeAdapter(Decision)
 
 
 @cache
-def as_cluster() -> TypeAdapter[Cluster]:
-    """How a cluster is written and read."""
+def _clusters() -> TypeAdapter[Cluster]:
     return TypeAdapter(Cluster)
 
 
 @cache
-def as_plan() -> TypeAdapter[Plan]:
-    """How a plan is written and read."""
+def _plans() -> TypeAdapter[Plan]:
     return TypeAdapter(Plan)
 
 
 @cache
-def as_notice() -> TypeAdapter[Notice]:
-    """How a notice is written and read."""
+def _notices() -> TypeAdapter[Notice]:
     return TypeAdapter(Notice)
+
+
+OPERATION: Final = BodyCodec(Noun.OPERATION, _operations)
+ACTION: Final = BodyCodec(Noun.ACTION, _actions)
+DECISION: Final = BodyCodec(Noun.DECISION, _decisions)
+PLAN: Final = BodyCodec(Noun.PLAN, _plans)
+NOTICE: Final = BodyCodec(Noun.NOTICE, _notices)
+_CLUSTER: Final = BodyCodec(Noun.CLUSTER, _clusters)
+
+
+def pack(cluster: Cluster) -> bytes:
+    """A snapshot as it is stored: compressed."""
+    return zlib.compress(_CLUSTER.encode(cluster).encode(), 6)
+
+
+def unpack(blob: bytes) -> Cluster:
+    """A stored snapshot.
+
+    Raises:
+        BadBody: it cannot be read.
+    """
+    try:
+        text = zlib.decompress(blob)
+    except zlib.error as error:
+        raise BadBody(f"it is not compressed as it should be: {error}") from error
+    return _CLUSTER.decode(text)

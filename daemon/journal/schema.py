@@ -6,9 +6,9 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.journal.errors import JournalError, JournalInUse, JournalTooNew
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -42,24 +42,6 @@ CREATE INDEX runs_by_user ON runs (user, ended_s);
 """
 _WAL_BYTES: Final = 4 * 2**20
 """What of the write-ahead log stays on the disk after it was merged into the file."""
-
-
-class JournalError(UserError):
-    """The journal cannot be used; the message names the file and says what to do."""
-
-
-class JournalInUse(JournalError):
-    """Another daemon has it."""
-
-    def __init__(self, path: Path, pid: int | None) -> None:
-        owner = f"the daemon with pid {pid}" if pid is not None else "another daemon"
-        super().__init__(f"{path}: in use by {owner}; one journal serves one daemon")
-        self.path = path
-        self.pid = pid
-
-
-class JournalTooNew(JournalError):
-    """It was written by a newer makeway."""
 
 
 def take_lock(path: Path) -> int:
@@ -129,7 +111,9 @@ def _check_schema(database: sqlite3.Connection, path: Path | None, read_only: bo
         )
     if int(version) < SCHEMA_VERSION and not read_only:
         with database:
-            _execute(database, (_SINCE_2 if int(version) < 2 else "") + _SINCE_3)
+            _execute(
+                database, (_SINCE_2 if int(version) < 2 else "") + (_SINCE_3 if int(version) < 3 else "")
+            )
             database.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (str(SCHEMA_VERSION),))
         database.execute("PRAGMA auto_vacuum = INCREMENTAL")
         database.execute("VACUUM")

@@ -8,7 +8,6 @@ after the file and never before it.
 
 import os
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,15 @@ from makeway.daemon.estimate.checkpoint_times import (
 from makeway.daemon.estimate.run_times import LATEST, History, Run
 from makeway.daemon.journal import retention
 from makeway.daemon.journal.codec import (
+    ACTION,
+    DECISION,
+    NOTICE,
+    OPERATION,
+    PLAN,
     StoredCommand,
     StoredDecision,
-    as_action,
-    as_cluster,
-    as_decision,
-    as_notice,
-    as_operation,
-    as_plan,
-    dump,
-    stored_decision,
+    pack,
+    unpack,
 )
 from makeway.daemon.journal.command_log import SentCommands
 from makeway.daemon.journal.schema import connect, take_lock
@@ -90,7 +88,7 @@ class Journal:
         """
         insert = (
             "INSERT INTO commands (operation_id, verb, job_id, action, issued_s) VALUES (?, ?, ?, ?, ?)",
-            (operation.operation_id, action.verb, action.job_id, dump(as_action(), action), now_s),
+            (operation.operation_id, action.verb, action.job_id, ACTION.encode(action), now_s),
         )
         with self._mutex:
             command_id = self._write(*self._upsert(operation), insert)
@@ -113,11 +111,11 @@ class Journal:
 
     def add_decision(self, at_s: float, decision: Decision, cluster: Cluster | None) -> int:
         """Keep a decision, with its snapshot unless that is None. Returns its number."""
-        blob = zlib.compress(dump(as_cluster(), cluster).encode(), 6) if cluster is not None else None
+        blob = pack(cluster) if cluster is not None else None
         return self._write(
             (
                 "INSERT INTO decisions (at_s, policy, body, cluster) VALUES (?, ?, ?, ?)",
-                (at_s, decision.policy, dump(as_decision(), decision), blob),
+                (at_s, decision.policy, DECISION.encode(decision), blob),
             )
         )
 
@@ -126,14 +124,14 @@ class Journal:
         row = self._read(
             "SELECT decision_id, at_s, body, cluster FROM decisions WHERE decision_id = ?", (decision_id,)
         )
-        return stored_decision(row[0]) if row else None
+        return _stored_decision(row[0]) if row else None
 
     def decisions(self, limit: int) -> tuple[StoredDecision, ...]:
         """The last `limit` decisions, newest first, without their snapshots."""
         rows = self._read(
             "SELECT decision_id, at_s, body, NULL FROM decisions ORDER BY decision_id DESC LIMIT ?", (limit,)
         )
-        return tuple(stored_decision(row) for row in rows)
+        return tuple(_stored_decision(row) for row in rows)
 
     def decisions_since(self, since_s: float) -> tuple[StoredDecision, ...]:
         """The decisions since then, oldest first, without their snapshots."""
@@ -141,14 +139,14 @@ class Journal:
             "SELECT decision_id, at_s, body, NULL FROM decisions WHERE at_s >= ? ORDER BY decision_id",
             (since_s,),
         )
-        return tuple(stored_decision(row) for row in rows)
+        return tuple(_stored_decision(row) for row in rows)
 
     def operations_since(self, since_s: float) -> tuple[Operation, ...]:
         """The operations that were opened since then, closed ones among them, oldest first."""
         rows = self._read(
             "SELECT body FROM operations WHERE opened_s >= ? ORDER BY opened_s, operation_id", (since_s,)
         )
-        return tuple(as_operation().validate_json(row[0]) for row in rows)
+        return tuple(OPERATION.decode(row[0]) for row in rows)
 
     def commands_since(self, since_s: float) -> tuple[StoredCommand, ...]:
         """The commands that were sent since then, in their order."""
@@ -177,7 +175,7 @@ class Journal:
             StoredCommand(
                 command_id=row[0],
                 operation_id=row[1],
-                action=as_action().validate_json(row[2]),
+                action=ACTION.decode(row[2]),
                 issued_s=row[3],
                 answered_s=row[4],
                 outcome=row[5],
@@ -253,7 +251,7 @@ class Journal:
         """Keep an announcement; one of the same id is replaced."""
         insert = (
             "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
-            (notice.notice_id, dump(as_notice(), notice)),
+            (notice.notice_id, NOTICE.encode(notice)),
         )
         with self._mutex:
             self._write(insert)
@@ -277,7 +275,7 @@ class Journal:
     def save_plan(self, plan: Plan) -> None:
         """Keep a plan in place of the last one."""
         with self._mutex:
-            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (dump(as_plan(), plan),)))
+            self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (PLAN.encode(plan),)))
             self._plan = plan
 
     def prune(self, before_s: float, most: int = 50) -> int:
@@ -303,7 +301,7 @@ class Journal:
 
     def _load_operations(self) -> dict[str, Operation]:
         rows = self._read("SELECT body FROM operations WHERE closed = 0 ORDER BY opened_s, operation_id")
-        operations = [as_operation().validate_json(row[0]) for row in rows]
+        operations = [OPERATION.decode(row[0]) for row in rows]
         return {operation.operation_id: operation for operation in operations}
 
     def _load_sent(self) -> SentCommands:
@@ -345,11 +343,11 @@ class Journal:
 
     def _load_notices(self) -> dict[str, Notice]:
         rows = self._read("SELECT notice_id, body FROM notices")
-        return {notice_id: as_notice().validate_json(body) for notice_id, body in rows}
+        return {notice_id: NOTICE.decode(body) for notice_id, body in rows}
 
     def _load_plan(self) -> Plan | None:
         rows = self._read("SELECT value FROM meta WHERE key = 'plan'")
-        return as_plan().validate_json(rows[0][0]) if rows else None
+        return PLAN.decode(rows[0][0]) if rows else None
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:
@@ -366,7 +364,7 @@ class Journal:
             " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
-        return ((sql, (operation.operation_id, closed, operation.opened_s, dump(as_operation(), operation))),)
+        return ((sql, (operation.operation_id, closed, operation.opened_s, OPERATION.encode(operation))),)
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> int:
         """Carry out all statements in one transaction. Returns the last row's number."""
@@ -384,3 +382,9 @@ class Journal:
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
+
+
+def _stored_decision(row: tuple[Any, ...]) -> StoredDecision:
+    """A row of number, instant, decision and snapshot, the last of which may be NULL."""
+    cluster = None if row[3] is None else unpack(row[3])
+    return StoredDecision(decision_id=row[0], at_s=row[1], decision=DECISION.decode(row[2]), cluster=cluster)

@@ -20,7 +20,7 @@ from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.errors import UserError, printable
-from makeway.daemon.journal.schema import JournalError
+from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api

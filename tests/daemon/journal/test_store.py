@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.estimate.checkpoint_times import Lesson, Likeness, Measurement, Request, Subject
-from makeway.daemon.journal.schema import SCHEMA_VERSION, JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.journal.errors import JournalError, JournalInUse, JournalTooNew
+from makeway.daemon.journal.schema import SCHEMA_VERSION
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import (
     Action,

@@ -20,7 +20,7 @@ import pytest
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
 from makeway.daemon.config.load import AdapterFactory, Connection, load
 from makeway.daemon.errors import UserError
-from makeway.daemon.journal.schema import JournalInUse
+from makeway.daemon.journal.errors import JournalInUse
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.service import Service, SignalMessage

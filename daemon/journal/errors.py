@@ -1,0 +1,23 @@
+"""Why a journal cannot be used."""
+
+from pathlib import Path
+
+from makeway.daemon.errors import UserError
+
+
+class JournalError(UserError):
+    """The journal cannot be used. The message names the file and says what to do."""
+
+
+class JournalInUse(JournalError):
+    """Another daemon has it open."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        owner = f"the daemon with pid {pid}" if pid is not None else "another daemon"
+        super().__init__(f"{path}: in use by {owner}; one journal serves one daemon")
+        self.path = path
+        self.pid = pid
+
+
+class JournalTooNew(JournalError):
+    """A newer makeway wrote it, or a part of it."""

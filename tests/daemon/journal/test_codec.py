@@ -1,0 +1,175 @@
+"""Stored bodies: written in one format, read in every older one, refused with a reason otherwise."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.daemon.journal.codec import (
+    ACTION,
+    DECISION,
+    NOTICE,
+    OPERATION,
+    PLAN,
+    BadBody,
+    BodyTooNew,
+    pack,
+    unpack,
+)
+from makeway.daemon.journal.formats import FORMAT, STEPS, Noun, Step, renamed, upgraded
+from makeway.policies.model import (
+    Decision,
+    Notice,
+    Operation,
+    Plan,
+    Prioritise,
+    Rationale,
+    Reason,
+    Task,
+)
+from tests.builders import cluster, urgent
+
+PRIORITISE = Prioritise(job_id="7", for_job_id="7", policy="horizon", reason=Reason.PLANNED, queue_position=3)
+NOTICE_N = Notice(notice_id="n", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
+OPERATION_7 = Operation(
+    operation_id="7@0",
+    for_job_id="7",
+    policy="horizon",
+    reservation="mw_7",
+    nodes=(),
+    opened_s=0.0,
+    deadline_s=1.0,
+    give_up_s=2.0,
+    tasks=(Task(action=PRIORITISE),),
+    notice=NOTICE_N,
+)
+PLAN_7 = Plan(made_s=0.0, order=("7",), starts_s=(1.0,), value=1.0, easy_value=2.0, bound=0.5)
+VIEW = replace(
+    cluster(2, replace(urgent("7", 1), queue_position=3)),
+    operations=(OPERATION_7,),
+    notices=(NOTICE_N,),
+    plan=PLAN_7,
+)
+
+
+def in_format_0(text: str | bytes) -> str:
+    """A body as it was written before bodies had formats."""
+
+    def older(value: Any) -> Any:
+        match value:
+            case dict():
+                return {
+                    "place" if key == "queue_position" else key: older(entry) for key, entry in value.items()
+                }
+            case list():
+                return [older(entry) for entry in value]
+            case _:
+                return value
+
+    return json.dumps(older(json.loads(text)["body"]))
+
+
+def test_a_body_says_its_format() -> None:
+    assert json.loads(ACTION.encode(PRIORITISE))["format"] == FORMAT == len(STEPS)
+
+
+def test_every_body_comes_back() -> None:
+    why = Rationale(for_job_id="7", node_count=1, free_node_count=0, deadline_s=9.0, summary="none is free")
+    decision = Decision(policy="horizon", actions=(PRIORITISE,), rationale=(why,))
+
+    assert ACTION.decode(ACTION.encode(PRIORITISE)) == PRIORITISE
+    assert OPERATION.decode(OPERATION.encode(OPERATION_7)) == OPERATION_7
+    assert DECISION.decode(DECISION.encode(decision)) == decision
+    assert NOTICE.decode(NOTICE.encode(NOTICE_N)) == NOTICE_N
+    assert PLAN.decode(PLAN.encode(PLAN_7)) == PLAN_7
+    assert unpack(pack(VIEW)) == VIEW
+
+
+def test_a_body_without_a_format_is_read_as_the_oldest() -> None:
+    decision = Decision(policy="horizon", actions=(PRIORITISE,))
+
+    assert ACTION.decode(in_format_0(ACTION.encode(PRIORITISE))) == PRIORITISE
+    assert OPERATION.decode(in_format_0(OPERATION.encode(OPERATION_7))) == OPERATION_7
+    assert DECISION.decode(in_format_0(DECISION.encode(decision))) == decision
+    assert NOTICE.decode(in_format_0(NOTICE.encode(NOTICE_N))) == NOTICE_N
+
+
+def test_every_noun_of_a_body_is_upgraded_and_the_inner_ones_first() -> None:
+    def mark(noun: str) -> Any:
+        return lambda value: {**value, noun: sorted(key for key in value if key.isupper())}
+
+    nouns = ("action", "task", "notice", "operation", "job", "plan", "rationale", "decision", "cluster")
+    step = Step(**{noun: mark(noun.upper()) for noun in nouns})
+
+    action: dict[str, Any] = {"ACTION": []}
+    operation = {
+        "tasks": [{"action": action, "TASK": []}],
+        "notice": {"NOTICE": []},
+        "OPERATION": [],
+    }
+    assert step.apply(Noun.ACTION, {}) == action
+    assert step.apply(Noun.PLAN, {}) == {"PLAN": []}
+    assert step.apply(Noun.NOTICE, {}) == {"NOTICE": []}
+    assert step.apply(Noun.OPERATION, {"tasks": [{"action": {}}], "notice": {}}) == operation
+    assert step.apply(Noun.DECISION, {"actions": [{}], "rationale": [{}]}) == {
+        "actions": [action],
+        "rationale": [{"RATIONALE": []}],
+        "DECISION": [],
+    }
+    view: dict[str, Any] = {
+        "jobs": [{}],
+        "notices": [{}],
+        "operations": [{"tasks": [{"action": {}}], "notice": {}}],
+        "plan": {},
+    }
+    assert step.apply(Noun.CLUSTER, view) == {
+        "jobs": [{"JOB": []}],
+        "notices": [{"NOTICE": []}],
+        "operations": [operation],
+        "plan": {"PLAN": []},
+        "CLUSTER": [],
+    }
+
+
+def test_a_renamed_field_keeps_its_value() -> None:
+    assert renamed("place", "queue_position")({"place": 3, "verb": "prioritise"}) == {
+        "queue_position": 3,
+        "verb": "prioritise",
+    }
+    assert upgraded(Noun.ACTION, {"place": 3}, 0) == {"queue_position": 3}
+    assert upgraded(Noun.ACTION, {"place": 3}, FORMAT) == {"place": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is not JSON"),
+        ('{"format": 1, "bo', "it is not JSON"),
+        (b'{"operation_id": "\xff"}', "it is not JSON"),
+        ("[]", "it is not a JSON object"),
+        ("7", "it is not a JSON object"),
+        ('{"format": "1", "body": {}}', "no valid format number"),
+        ('{"format": 0, "body": {}}', "no valid format number"),
+        ('{"format": 1}', "no body"),
+        ('{"format": 1, "body": {}}', "operation_id"),
+        ('{"tasks": 7}', "operation_id"),
+        ('{"tasks": [7], "notice": []}', "operation_id"),
+    ],
+)
+def test_a_damaged_body_is_refused_with_the_reason(text: str | bytes, reason: str) -> None:
+    with pytest.raises(BadBody, match=reason) as caught:
+        OPERATION.decode(text)
+    assert not isinstance(caught.value, BodyTooNew)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_newer_body_is_refused_with_both_formats() -> None:
+    with pytest.raises(BodyTooNew, match=rf"format {FORMAT + 1}; this one reads up to {FORMAT}\)"):
+        OPERATION.decode(json.dumps({"format": FORMAT + 1, "body": {"anything": 1}}))
+
+
+@pytest.mark.parametrize("blob", [b"", b"no zlib", pack(VIEW)[:-9]])
+def test_a_damaged_snapshot_is_refused(blob: bytes) -> None:
+    with pytest.raises(BadBody, match="not compressed"):
+        unpack(blob)
