@@ -11,10 +11,10 @@ from functools import partial
 from math import inf, isfinite
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.event_queue import Change, ChangeKind, NodeFailure, Turn
-from makeway.simharness.engine.invariants import Checker
-from makeway.simharness.engine.machine import Machine
-from makeway.simharness.engine.partitioned import PlacedSettings
+from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, NodeFailure
+from makeway.simharness.engine.invariants import InvariantChecker
+from makeway.simharness.engine.machine import SimMachine
+from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import Ending, ReplayRecord, Segment
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
@@ -54,12 +54,12 @@ class SimCluster:
         failures: Sequence[NodeFailure] = (),
         check: bool = False,
         workload: str = "",
-        placed: PlacedSettings | None = None,
+        placed: PartitionSettings | None = None,
     ) -> None:
         _validate(node_count, jobs, failures, requeue_delay_s)
         self.workload = workload
         self.storage_settings = storage
-        self.machine = Machine(
+        self.machine = SimMachine(
             node_count,
             jobs,
             scheduler=scheduler,
@@ -76,7 +76,7 @@ class SimCluster:
         self._down_until_s: dict[int, float] = {}
         self._plan(failures)
         self.machine.now_s = self.next_event_s() or 0.0
-        self._checker = Checker(self.machine) if check else None
+        self._checker = InvariantChecker(self.machine) if check else None
 
     @property
     def now_s(self) -> float:
@@ -134,7 +134,7 @@ class SimCluster:
 
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:
         """Call `call` at that instant, before the scheduler's pass."""
-        self.machine.events.add(max(at_s, self.now_s), Turn.CALL, call)
+        self.machine.events.add(max(at_s, self.now_s), EventOrder.CALL, call)
 
     def record(
         self,
@@ -202,11 +202,11 @@ class SimCluster:
         for job in self.machine.jobs:
             self._plan_notice(job)
         for failure in failures:
-            self.machine.events.add(failure.at_s, Turn.FAILURE, partial(self._fail, failure))
+            self.machine.events.add(failure.at_s, EventOrder.FAILURE, partial(self._fail, failure))
 
     def _plan_notice(self, job: SimJob) -> None:
         if job.announced_s is not None and job.announced_s < job.submit_s:
-            self.machine.events.add(job.announced_s, Turn.ANNOUNCED, partial(self._announce, job))
+            self.machine.events.add(job.announced_s, EventOrder.ANNOUNCED, partial(self._announce, job))
 
     def _announce(self, job: SimJob) -> None:
         self.announced[job.job_id] = job
@@ -220,7 +220,7 @@ class SimCluster:
         else:
             self._down_until_s[node] = until_s
             self.machine.node_down(node)
-        self.machine.events.add(until_s, Turn.REPAIR, lambda: self._repair(node))
+        self.machine.events.add(until_s, EventOrder.REPAIR, lambda: self._repair(node))
 
     def _repair(self, node: int) -> None:
         if self._down_until_s.get(node, inf) <= self.now_s:

@@ -8,11 +8,11 @@ from math import isfinite
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.policies.model import QUEUE_POSITIONS, JobKind
 from makeway.simharness.engine.job_run import JobRun
-from makeway.simharness.engine.machine import PLANNED_RANK, Machine
+from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.records import Ending, MarkKind
 
 
-def checkpoint(machine: Machine, job_id: str, walltime_s: float) -> None:
+def checkpoint(machine: SimMachine, job_id: str, walltime_s: float) -> None:
     """Signal the job, its time limit raised to `walltime_s` from its start.
 
     One that does not know how to save itself, or is at it already, ignores the signal.
@@ -24,14 +24,14 @@ def checkpoint(machine: Machine, job_id: str, walltime_s: float) -> None:
         machine.begin_checkpoint(live)
 
 
-def requeue(machine: Machine, job_id: str) -> None:
+def requeue(machine: SimMachine, job_id: str) -> None:
     """Put the running job back into the queue."""
     live = _running(machine, job_id)
     _count_eviction(machine, live)
     machine.requeue(live, Ending.REQUEUED)
 
 
-def cancel(machine: Machine, job_id: str) -> None:
+def cancel(machine: SimMachine, job_id: str) -> None:
     """End the job, pending or running."""
     live = machine.live.get(job_id)
     if live is None:
@@ -42,7 +42,7 @@ def cancel(machine: Machine, job_id: str) -> None:
     machine.end(live, Ending.CANCELLED)
 
 
-def shrink(machine: Machine, job_id: str, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
+def shrink(machine: SimMachine, job_id: str, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
     """Leave the running job these nodes only; its time limit rises to `walltime_s` from its start, and never falls."""
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
@@ -67,7 +67,7 @@ def shrink(machine: Machine, job_id: str, keep_nodes: tuple[str, ...], walltime_
     machine.resize(live, keep, walltime_s=walltime_s)
 
 
-def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: str | None) -> None:
+def expand(machine: SimMachine, job_id: str, nodes: tuple[str, ...], reservation: str | None) -> None:
     """Add these nodes, free or kept by `reservation` as long as that is there, to the running malleable job."""
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
@@ -91,7 +91,7 @@ def expand(machine: Machine, job_id: str, nodes: tuple[str, ...], reservation: s
 
 
 def reserve(
-    machine: Machine,
+    machine: SimMachine,
     name: str,
     nodes: tuple[str, ...],
     duration_s: float,
@@ -117,7 +117,7 @@ def reserve(
         machine.bind(live, name)
 
 
-def release(machine: Machine, name: str) -> None:
+def release(machine: SimMachine, name: str) -> None:
     """End the reservation; a job that runs in it runs on without it."""
     hold = machine.holds.get(name)
     if hold is None:
@@ -125,14 +125,14 @@ def release(machine: Machine, name: str) -> None:
     machine.drop_hold(hold)
 
 
-def requeue_again(machine: Machine, job_id: str, requeue_count: int) -> None:
+def requeue_again(machine: SimMachine, job_id: str, requeue_count: int) -> None:
     """Put the job back into the queue if it is still in the run that was requeued."""
     if _running(machine, job_id).requeue_count > requeue_count:
         raise Gone(f"job {job_id}: it has been requeued")
     requeue(machine, job_id)
 
 
-def prioritise(machine: Machine, job_id: str, queue_position: int | None = None) -> None:
+def prioritise(machine: SimMachine, job_id: str, queue_position: int | None = None) -> None:
     """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order."""
     live = _pending(machine, job_id)
     if queue_position is None:
@@ -145,7 +145,7 @@ def prioritise(machine: Machine, job_id: str, queue_position: int | None = None)
         )
 
 
-def restore_priority(machine: Machine, job_id: str) -> None:
+def restore_priority(machine: SimMachine, job_id: str) -> None:
     """Put the job back into the common queue, if it waits in a planned order's queue position; by starting it has lost it here."""
     live = machine.live.get(job_id)
     if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
@@ -154,7 +154,7 @@ def restore_priority(machine: Machine, job_id: str) -> None:
         _running(machine, job_id)
 
 
-def finish(machine: Machine, job_id: str) -> None:
+def finish(machine: SimMachine, job_id: str) -> None:
     """The job ends by itself, now: what a command can cross on its way. Nothing if there is no such job."""
     live = machine.live.get(job_id)
     if live is not None:
@@ -162,7 +162,7 @@ def finish(machine: Machine, job_id: str) -> None:
         machine.end(live, Ending.COMPLETED if live.nodes else Ending.CANCELLED)
 
 
-def _running(machine: Machine, job_id: str) -> JobRun:
+def _running(machine: SimMachine, job_id: str) -> JobRun:
     live = machine.live.get(job_id)
     if live is None:
         raise Gone(f"job {job_id}: Invalid job id specified")
@@ -171,7 +171,7 @@ def _running(machine: Machine, job_id: str) -> JobRun:
     return live
 
 
-def _pending(machine: Machine, job_id: str) -> JobRun:
+def _pending(machine: SimMachine, job_id: str) -> JobRun:
     live = machine.live.get(job_id)
     if live is None:
         raise Gone(f"job {job_id}: Invalid job id specified")
@@ -180,14 +180,14 @@ def _pending(machine: Machine, job_id: str) -> JobRun:
     return live
 
 
-def _node_set(machine: Machine, nodes: tuple[str, ...]) -> int:
+def _node_set(machine: SimMachine, nodes: tuple[str, ...]) -> int:
     try:
         return machine.names.set_of(nodes)
     except KeyError as error:
         raise Rejected(f"Invalid node name specified: {error.args[0]}") from None
 
 
-def _count_eviction(machine: Machine, live: JobRun) -> None:
+def _count_eviction(machine: SimMachine, live: JobRun) -> None:
     live.record.evictions += 1
     live.evicted = True
     machine.mark(MarkKind.EVICTED, live, live.nodes)

@@ -47,7 +47,7 @@ class NodeFailure:
     repair_s: float
 
 
-class Turn(IntEnum):
+class EventOrder(IntEnum):
     """In what order the events of one instant are handled, ends of runs before and arrivals after all of them."""
 
     CHECKPOINT = 0
@@ -59,7 +59,7 @@ class Turn(IntEnum):
     CALL = 6
 
 
-_Event = tuple[float, Turn, int, Callable[[], bool], Callable[[], None]]
+_Event = tuple[float, EventOrder, int, Callable[[], bool], Callable[[], None]]
 
 
 class EventQueue:
@@ -83,7 +83,11 @@ class EventQueue:
         heappush(self.ends, (at_s, self._token, live))
 
     def add(
-        self, at_s: float, turn: Turn, action: Callable[[], None], valid: Callable[[], bool] = lambda: True
+        self,
+        at_s: float,
+        turn: EventOrder,
+        action: Callable[[], None],
+        valid: Callable[[], bool] = lambda: True,
     ) -> None:
         """Call `action` then, if `valid` still says so."""
         heappush(self.events, (at_s, turn, self.token(), valid, action))

@@ -3,8 +3,8 @@
 from math import inf
 
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
-from makeway.simharness.engine.machine import Machine
-from makeway.simharness.engine.partitioned import PlacedScheduler
+from makeway.simharness.engine.machine import SimMachine
+from makeway.simharness.engine.partitioned import PartitionedScheduler
 from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
 
 
@@ -12,7 +12,7 @@ class InvariantViolated(Exception):
     """The simulator has done what no cluster can do. The message has the facts."""
 
 
-class Checker:
+class InvariantChecker:
     """Looks at a machine before and after each pass of its scheduler.
 
     Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it may, or on
@@ -20,7 +20,7 @@ class Checker:
     with EASY backfilling, if the reservation of the queue's first job is put off though nothing but the scheduler has acted.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
         self._running: frozenset[int] = frozenset()
         self._held = 0
@@ -45,7 +45,7 @@ class Checker:
         for live in started:
             self._may_start(live)
         scheduler = self._machine.scheduler
-        if isinstance(scheduler, PlacedScheduler):
+        if isinstance(scheduler, PartitionedScheduler):
             for live in started:
                 if not scheduler.serves(live):
                     raise self._fail(f"job {live.job.job_id!r} is on no partition of the right size")

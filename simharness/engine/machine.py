@@ -6,9 +6,9 @@ It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from makeway.simharness.engine.event_queue import Change, ChangeKind, EventQueue, Turn
+from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, EventQueue
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
-from makeway.simharness.engine.partitioned import PlacedScheduler, PlacedSettings
+from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
 from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, Segment
 from makeway.simharness.engine.scheduler import (
     Release,
@@ -29,7 +29,7 @@ PLANNED_RANK = -(1 << 39)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class SimHold:
     """A reservation: nodes on which only the jobs bound to it may start, until `end_s`."""
 
     name: str
@@ -38,7 +38,7 @@ class Hold:
     end_s: float
 
 
-class Machine:
+class SimMachine:
     """Nodes, jobs that are not over, reservations, the queue, and the accounts of all of them.
 
     Sets of nodes are integers (`nodeset`). Times are those of the clock, which only `SimCluster` moves.
@@ -52,14 +52,14 @@ class Machine:
         scheduler: SchedulerSettings,
         storage: StorageSettings,
         requeue_delay_s: float,
-        placed: PlacedSettings | None = None,
+        placed: PartitionSettings | None = None,
     ) -> None:
         self.now_s = 0.0
         self.node_count = node_count
         self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
-        self.scheduler: Scheduler | PlacedScheduler = (
-            Scheduler(scheduler) if placed is None else PlacedScheduler(scheduler, placed)
+        self.scheduler: Scheduler | PartitionedScheduler = (
+            Scheduler(scheduler) if placed is None else PartitionedScheduler(scheduler, placed)
         )
         self.storage = Storage(storage)
         self.names = NodeNames(node_count)
@@ -80,7 +80,7 @@ class Machine:
         """The jobs that hold nodes, by index."""
         self.bound: dict[int, JobRun] = {}
         """The jobs, pending or running, that are bound to a reservation, by index."""
-        self.holds: dict[str, Hold] = {}
+        self.holds: dict[str, SimHold] = {}
 
         self.pass_due = False
         """Whether the scheduler is to look at the queue before time goes on."""
@@ -220,7 +220,7 @@ class Machine:
         at_s = self.now_s + self.requeue_delay_s
         live.eligible_s = at_s
         self.events.add(
-            at_s, Turn.ELIGIBLE, lambda: self.make_eligible(live), lambda: live.eligible_s == at_s
+            at_s, EventOrder.ELIGIBLE, lambda: self.make_eligible(live), lambda: live.eligible_s == at_s
         )
         self.note(ChangeKind.REQUEUED, live)
 
@@ -306,7 +306,7 @@ class Machine:
         if job.save_s is not None:
             self.events.add(
                 now_s + job.save_s,
-                Turn.CHECKPOINT,
+                EventOrder.CHECKPOINT,
                 lambda: self._checkpoint_done(live),
                 lambda: live.checkpoint_token == token,
             )
@@ -322,7 +322,9 @@ class Machine:
         version = self._storage_version
         next_s = self.storage.next_end_s()
         if next_s is not None:
-            self.events.add(next_s, Turn.CHECKPOINT, self._stored, lambda: self._storage_version == version)
+            self.events.add(
+                next_s, EventOrder.CHECKPOINT, self._stored, lambda: self._storage_version == version
+            )
 
     def _stored(self) -> None:
         for index in self.storage.finish(self.now_s):
@@ -342,13 +344,13 @@ class Machine:
         self.interfere()
         old = self.holds.get(name)
         start_s = self.now_s if old is None else old.start_s
-        hold = self.holds[name] = Hold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
+        hold = self.holds[name] = SimHold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
         self._count_reserved()
         self.events.add(
-            end_s, Turn.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold
+            end_s, EventOrder.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold
         )
 
-    def drop_hold(self, hold: Hold) -> None:
+    def drop_hold(self, hold: SimHold) -> None:
         """The reservation is over; its pending jobs go back to the common queue, its running ones run on."""
         self.interfere()
         del self.holds[hold.name]

@@ -20,7 +20,7 @@ from makeway.simharness.workloads.partitions import Partitions, members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedSettings:
+class PartitionSettings:
     """Which partitions, and whether urgent jobs have a queue of their own."""
 
     partitions: Partitions
@@ -28,7 +28,7 @@ class PlacedSettings:
     """P1's high-priority queue (section 4.1): no batch job starts while an urgent one waits."""
 
 
-class Hold(Protocol):
+class HoldView(Protocol):
     """A reservation, as far as it concerns a scheduler."""
 
     @property
@@ -40,7 +40,7 @@ class Hold(Protocol):
         """When it is over at the latest."""
 
 
-class PlacedMachine(Protocol):
+class PartitionedView(Protocol):
     """What this scheduler sees of the machine."""
 
     now_s: float
@@ -49,17 +49,17 @@ class PlacedMachine(Protocol):
     running: dict[int, JobRun]
 
     @property
-    def holds(self) -> Mapping[str, Hold]:
+    def holds(self) -> Mapping[str, HoldView]:
         """The reservations."""
 
     def start_on(self, live: JobRun, nodes: int) -> None:
         """Start the job now, on exactly these nodes."""
 
 
-class PlacedScheduler:
+class PartitionedScheduler:
     """The common queue of a machine of partitions, and one pass over it whenever something has happened."""
 
-    def __init__(self, settings: SchedulerSettings, placed: PlacedSettings) -> None:
+    def __init__(self, settings: SchedulerSettings, placed: PartitionSettings) -> None:
         if settings.backfill not in (Backfill.NONE, Backfill.EASY):
             raise ValueError(f"backfill is {settings.backfill}: on partitions it must be none or easy")
         self.settings = settings
@@ -78,7 +78,7 @@ class PlacedScheduler:
     def disturb(self) -> None:
         """Every pass looks at everybody."""
 
-    def run_pass(self, machine: PlacedMachine) -> None:
+    def run_pass(self, machine: PartitionedView) -> None:
         """Start every job that may start now."""
         if not self.queue:
             return
@@ -135,7 +135,7 @@ class PlacedScheduler:
             ),
         )
 
-    def _promise(self, live: JobRun, machine: PlacedMachine) -> tuple[float, int]:
+    def _promise(self, live: JobRun, machine: PartitionedView) -> tuple[float, int]:
         """When the first partition for the job is free at the latest, and the partitions that would put that off.
 
         Infinite, and none, if there will be none.
@@ -163,7 +163,7 @@ class PlacedScheduler:
         return any(not every[index].nodes & taken for index in members(partitions.of_size[size]))
 
 
-def _releases(machine: PlacedMachine) -> list[tuple[float, int]]:
+def _releases(machine: PartitionedView) -> list[tuple[float, int]]:
     """The nodes that are available by an instant, for each instant at which that changes; the present ones are in all."""
     reserved = machine.reserved
     parts = [(live.limit_s, live.nodes & ~reserved) for live in machine.running.values()]

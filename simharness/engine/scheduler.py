@@ -53,7 +53,7 @@ Release = tuple[float, int, int]
 """When so many nodes come free at the latest: (instant, job's index or -1, number of nodes)."""
 
 
-class Machine(Protocol):
+class SchedulerView(Protocol):
     """What a scheduler sees of the cluster."""
 
     now_s: float
@@ -123,7 +123,7 @@ class Scheduler:
         """Nodes have come free, or will at another time: every job is to be looked at again."""
         self._disturbed = True
 
-    def run_pass(self, machine: Machine) -> None:
+    def run_pass(self, machine: SchedulerView) -> None:
         """Start every job that may start now."""
         if not self.queue:
             return
@@ -148,7 +148,7 @@ class Scheduler:
             )
         )
 
-    def _start_in_order(self, machine: Machine) -> int:
+    def _start_in_order(self, machine: SchedulerView) -> int:
         """Start jobs from the front while they fit. Returns how many nodes are left over."""
         available = machine.available()
         started = 0
@@ -163,7 +163,7 @@ class Scheduler:
             del self.queue[:started]
         return available
 
-    def _easy(self, machine: Machine) -> None:
+    def _easy(self, machine: SchedulerView) -> None:
         """Start in order; then whoever ends before the first job's reservation or leaves enough nodes for it."""
         queue = self.queue
         if self._disturbed or not self._remember:
@@ -200,7 +200,7 @@ class Scheduler:
         self._extra = extra
         self._tested = end
 
-    def _conservative(self, machine: Machine) -> None:
+    def _conservative(self, machine: SchedulerView) -> None:
         """Give each job, in order, the earliest place that delays no job before it; start those whose place is now.
 
         Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could start now.

@@ -14,7 +14,7 @@ from makeway.policies.model import (
     Reservation,
 )
 from makeway.simharness.engine.job_run import JobRun
-from makeway.simharness.engine.machine import PLANNED_RANK, Hold, Machine
+from makeway.simharness.engine.machine import PLANNED_RANK, SimHold, SimMachine
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -30,7 +30,7 @@ def notice_id(job: SimJob) -> str:
 class SnapshotBuilder:
     """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in it."""
 
-    def __init__(self, machine: Machine, storage: StorageSettings) -> None:
+    def __init__(self, machine: SimMachine, storage: StorageSettings) -> None:
         self._machine = machine
         self._storage = storage
         self._jobs: dict[str, Job] = {}
@@ -40,7 +40,7 @@ class SnapshotBuilder:
         """When a running job's last regular checkpoint becomes another one: a heap, with entries that are too early."""
         self._nodes: tuple[Node, ...] = ()
         self._nodes_version = -1
-        self._holds: dict[str, tuple[Hold, Reservation]] = {}
+        self._holds: dict[str, tuple[SimHold, Reservation]] = {}
         self._touched: set[str] = set()
 
     def take(self) -> Cluster:

@@ -35,12 +35,12 @@ PAPERS = {
 FORMAT = 1
 """The version of the JSON; it grows when a key changes its meaning."""
 
-QuestionT = TypeVar("QuestionT")
+TrialT = TypeVar("TrialT")
 ResultT = TypeVar("ResultT")
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
-class Papers(click.Group):
+class PaperCommands(click.Group):
     """Loads the module of a paper when its command is asked for, so that others cost nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,12 +56,12 @@ class Papers(click.Group):
         return found
 
 
-@click.group(cls=Papers)
+@click.group(cls=PaperCommands)
 def reproduce() -> None:
     """Run the experiments of a paper again and check what it claims.
 
     Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A result
-    counts as long as the question, the trace and the code that computes it are the same.
+    counts as long as the trial, the trace and the code that computes it are the same.
     """
 
 
@@ -99,14 +99,14 @@ _OPTIONS = (
 
 
 def paper_options(command: CommandT) -> CommandT:
-    """Give a paper's command the options of all of them; `Options` takes their values."""
+    """Give a paper's command the options of all of them; `ReproduceOptions` takes their values."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ReproduceOptions:
     """The options that every paper has."""
 
     traces: Path
@@ -182,19 +182,19 @@ def require_bokeh() -> None:
 
 
 def run_all(
-    work: Callable[[QuestionT], ResultT],
-    questions: Sequence[QuestionT],
+    work: Callable[[TrialT], ResultT],
+    trials: Sequence[TrialT],
     *,
     workers: int,
     label: str,
     cache: "ResultCache | None" = None,
 ) -> list[ResultT]:
-    """The result of every question, in their order, with a bar that counts them.
+    """The result of every trial, in their order, with a bar that counts them.
 
     Args:
         work: a function of a module, so that another process can be given it. With a cache it says by its annotation
             what it returns: frozen dataclasses of plain values, nested as they like.
-        questions: values that another process can be given; with a cache frozen dataclasses of plain values.
+        trials: values that another process can be given; with a cache frozen dataclasses of plain values.
         workers: processes side by side; 1: this one alone.
         label: what the bar says.
         cache: where results are kept, and looked for first; each is kept as soon as it is there. None: nowhere.
@@ -203,41 +203,41 @@ def run_all(
 
     kept = None if cache is None else cache.of(work)
     results: dict[int, ResultT] = {}
-    for index, question in enumerate(questions):
-        found = None if kept is None else kept.get(question)
+    for index, trial in enumerate(trials):
+        found = None if kept is None else kept.get(trial)
         if found is not None:
             results[index] = found[0]
     if cache is not None and results:
-        text = f"{len(results)} of {len(questions)} {label} were kept in {cache.directory}"
+        text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
         click.echo(f"{text}; --no-cache computes them anew", err=True)
-    missing = [index for index in range(len(questions)) if index not in results]
-    with counter(label, len(questions)) as advance:
+    missing = [index for index in range(len(trials)) if index not in results]
+    with counter(label, len(trials)) as advance:
         advance(len(results))
-        for position, result in _computed(work, [questions[index] for index in missing], workers):
+        for position, result in _computed(work, [trials[index] for index in missing], workers):
             results[missing[position]] = result
             if kept is not None:
-                kept.put(questions[missing[position]], result)
+                kept.put(trials[missing[position]], result)
             advance(1)
-    return [results[index] for index in range(len(questions))]
+    return [results[index] for index in range(len(trials))]
 
 
 def _computed(
-    work: Callable[[QuestionT], ResultT], questions: Sequence[QuestionT], workers: int
+    work: Callable[[TrialT], ResultT], trials: Sequence[TrialT], workers: int
 ) -> Iterator[tuple[int, ResultT]]:
-    """The results with the places of their questions, each as soon as it is there.
+    """The results with the places of their trials, each as soon as it is there.
 
-    After a failure no further question is begun; what others are computing is still waited for.
+    After a failure no further trial is begun; what others are computing is still waited for.
     """
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
-    if workers == 1 or not questions:
-        for place, question in enumerate(questions):
-            yield place, work(question)
+    if workers == 1 or not trials:
+        for place, trial in enumerate(trials):
+            yield place, work(trial)
         return
     # A fork of a process with threads may take over a lock that nobody will ever open: with a number of tasks, which is
     # never reached here, new processes are started from scratch.
     with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
-        places = {pool.submit(work, question): place for place, question in enumerate(questions)}
+        places = {pool.submit(work, trial): place for place, trial in enumerate(trials)}
         failure: BaseException | None = None
         try:
             for done in as_completed(places):
@@ -256,7 +256,7 @@ def _computed(
 
 
 def deliver(
-    options: Options,
+    options: ReproduceOptions,
     *,
     tables: "Sequence[RenderableType]",
     values: Mapping[str, object],

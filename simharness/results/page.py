@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.simharness.results.headline import Headline
-from makeway.simharness.results.tables import Summary
+from makeway.simharness.results.tables import ReplaySummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ReportPicture:
     """The place of one picture: a `div` that bokeh fills."""
 
     caption: str
@@ -29,7 +29,7 @@ class ReplayPictures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class ReportSwitch:
     """A part of the legend that shows and hides models of the pictures."""
 
     label: str
@@ -40,24 +40,24 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ReportPage:
     """Everything that stands on the page. Texts are plain; they are escaped when the page is made."""
 
     title: str
     facts: tuple[str, ...]
     notes: tuple[str, ...]
     headlines: tuple[Headline, ...]
-    summary: Summary
+    summary: ReplaySummary
     window_note: str
     """What the node-by-time pictures leave out. Empty: nothing."""
-    kinds: tuple[Switch, ...]
+    kinds: tuple[ReportSwitch, ...]
     replays: tuple[ReplayPictures, ...]
-    load_switches: tuple[Switch, ...]
-    load: tuple[Picture, ...]
+    load_switches: tuple[ReportSwitch, ...]
+    load: tuple[ReportPicture, ...]
     load_note: str
     """What is simplified in the curves over time. Empty: nothing."""
-    distribution_switches: tuple[Switch, ...]
-    distributions: tuple[Picture, ...]
+    distribution_switches: tuple[ReportSwitch, ...]
+    distributions: tuple[ReportPicture, ...]
     limit_note: str
     """Where on time ends. Empty: it differs from job to job."""
     settings: tuple[str, ...]
@@ -67,7 +67,7 @@ class Page:
     """bokeh's own JavaScript."""
 
 
-def render(page: Page) -> str:
+def render(page: ReportPage) -> str:
     """The page as HTML. Only bokeh's scripts and places, and our symbols, go in unescaped."""
     from jinja2 import Environment, StrictUndefined
 

@@ -13,7 +13,7 @@ from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.results import text
 from makeway.simharness.results.figures.axes import TimeScale
 from makeway.simharness.results.figures.curves import (
-    Curve,
+    ReplayCurve,
     bounded_slowdowns,
     line_styles,
     load_curve,
@@ -23,11 +23,11 @@ from makeway.simharness.results.figures.curves import (
     wait_figure,
     waits_s,
 )
-from makeway.simharness.results.figures.gantt import Window, Windows, choose_windows
+from makeway.simharness.results.figures.gantt import GanttWindows, TimeWindow, choose_windows
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
 from makeway.simharness.results.headline import headlines
 from makeway.simharness.results.measures import MeasureSettings, measure
-from makeway.simharness.results.page import Page, Picture, ReplayPictures, render
+from makeway.simharness.results.page import ReplayPictures, ReportPage, ReportPicture, render
 from makeway.simharness.results.series import nodes_held, queue_length
 from makeway.simharness.results.tables import GROUP_TITLES, column_names, summarise
 
@@ -94,7 +94,7 @@ def report_html(
     figures = {} if windows is None else _figures(records, names, windows, curves, settings)
     script, divs = components(figures) if figures else ("", {})
     styles = line_styles(records)
-    page = Page(
+    page = ReportPage(
         title=title,
         facts=text.facts(records, measured),
         notes=tuple(notes),
@@ -125,15 +125,17 @@ def report_html(
     return render(page)
 
 
-def _pictures(divs: Mapping[str, str], captions: Mapping[str, str]) -> tuple[Picture, ...]:
-    return tuple(Picture(caption=caption, div=divs[key]) for key, caption in captions.items() if key in divs)
+def _pictures(divs: Mapping[str, str], captions: Mapping[str, str]) -> tuple[ReportPicture, ...]:
+    return tuple(
+        ReportPicture(caption=caption, div=divs[key]) for key, caption in captions.items() if key in divs
+    )
 
 
 def _figures(
     records: Sequence[ReplayRecord],
     names: Sequence[str],
-    windows: Windows,
-    curves: Mapping[str, Sequence[Curve]],
+    windows: GanttWindows,
+    curves: Mapping[str, Sequence[ReplayCurve]],
     settings: MeasureSettings,
 ) -> dict[str, "Model"]:
     """Every picture of the page under a key of its own."""
@@ -156,7 +158,7 @@ def _figures(
     return figures | _distribution_figures(records, names, settings)
 
 
-def _range(view: Window, bounds: Window, scale: TimeScale) -> "Range1d":
+def _range(view: TimeWindow, bounds: TimeWindow, scale: TimeScale) -> "Range1d":
     """A horizontal range that begins with `view` and cannot leave `bounds`."""
     from bokeh.models import Range1d
 
@@ -168,8 +170,8 @@ def _range(view: Window, bounds: Window, scale: TimeScale) -> "Range1d":
 
 
 def _load_curves(
-    records: Sequence[ReplayRecord], names: Sequence[str], windows: Windows | None
-) -> dict[str, list[Curve]]:
+    records: Sequence[ReplayRecord], names: Sequence[str], windows: GanttWindows | None
+) -> dict[str, list[ReplayCurve]]:
     """The curves over time by picture; none if nothing was submitted."""
     if windows is None:
         return {}

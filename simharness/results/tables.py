@@ -48,7 +48,7 @@ class Unit(StrEnum):
     FACTOR = "factor"
 
 
-class Verdict(StrEnum):
+class ChangeVerdict(StrEnum):
     """What a change against the first replay means to the site."""
 
     BETTER = "better"
@@ -57,7 +57,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SummaryRow:
     """One line of the summary, before it has values."""
 
     name: str
@@ -73,85 +73,95 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class SummaryCell:
     """One number of one replay, and its change against the first replay."""
 
     value: Number
     text: str
     delta: str = ""
     """Empty in the first column, where nothing changed, and where the first has 0 or nothing to compare with."""
-    verdict: Verdict = Verdict.NEUTRAL
+    verdict: ChangeVerdict = ChangeVerdict.NEUTRAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SummaryLine:
     """One number of every replay."""
 
     key: str
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SummaryCell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class SummarySection:
     """The lines of one group of jobs, or of the machine."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[SummaryLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ReplaySummary:
     """Replays side by side."""
 
     columns: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[SummarySection, ...]
 
 
 _URGENT_ROWS = (
-    Row(name="jobs", label="jobs", unit=Unit.COUNT),
-    Row(name="on_time", label="started on time", unit=Unit.COUNT, lower_is_better=False),
-    Row(name="on_time_rate", label="on-time rate", unit=Unit.SHARE, lower_is_better=False),
-    Row(name="instant_start_rate", label="instant start rate", unit=Unit.SHARE, lower_is_better=False),
-    Row(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True),
+    SummaryRow(name="jobs", label="jobs", unit=Unit.COUNT),
+    SummaryRow(name="on_time", label="started on time", unit=Unit.COUNT, lower_is_better=False),
+    SummaryRow(name="on_time_rate", label="on-time rate", unit=Unit.SHARE, lower_is_better=False),
+    SummaryRow(name="instant_start_rate", label="instant start rate", unit=Unit.SHARE, lower_is_better=False),
+    SummaryRow(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(
+        name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True
+    ),
 )
 _BATCH_ROWS = (
-    Row(name="jobs", label="jobs", unit=Unit.COUNT),
-    Row(name="completed", label="completed", unit=Unit.COUNT, lower_is_better=False, hide_equal="jobs"),
-    Row(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_median_s", label="wait, median", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True),
-    Row(
+    SummaryRow(name="jobs", label="jobs", unit=Unit.COUNT),
+    SummaryRow(
+        name="completed", label="completed", unit=Unit.COUNT, lower_is_better=False, hide_equal="jobs"
+    ),
+    SummaryRow(name="wait_mean_s", label="wait, mean", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="wait_median_s", label="wait, median", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="wait_p95_s", label="wait, p95", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="turnaround_mean_s", label="turnaround, mean", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(
+        name="bounded_slowdown_mean", label="bounded slowdown, mean", unit=Unit.FACTOR, lower_is_better=True
+    ),
+    SummaryRow(
         name="completion_slowdown_mean",
         label="slowdown to the end, mean",
         unit=Unit.FACTOR,
         lower_is_better=True,
     ),
-    Row(name="preemption_ratio", label="jobs evicted", unit=Unit.SHARE, lower_is_better=True, hide_zero=True),
-    Row(name="shrink_ratio", label="jobs shrunk", unit=Unit.SHARE, lower_is_better=True, hide_zero=True),
+    SummaryRow(
+        name="preemption_ratio", label="jobs evicted", unit=Unit.SHARE, lower_is_better=True, hide_zero=True
+    ),
+    SummaryRow(
+        name="shrink_ratio", label="jobs shrunk", unit=Unit.SHARE, lower_is_better=True, hide_zero=True
+    ),
 )
 _MACHINE_ROWS = (
-    Row(name="utilisation", label="utilisation", unit=Unit.SHARE, lower_is_better=False),
-    Row(name="useful_utilisation", label="useful utilisation", unit=Unit.SHARE, lower_is_better=False),
-    Row(name="makespan_s", label="makespan", unit=Unit.SECONDS, lower_is_better=True),
-    Row(name="queue_length_mean", label="queue length, mean", unit=Unit.FACTOR, lower_is_better=True),
+    SummaryRow(name="utilisation", label="utilisation", unit=Unit.SHARE, lower_is_better=False),
+    SummaryRow(name="useful_utilisation", label="useful utilisation", unit=Unit.SHARE, lower_is_better=False),
+    SummaryRow(name="makespan_s", label="makespan", unit=Unit.SECONDS, lower_is_better=True),
+    SummaryRow(name="queue_length_mean", label="queue length, mean", unit=Unit.FACTOR, lower_is_better=True),
 )
 _COST_ROWS = (
-    Row(name="evictions", label="evictions", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
-    Row(name="shrinks", label="shrinks", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
-    Row(
+    SummaryRow(name="evictions", label="evictions", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
+    SummaryRow(name="shrinks", label="shrinks", unit=Unit.COUNT, lower_is_better=True, hide_zero=True),
+    SummaryRow(
         name="lost_node_hours",
         label="work lost (node-h)",
         unit=Unit.NODE_HOURS,
         lower_is_better=True,
         hide_zero=True,
     ),
-    Row(
+    SummaryRow(
         name="overhead_node_hours",
         label="overhead (node-h)",
         unit=Unit.NODE_HOURS,
@@ -160,9 +170,9 @@ _COST_ROWS = (
     ),
 )
 _DECISION_ROWS = (
-    Row(name="commands", label="commands to the cluster", unit=Unit.COUNT, hide_zero=True),
-    Row(name="decision_p50_ms", label="decision time, median", unit=Unit.MILLISECONDS),
-    Row(name="decision_p99_ms", label="decision time, p99", unit=Unit.MILLISECONDS),
+    SummaryRow(name="commands", label="commands to the cluster", unit=Unit.COUNT, hide_zero=True),
+    SummaryRow(name="decision_p50_ms", label="decision time, median", unit=Unit.MILLISECONDS),
+    SummaryRow(name="decision_p99_ms", label="decision time, p99", unit=Unit.MILLISECONDS),
 )
 
 
@@ -177,16 +187,16 @@ def column_names(measured: Sequence[Measures]) -> tuple[str, ...]:
     return tuple(f"{name} #{index}" for index, name in enumerate(plain, 1))
 
 
-def summarise(measured: Sequence[Measures]) -> Summary:
+def summarise(measured: Sequence[Measures]) -> ReplaySummary:
     """The summary of one or several replays, changes against the first. Lines without any number are left out."""
     values = [numbers(one) for one in measured]
     sections = [_section(title, group, rows, values) for title, group, rows in _layout(values)]
-    return Summary(
+    return ReplaySummary(
         columns=column_names(measured), sections=tuple(section for section in sections if section.lines)
     )
 
 
-def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tuple[Row, ...]]]:
+def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tuple[SummaryRow, ...]]]:
     """Title, group and rows of every section. Kinds that nobody has are left out; rigid jobs alone are all jobs."""
     present = [group for group in GROUP_TITLES if any(one[f"{group}.jobs"] for one in values)]
     if present == [JobKind.RIGID.value, ALL]:
@@ -203,7 +213,9 @@ def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tupl
     return [*layout, *rest]
 
 
-def _section(title: str, group: str, rows: Sequence[Row], values: Sequence[Mapping[str, Number]]) -> Section:
+def _section(
+    title: str, group: str, rows: Sequence[SummaryRow], values: Sequence[Mapping[str, Number]]
+) -> SummarySection:
     lines = []
     for row in rows:
         key = f"{group}.{row.name}"
@@ -211,25 +223,25 @@ def _section(title: str, group: str, rows: Sequence[Row], values: Sequence[Mappi
             continue
         found = [one[key] for one in values]
         cells = [_cell(row, value, found[0], first=not index) for index, value in enumerate(found)]
-        lines.append(Line(key=key, label=row.label, cells=tuple(cells)))
-    return Section(title=title, lines=tuple(lines))
+        lines.append(SummaryLine(key=key, label=row.label, cells=tuple(cells)))
+    return SummarySection(title=title, lines=tuple(lines))
 
 
-def _hidden(row: Row, group: str, values: Sequence[Mapping[str, Number]]) -> bool:
+def _hidden(row: SummaryRow, group: str, values: Sequence[Mapping[str, Number]]) -> bool:
     found = [one[f"{group}.{row.name}"] for one in values]
     if row.hide_equal and found == [one[f"{group}.{row.hide_equal}"] for one in values]:
         return True
     return all(value is None or (row.hide_zero and value == 0) for value in found)
 
 
-def _cell(row: Row, value: Number, base: Number, *, first: bool) -> Cell:
+def _cell(row: SummaryRow, value: Number, base: Number, *, first: bool) -> SummaryCell:
     text = format_number(value, row.unit)
     if first or value is None or not base or text == format_number(base, row.unit):
-        return Cell(value=value, text=text)
-    verdict = Verdict.NEUTRAL
+        return SummaryCell(value=value, text=text)
+    verdict = ChangeVerdict.NEUTRAL
     if row.lower_is_better is not None:
-        verdict = Verdict.BETTER if (value < base) == row.lower_is_better else Verdict.WORSE
-    return Cell(value=value, text=text, delta=format_change(value, base, row.unit), verdict=verdict)
+        verdict = ChangeVerdict.BETTER if (value < base) == row.lower_is_better else ChangeVerdict.WORSE
+    return SummaryCell(value=value, text=text, delta=format_change(value, base, row.unit), verdict=verdict)
 
 
 def format_number(value: Number, unit: Unit) -> str:
@@ -304,7 +316,7 @@ def _significant(value: float) -> str:
     return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
 
 
-_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.NEUTRAL: "dim"}
+_STYLES = {ChangeVerdict.BETTER: "green", ChangeVerdict.WORSE: "red", ChangeVerdict.NEUTRAL: "dim"}
 
 
 def summary_table(measured: Sequence[Measures], *, title: str | None = None) -> "Table":

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import MarkKind, ReplayRecord
 from makeway.simharness.results.figures.axes import INK, TimeScale
-from makeway.simharness.results.figures.curves import Curve, LineStyle
-from makeway.simharness.results.figures.gantt import Window, Windows
+from makeway.simharness.results.figures.curves import LineStyle, ReplayCurve
+from makeway.simharness.results.figures.gantt import GanttWindows, TimeWindow
 from makeway.simharness.results.figures.pictures import (
     EDGE,
     KIND_COLOURS,
@@ -15,7 +15,7 @@ from makeway.simharness.results.figures.pictures import (
     toggle_names,
 )
 from makeway.simharness.results.measures import ALL, Measures, MeasureSettings
-from makeway.simharness.results.page import Switch
+from makeway.simharness.results.page import ReportSwitch
 from makeway.simharness.results.tables import Unit, format_duration, format_number
 
 _SHAPES = {
@@ -57,14 +57,14 @@ def caption(measures: Measures) -> str:
     return ", ".join(parts)
 
 
-def window_note(windows: Windows | None) -> str:
+def window_note(windows: GanttWindows | None) -> str:
     """What the node-by-time pictures leave out. Empty: nothing."""
     if windows is None or windows.view == windows.whole:
         return ""
     whole = windows.whole
     scale = TimeScale.spanning(whole.from_s, whole.to_s)
 
-    def between(window: Window) -> str:
+    def between(window: TimeWindow) -> str:
         return f"{scale.text(window.from_s)} to {scale.text(window.to_s)}"
 
     seen = f"These pictures open on {between(windows.view)}, the busiest stretch"
@@ -77,7 +77,7 @@ def window_note(windows: Windows | None) -> str:
     )
 
 
-def load_note(curves: Sequence[Curve], windows: Windows | None) -> str:
+def load_note(curves: Sequence[ReplayCurve], windows: GanttWindows | None) -> str:
     """What is simplified in the curves over time. Empty: nothing."""
     notes = []
     if windows is not None and not windows.complete:
@@ -107,13 +107,13 @@ def settings_text(settings: MeasureSettings) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def kind_switches(records: Sequence[ReplayRecord]) -> tuple[Switch, ...]:
+def kind_switches(records: Sequence[ReplayRecord]) -> tuple[ReportSwitch, ...]:
     """The legend of the node-by-time pictures: the kinds of jobs and the marks that occur."""
     replays = len(records)
     kinds = {entry.job.kind for record in records for entry in record.jobs}
     marks = {mark.kind for record in records for mark in record.marks}
     switches = [
-        Switch(
+        ReportSwitch(
             label=f"{KIND_WORDS[kind]} job",
             names=toggle_names(kind, replays),
             symbol=_svg(
@@ -129,17 +129,17 @@ def kind_switches(records: Sequence[ReplayRecord]) -> tuple[Switch, ...]:
             if kind is MarkKind.EVICTED:
                 names = f"{names} {toggle_names('evicted_edge', replays)}"
             shape = _svg(_SHAPES[style.symbol], style.fill, INK, style.line_width)
-            switches.append(Switch(label=style.label, names=names, symbol=shape))
+            switches.append(ReportSwitch(label=style.label, names=names, symbol=shape))
     return tuple(switches)
 
 
 def line_switches(
     names: Sequence[str], styles: Sequence[LineStyle], pictures: Iterable[str]
-) -> tuple[Switch, ...]:
+) -> tuple[ReportSwitch, ...]:
     """The legend of the curves in `pictures`: one line a replay."""
     keys = tuple(pictures)
     return tuple(
-        Switch(
+        ReportSwitch(
             label=name,
             names=" ".join(f"{key}-{index}" for key in keys),
             symbol=(

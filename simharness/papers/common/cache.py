@@ -1,6 +1,6 @@
 """Results of experiments kept on disk by content, so that an interrupted run resumes and a second one only reports.
 
-What a result is kept under: the work function, every value of the question, the bytes of the traces, and the source of
+What a result is kept under: the work function, every value of the trial, the bytes of the traces, and the source of
 every module of makeway that the work function reaches by imports. Whatever of it changes, the result is computed anew;
 nothing is ever out of date. One file holds one result and may be deleted at any time.
 """
@@ -28,7 +28,7 @@ FORMAT = 1
 """The version of the files; it grows when they are written differently."""
 NAMESPACE = "makeway."
 
-QuestionT = TypeVar("QuestionT")
+TrialT = TypeVar("TrialT")
 ResultT = TypeVar("ResultT")
 
 
@@ -40,7 +40,7 @@ def default_directory() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCache:
-    """A directory of results, and the files whose contents count for every question."""
+    """A directory of results, and the files whose contents count for every trial."""
 
     directory: Path
     traces: tuple[Path, ...] = ()
@@ -60,7 +60,7 @@ class ResultCache:
                 "accepted: a directory that can be written, or --no-cache"
             ) from error
 
-    def of(self, work: Callable[[QuestionT], ResultT]) -> "KeptResults[QuestionT, ResultT]":
+    def of(self, work: Callable[[TrialT], ResultT]) -> "KeptResults[TrialT, ResultT]":
         """The part of it that holds the results of one work function, whose annotations say what they are.
 
         Raises:
@@ -82,22 +82,22 @@ class ResultCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptResults(Generic[QuestionT, ResultT]):
+class KeptResults(Generic[TrialT, ResultT]):
     """The results of one work function."""
 
     directory: Path
     prefix: tuple[str, ...]
-    """What is the same for all questions."""
+    """What is the same for all trials."""
     adapter: TypeAdapter[ResultT]
 
-    def path(self, question: QuestionT) -> Path:
+    def path(self, trial: TrialT) -> Path:
         """The file that holds the result, if there is one."""
-        text = json.dumps([*self.prefix, plain(question)], sort_keys=True)
+        text = json.dumps([*self.prefix, plain(trial)], sort_keys=True)
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
-    def get(self, question: QuestionT) -> tuple[ResultT] | None:
+    def get(self, trial: TrialT) -> tuple[ResultT] | None:
         """The result that was kept. None: there is none, or its file is damaged, which is told on standard error."""
-        path = self.path(question)
+        path = self.path(trial)
         try:
             return (self.adapter.validate_json(path.read_bytes()),)
         except FileNotFoundError:
@@ -107,7 +107,7 @@ class KeptResults(Generic[QuestionT, ResultT]):
             print(f"makeway: warning: {path}: {cause}; computed anew", file=sys.stderr)
             return None
 
-    def put(self, question: QuestionT, result: ResultT) -> None:
+    def put(self, trial: TrialT, result: ResultT) -> None:
         """Keep a result: its file is there whole or not at all. If it cannot be written, standard error tells.
 
         Raises:
@@ -116,7 +116,7 @@ class KeptResults(Generic[QuestionT, ResultT]):
         text = json.dumps(self.adapter.dump_python(result, mode="json"))
         if self.adapter.validate_json(text) != result:
             raise TypeError(f"a {type(result).__name__} does not come back from JSON as it was")
-        path = self.path(question)
+        path = self.path(trial)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent) as part:
@@ -128,7 +128,7 @@ class KeptResults(Generic[QuestionT, ResultT]):
 
 
 def plain(value: object) -> object:
-    """A question as values of JSON. A name of a file counts as the file's contents, another path not at all.
+    """A trial as values of JSON. A name of a file counts as the file's contents, another path not at all.
 
     Raises:
         TypeError: something in it is no plain value.
@@ -148,7 +148,7 @@ def plain(value: object) -> object:
         return [plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"{value!r} is no plain value: it cannot be part of a question whose result is kept")
+    raise TypeError(f"{value!r} is no plain value: it cannot be part of a trial whose result is kept")
 
 
 @cache

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-class Standing(StrEnum):
+class ClaimStatus(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
@@ -19,14 +19,14 @@ class Standing(StrEnum):
     OPEN = "open"  # what was computed does not decide it
 
 
-STYLES = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.OPEN: "yellow"}
+STYLES = {ClaimStatus.HOLDS: "green", ClaimStatus.FAILS: "red", ClaimStatus.OPEN: "yellow"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What the results of one seed or trace, or of all of them, say of a claim."""
 
-    standing: Standing
+    standing: ClaimStatus
     measured: str
     """The figure, in words."""
 
@@ -46,23 +46,23 @@ class Claim:
     """The finding of each part of the experiment."""
     unit: str = "seed"
     """What the parts are: seeds, or traces."""
-    average: Standing | None = None
+    average: ClaimStatus | None = None
     """What becomes of it on the average over the parts, where the paper speaks of that. None: every part counts."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ClaimStatus:
         """It holds if it holds on every part, and one on which it does not refutes it; or the average decides."""
         if self.average is not None:
             return self.average
         found = {finding.standing for _, finding in self.parts}
-        if Standing.FAILS in found:
-            return Standing.FAILS
-        return Standing.OPEN if Standing.OPEN in found else Standing.HOLDS
+        if ClaimStatus.FAILS in found:
+            return ClaimStatus.FAILS
+        return ClaimStatus.OPEN if ClaimStatus.OPEN in found else ClaimStatus.HOLDS
 
     @property
     def told(self) -> str:
         """The verdict in words; with several parts that differ, on how many of them it holds."""
-        holds = sum(finding.standing is Standing.HOLDS for _, finding in self.parts)
+        holds = sum(finding.standing is ClaimStatus.HOLDS for _, finding in self.parts)
         agree = sum(finding.standing is self.standing for _, finding in self.parts)
         if agree == len(self.parts) or (self.average is None and holds == 0):
             return self.standing.value

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HoverCurve:
     """One curve, with what the hover says at each of its points."""
 
     name: str
@@ -24,7 +24,7 @@ class Line:
 
 
 def draw_lines(
-    drawn: "figure", lines: Sequence[Line], styles: Sequence[LineStyle], *, x_tip: tuple[str, str]
+    drawn: "figure", lines: Sequence[HoverCurve], styles: Sequence[LineStyle], *, x_tip: tuple[str, str]
 ) -> None:
     """Draw curves, each in the style of its place, with a hover.
 

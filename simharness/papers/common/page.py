@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from makeway.simharness.papers.common.claims import Claim
-from makeway.simharness.results.page import BEHAVIOUR, HEAD, STYLE, Switch
+from makeway.simharness.results.page import BEHAVIOUR, HEAD, STYLE, ReportSwitch
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panels:
+class FigurePanels:
     """Pictures side by side: one figure of the paper."""
 
     heading: str
@@ -25,7 +25,7 @@ class Panels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class TextGrid:
     """A table of texts. The first cell of a row is its name."""
 
     heading: str
@@ -33,7 +33,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def grid_table(grid: Grid) -> "Table":
+def grid_table(grid: TextGrid) -> "Table":
     """A table of the page, for the terminal."""
     from rich.table import Table
     from rich.text import Text
@@ -47,15 +47,15 @@ def grid_table(grid: Grid) -> "Table":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PageSection:
     """A part of the page."""
 
     heading: str
     hint: str = ""
-    switches: tuple[Switch, ...] = ()
+    switches: tuple[ReportSwitch, ...] = ()
     """The legend of its figures."""
-    panels: tuple[Panels, ...] = ()
-    grids: tuple[Grid, ...] = ()
+    panels: tuple[FigurePanels, ...] = ()
+    grids: tuple[TextGrid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class PaperPage:
     facts: tuple[str, ...]
     claims: tuple[Claim, ...]
     notes: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
 
 
 def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from makeway.policies.model import JobKind
 from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.partitioned import PlacedSettings
+from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
 from makeway.simharness.engine.scheduler import Order, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
@@ -45,7 +45,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class TraceWeek:
     """A trace, and the week of it that counts."""
 
     file: str
@@ -57,10 +57,10 @@ class Window:
     """Smaller jobs are left out."""
 
 
-WINDOWS: Mapping[str, Window] = {
-    "wk1": Window(file="ANL-Mira-2018-wk1.swf.gz", from_day=45.84),
-    "wk3": Window(file="ANL-Mira-2018-wk3.swf.gz", from_day=13.03),
-    "curie": Window(
+WINDOWS: Mapping[str, TraceWeek] = {
+    "wk1": TraceWeek(file="ANL-Mira-2018-wk1.swf.gz", from_day=45.84),
+    "wk3": TraceWeek(file="ANL-Mira-2018-wk3.swf.gz", from_day=13.03),
+    "curie": TraceWeek(
         file="CEA-Curie-2011-2.1-cln.swf.gz", from_day=596.0, piece=(594.0, 604.0), least_processors=257
     ),
 }
@@ -71,7 +71,7 @@ GROUPS = (JobKind.ON_DEMAND, JobKind.RIGID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class P1Trial:
     """One replay to compute."""
 
     trace: Path
@@ -103,7 +103,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SpreadGroup:
     """Where a spread belongs."""
 
     kind: JobKind
@@ -112,7 +112,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class P1Result:
     """What one replay came to."""
 
     week: str
@@ -121,7 +121,7 @@ class Case:
     seed: int
     scheme: str
     settings: tuple[tuple[str, float], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[SpreadGroup, ...]
     """Those that have jobs."""
     evictions: int
     checkpoint_node_hours: float
@@ -134,18 +134,18 @@ class Case:
     """Jobs that reached their time limit; there should be none."""
 
 
-def compute(question: Question) -> Case:
+def compute(trial: P1Trial) -> P1Result:
     """Make the workload and replay it.
 
     Raises:
         TraceError: the trace cannot be read.
         PartitionsError: the partitions cannot.
     """
-    window = WINDOWS[question.week]
-    plain, partitions = _jobs(question.trace, question.partitions, question.week)
-    longest_s = URGENT_SHORT_S if question.short_only else None
-    jobs = mark_urgent(plain, question.share, question.seed, max_runtime_s=longest_s)
-    record = replayed(question, jobs, partitions)
+    window = WINDOWS[trial.week]
+    plain, partitions = _jobs(trial.trace, trial.partitions, trial.week)
+    longest_s = URGENT_SHORT_S if trial.short_only else None
+    jobs = mark_urgent(plain, trial.share, trial.seed, max_runtime_s=longest_s)
+    record = replayed(trial, jobs, partitions)
     from_s = window.from_day * DAY_S
     to_s = from_s + window.days * DAY_S
     counted = [
@@ -153,13 +153,13 @@ def compute(question: Question) -> Case:
         for entry, job in zip(record.jobs, jobs, strict=True)
         if from_s <= job.submit_s < to_s and entry.end_s is not None
     ]
-    return Case(
-        week=question.week,
-        share=question.share,
-        short_only=question.short_only,
-        seed=question.seed,
-        scheme=question.scheme,
-        settings=question.settings,
+    return P1Result(
+        week=trial.week,
+        share=trial.share,
+        short_only=trial.short_only,
+        seed=trial.seed,
+        scheme=trial.scheme,
+        settings=trial.settings,
         groups=tuple(_groups(counted)),
         evictions=sum(entry.evictions for entry in record.jobs),
         checkpoint_node_hours=sum(
@@ -188,9 +188,9 @@ def _jobs(trace: Path, partitions: Path, week: str) -> tuple[tuple[SimJob, ...],
     return tuple(on_mira(jobs, read.node_count, found)), found
 
 
-def replayed(question: Question, jobs: Sequence[SimJob], partitions: Partitions) -> ReplayRecord:
-    """Replay jobs as the question says."""
-    return replayed_under(SCHEMES[question.scheme], jobs, partitions, dict(question.settings))
+def replayed(trial: P1Trial, jobs: Sequence[SimJob], partitions: Partitions) -> ReplayRecord:
+    """Replay jobs as the trial says."""
+    return replayed_under(SCHEMES[trial.scheme], jobs, partitions, dict(trial.settings))
 
 
 def replayed_under(
@@ -203,7 +203,7 @@ def replayed_under(
         scheduler=SchedulerSettings(order=Order.WFP),
         storage=StorageSettings(),
         requeue_delay_s=0.0,
-        placed=PlacedSettings(partitions=partitions, urgent_first=scheme.urgent_first),
+        placed=PartitionSettings(partitions=partitions, urgent_first=scheme.urgent_first),
     )
     if not scheme.preempts:
         cluster.run()
@@ -221,13 +221,13 @@ def replayed_under(
     return Replay(cluster, WCJS, config, ReplaySettings(poll_interval_s=POLL_S)).run()
 
 
-def _groups(counted: Sequence[tuple[JobRecord, SimJob]]) -> Iterable[Group]:
+def _groups(counted: Sequence[tuple[JobRecord, SimJob]]) -> Iterable[SpreadGroup]:
     for kind in GROUPS:
         mine = [(entry, job) for entry, job in counted if job.kind is kind]
         for category in CATEGORIES:
             members = [(entry, job) for entry, job in mine if category in ("all", category_of(job))]
             if members:
-                yield Group(kind=kind, category=category, spread=_spread(members))
+                yield SpreadGroup(kind=kind, category=category, spread=_spread(members))
 
 
 def category_of(job: SimJob) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from makeway.policies.model import JobKind
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding
 from makeway.simharness.papers.p1.cases import CATEGORIES
-from makeway.simharness.papers.p1.means import KIND_LABELS, Means, Place
+from makeway.simharness.papers.p1.means import KIND_LABELS, P1Combination, P1Means
 from makeway.simharness.workloads.mira import APP_5, APP_10, BASELINE, JIT
 
 URGENT, BATCH = JobKind.ON_DEMAND, JobKind.RIGID
@@ -26,7 +26,7 @@ NEAR_ONE = 1.2
 NARROW_LONG_MEDIAN = 1.10
 LEVEL = 0.25
 """Slowdowns of urgent jobs that differ by less from share to share show no clear difference."""
-OPEN = Finding(standing=Standing.OPEN, measured="not replayed")
+OPEN = Finding(standing=ClaimStatus.OPEN, measured="not replayed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +34,15 @@ class _Sentence:
     key: str
     says: str
     criterion: str
-    finding: Callable[[Means, str], Finding]
+    finding: Callable[[P1Means, str], Finding]
 
 
-def claims(means: Means) -> tuple[Claim, ...]:
+def claims(means: P1Means) -> tuple[Claim, ...]:
     """Every claim, checked on each week that was replayed; the paper's own decides."""
     return tuple(_claim(sentence, means) for sentence in _SENTENCES)
 
 
-def _claim(sentence: _Sentence, means: Means) -> Claim:
+def _claim(sentence: _Sentence, means: P1Means) -> Claim:
     every = [(week, sentence.finding(means, week)) for week in means.weeks]
     parts = tuple((week, finding) for week, finding in every if finding is not OPEN) or ((DECIDES, OPEN),)
     decided = dict(parts).get(DECIDES, OPEN)
@@ -58,13 +58,13 @@ def _claim(sentence: _Sentence, means: Means) -> Claim:
 
 
 def _finding(holds: bool, measured: str) -> Finding:
-    return Finding(standing=Standing.HOLDS if holds else Standing.FAILS, measured=measured)
+    return Finding(standing=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS, measured=measured)
 
 
-def _pair(means: Means, week: str, kind: JobKind, category: str = "all") -> tuple[float, float] | None:
+def _pair(means: P1Means, week: str, kind: JobKind, category: str = "all") -> tuple[float, float] | None:
     """The mean slowdown under the baseline and under WCJS with JIT-CKPT."""
-    before = means.slowdown(Place(week=week, scheme=BASELINE.name), kind, category)
-    after = means.slowdown(Place(week=week, scheme=JIT.name), kind, category)
+    before = means.slowdown(P1Combination(week=week, scheme=BASELINE.name), kind, category)
+    after = means.slowdown(P1Combination(week=week, scheme=JIT.name), kind, category)
     return None if before is None or after is None else (before, after)
 
 
@@ -73,26 +73,26 @@ def _told(pair: tuple[float, float]) -> str:
     return f"{before:.2f} → {after:.2f} ({after / before - 1:+.0%})"
 
 
-def _urgent_gain(means: Means, week: str) -> Finding:
+def _urgent_gain(means: P1Means, week: str) -> Finding:
     pair = _pair(means, week, URGENT)
     return OPEN if pair is None else _finding(pair[1] <= (1 - GAIN) * pair[0], _told(pair))
 
 
-def _batch_cost(means: Means, week: str) -> Finding:
+def _batch_cost(means: P1Means, week: str) -> Finding:
     pair = _pair(means, week, BATCH)
     return OPEN if pair is None else _finding(pair[1] <= (1 + COST) * pair[0], _told(pair))
 
 
-def _every_category_gains(means: Means, week: str) -> Finding:
+def _every_category_gains(means: P1Means, week: str) -> Finding:
     return _categories(means, week, URGENT, lambda before, after: after < before, allowed=0)
 
 
-def _batch_categories(means: Means, week: str) -> Finding:
+def _batch_categories(means: P1Means, week: str) -> Finding:
     return _categories(means, week, BATCH, lambda before, after: after <= (1 + COST) * before, allowed=1)
 
 
 def _categories(
-    means: Means, week: str, kind: JobKind, good: Callable[[float, float], bool], *, allowed: int
+    means: P1Means, week: str, kind: JobKind, good: Callable[[float, float], bool], *, allowed: int
 ) -> Finding:
     pairs = [(category, _pair(means, week, kind, category)) for category in CATEGORIES[1:]]
     known = [(category, pair) for category, pair in pairs if pair is not None]
@@ -102,13 +102,15 @@ def _categories(
     return _finding(bad <= allowed, ", ".join(f"{category} {_told(pair)}" for category, pair in known))
 
 
-def _ordered(kind: JobKind) -> Callable[[Means, str], Finding]:
+def _ordered(kind: JobKind) -> Callable[[P1Means, str], Finding]:
     """JIT better than APP-5%, and that better than APP-10%, over all shares."""
 
-    def finding(means: Means, week: str) -> Finding:
+    def finding(means: P1Means, week: str) -> Finding:
         found = []
         for scheme in (JIT, APP_5, APP_10):
-            places = [Place(week=week, scheme=scheme.name, share=share) for share in means.shares(week)]
+            places = [
+                P1Combination(week=week, scheme=scheme.name, share=share) for share in means.shares(week)
+            ]
             values = [means.slowdown(place, kind) for place in places]
             known = [value for value in values if value is not None]
             if not known:
@@ -124,19 +126,19 @@ def _ordered(kind: JobKind) -> Callable[[Means, str], Finding]:
     return finding
 
 
-def _narrow_long(means: Means, week: str) -> Finding:
-    spread = means.spread(Place(week=week, scheme=JIT.name), URGENT, "narrow-long")
+def _narrow_long(means: P1Means, week: str) -> Finding:
+    spread = means.spread(P1Combination(week=week, scheme=JIT.name), URGENT, "narrow-long")
     if spread is None:
         return OPEN
     return _finding(spread.slowdown[2] <= NARROW_LONG_MEDIAN, f"{spread.slowdown[2]:.2f}")
 
 
-def _urgent_below_batch(means: Means, week: str) -> Finding:
+def _urgent_below_batch(means: P1Means, week: str) -> Finding:
     found = [
         (urgent, batch)
         for share in means.shares(week)
         for scheme in (BASELINE, JIT, APP_5, APP_10)
-        for place in [Place(week=week, scheme=scheme.name, share=share)]
+        for place in [P1Combination(week=week, scheme=scheme.name, share=share)]
         if (urgent := means.slowdown(place, URGENT)) is not None
         and (batch := means.slowdown(place, BATCH)) is not None
     ]
@@ -146,21 +148,22 @@ def _urgent_below_batch(means: Means, week: str) -> Finding:
     return _finding(below == len(found), f"in {below} of {len(found)} cases")
 
 
-def _by_share(means: Means, week: str, kind: JobKind) -> list[float]:
+def _by_share(means: P1Means, week: str, kind: JobKind) -> list[float]:
     values = [
-        means.slowdown(Place(week=week, scheme=JIT.name, share=share), kind) for share in means.shares(week)
+        means.slowdown(P1Combination(week=week, scheme=JIT.name, share=share), kind)
+        for share in means.shares(week)
     ]
     return [value for value in values if value is not None]
 
 
-def _more_urgent_jobs_cost(means: Means, week: str) -> Finding:
+def _more_urgent_jobs_cost(means: P1Means, week: str) -> Finding:
     found = _by_share(means, week, BATCH)
     if len(found) < 2:
         return OPEN
     return _finding(found[-1] > found[0], ", ".join(f"{value:.2f}" for value in found))
 
 
-def _urgent_stay(means: Means, week: str) -> Finding:
+def _urgent_stay(means: P1Means, week: str) -> Finding:
     found = _by_share(means, week, URGENT)
     if len(found) < 2:
         return OPEN
@@ -168,11 +171,11 @@ def _urgent_stay(means: Means, week: str) -> Finding:
     return _finding(spread <= LEVEL * min(found), ", ".join(f"{value:.2f}" for value in found))
 
 
-def _wide_short(means: Means, week: str) -> Finding:
+def _wide_short(means: P1Means, week: str) -> Finding:
     told, holds = [], True
     for scheme in (BASELINE, JIT):
         for kind in (URGENT, BATCH):
-            place = Place(week=week, scheme=scheme.name)
+            place = P1Combination(week=week, scheme=scheme.name)
             found = {category: means.slowdown(place, kind, category) for category in CATEGORIES[1:]}
             known = {category: value for category, value in found.items() if value is not None}
             if "wide-short" not in known:
@@ -182,17 +185,17 @@ def _wide_short(means: Means, week: str) -> Finding:
     return _finding(holds, ", ".join(told))
 
 
-def _high_priority(means: Means, week: str) -> Finding:
-    before = means.slowdown(Place(week=week, scheme=BASELINE.name), URGENT)
-    after = means.slowdown(Place(week=week, scheme="high-priority"), URGENT)
+def _high_priority(means: P1Means, week: str) -> Finding:
+    before = means.slowdown(P1Combination(week=week, scheme=BASELINE.name), URGENT)
+    after = means.slowdown(P1Combination(week=week, scheme="high-priority"), URGENT)
     if before is None or after is None:
         return OPEN
     return _finding(after * 4 <= before, _told((before, after)))
 
 
-def _preemption(means: Means, week: str) -> Finding:
+def _preemption(means: P1Means, week: str) -> Finding:
     found = {
-        name: means.slowdown(Place(week=week, scheme=name), URGENT)
+        name: means.slowdown(P1Combination(week=week, scheme=name), URGENT)
         for name in ("high-priority", "preemptive-no", "preemptive-jit")
     }
     if any(value is None for value in found.values()):
@@ -202,11 +205,11 @@ def _preemption(means: Means, week: str) -> Finding:
     return _finding(holds, ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
 
 
-def _batch_benefits(means: Means, week: str) -> Finding:
-    before = means.slowdown(Place(week=week, scheme=BASELINE.name), BATCH)
+def _batch_benefits(means: P1Means, week: str) -> Finding:
+    before = means.slowdown(P1Combination(week=week, scheme=BASELINE.name), BATCH)
     told, holds = [], True
     for name in ("high-priority", "preemptive-jit"):
-        after = means.slowdown(Place(week=week, scheme=name), BATCH)
+        after = means.slowdown(P1Combination(week=week, scheme=name), BATCH)
         if before is None or after is None:
             return OPEN
         holds = holds and after < before

@@ -16,14 +16,14 @@ import click
 
 from makeway.daemon.errors import UserError
 from makeway.simharness.papers.common.claims import Claim, claims_table
-from makeway.simharness.papers.common.page import Grid, grid_table
-from makeway.simharness.papers.p1.cases import WINDOWS, Case, Question, compute
+from makeway.simharness.papers.common.page import TextGrid, grid_table
+from makeway.simharness.papers.p1.cases import WINDOWS, P1Result, P1Trial, compute
 from makeway.simharness.papers.p1.claims import claims
-from makeway.simharness.papers.p1.means import USUAL_SHARE, Means
+from makeway.simharness.papers.p1.means import USUAL_SHARE, P1Means
 from makeway.simharness.papers.p1.report import facts, grids, report_html
 from makeway.simharness.papers.p1.sweep import SEEDS as SWEEP_SEEDS
-from makeway.simharness.papers.p1.sweep import WEEK, Settings, Tried, sweep
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.p1.sweep import WEEK, Settings, SweepResult, sweep
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 from makeway.simharness.workloads.mira import BASIC, HEURISTICS
 from makeway.simharness.workloads.partitions import PartitionsError, read_partitions
 
@@ -81,7 +81,7 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     Two weeks of Mira and one of Curie, 5% to 20% real-time jobs: the baseline, WCJS with JIT-CKPT, APP-CKPT-5% and
     APP-CKPT-10%, and the basic schemes. Everything takes about an hour of one processor.
     """
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     table = partitions or options.traces.parent / "data" / "mira-partitions.csv"
     weeks = [WEEK] if sweeping else list(WINDOWS)
     for week in weeks:
@@ -97,8 +97,8 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
         _sweep(options, table)
         return
     cache = options.results_cache()
-    cases = run_all(compute, questions(options, table), workers=options.jobs, label="replays", cache=cache)
-    means = Means(cases)
+    cases = run_all(compute, trials(options, table), workers=options.jobs, label="replays", cache=cache)
+    means = P1Means(cases)
     checked = claims(means)
     notes = (*filter(None, map(means.levels, means.weeks)), *NOTES)
     deliver(
@@ -109,7 +109,7 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     )
 
 
-def questions(options: Options, partitions: Path) -> list[Question]:
+def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
     """Every replay of the experiment; with `--quick` wk3 and Curie with 10% real-time jobs and one seed only."""
     quick = options.quick and options.seeds is None
     asked = []
@@ -123,8 +123,8 @@ def questions(options: Options, partitions: Path) -> list[Question]:
                 short_only: bool = False,
                 week: str = week,
                 seed: int = seed,
-            ) -> Question:
-                return Question(
+            ) -> P1Trial:
+                return P1Trial(
                     trace=options.traces / WINDOWS[week].file,
                     partitions=partitions,
                     week=week,
@@ -142,14 +142,14 @@ def questions(options: Options, partitions: Path) -> list[Question]:
     return asked
 
 
-def _sweep(options: Options, partitions: Path) -> None:
+def _sweep(options: ReproduceOptions, partitions: Path) -> None:
     """Try the settings and tell what became of them."""
     cache = options.results_cache()
     seeds = range(options.seeds or (1 if options.quick else SWEEP_SEEDS))
 
-    def replays(scheme: str, settings: Settings) -> list[Case]:
+    def replays(scheme: str, settings: Settings) -> list[P1Result]:
         asked = [
-            Question(
+            P1Trial(
                 trace=options.traces / WINDOWS[WEEK].file,
                 partitions=partitions,
                 week=WEEK,
@@ -173,9 +173,9 @@ def _sweep(options: Options, partitions: Path) -> None:
     )
 
 
-def sweep_grid(tried: Sequence[Tried]) -> Grid:
+def sweep_grid(tried: Sequence[SweepResult]) -> TextGrid:
     """What was tried, as a table."""
-    return Grid(
+    return TextGrid(
         heading=f"Settings on {WEEK}, 10% real-time jobs",
         head=("setting", "value", "RTJ", "BJ", "score", ""),
         rows=tuple(
@@ -193,13 +193,13 @@ def sweep_grid(tried: Sequence[Tried]) -> Grid:
 
 
 def tables(
-    cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str]
+    cases: Sequence[P1Result], checked: Sequence[Claim], notes: Sequence[str]
 ) -> "Iterator[RenderableType]":
     """What the terminal shows: the paper's numbers beside ours, all schemes, and the paper's claims."""
     from rich.text import Text
 
     yield Text(" · ".join(facts(cases)), style="bold")
-    for grid in grids(Means(cases)):
+    for grid in grids(P1Means(cases)):
         yield grid_table(grid)
         yield ""
     yield claims_table(checked)
@@ -208,7 +208,7 @@ def tables(
         yield Text(note, style="dim")
 
 
-def as_values(cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str]) -> dict[str, object]:
+def as_values(cases: Sequence[P1Result], checked: Sequence[Claim], notes: Sequence[str]) -> dict[str, object]:
     """Everything as plain values for JSON."""
     return {
         "paper": "P1",

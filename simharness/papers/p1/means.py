@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
-from makeway.simharness.papers.p1.cases import Case, Spread
+from makeway.simharness.papers.p1.cases import P1Result, Spread
 from makeway.simharness.workloads.mira import BASELINE, JIT
 
 USUAL_SHARE = 0.1
@@ -13,7 +13,7 @@ KIND_LABELS = {JobKind.ON_DEMAND: "RTJ", JobKind.RIGID: "BJ"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class P1Combination:
     """Which replays, whatever their seeds."""
 
     week: str
@@ -22,13 +22,15 @@ class Place:
     short_only: bool = False
 
 
-class Means:
+class P1Means:
     """Spreads over all seeds: means over all jobs, quantiles averaged over the seeds, each by its number of jobs."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self._cases: dict[Place, list[Case]] = {}
+    def __init__(self, cases: Sequence[P1Result]) -> None:
+        self._cases: dict[P1Combination, list[P1Result]] = {}
         for case in cases:
-            place = Place(week=case.week, scheme=case.scheme, share=case.share, short_only=case.short_only)
+            place = P1Combination(
+                week=case.week, scheme=case.scheme, share=case.share, short_only=case.short_only
+            )
             self._cases.setdefault(place, []).append(case)
 
     @property
@@ -45,11 +47,11 @@ class Means:
         }
         return tuple(sorted(found))
 
-    def cases(self, place: Place) -> Sequence[Case]:
+    def cases(self, place: P1Combination) -> Sequence[P1Result]:
         """The replays of a place; none if there were none."""
         return self._cases.get(place, ())
 
-    def spread(self, place: Place, kind: JobKind, category: str = "all") -> Spread | None:
+    def spread(self, place: P1Combination, kind: JobKind, category: str = "all") -> Spread | None:
         """The jobs of one kind and category. None: there are none."""
         spreads = [
             group.spread
@@ -78,7 +80,7 @@ class Means:
         """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are none."""
         told = []
         for scheme in (BASELINE, JIT):
-            place = Place(week=week, scheme=scheme.name)
+            place = P1Combination(week=week, scheme=scheme.name)
             every, few = (self.spread(place, JobKind.ON_DEMAND, name) for name in ("all", "wide-short"))
             if every is None or few is None or every.jobs == few.jobs:
                 return ""
@@ -92,7 +94,7 @@ class Means:
             f"{plain_before:.2f} to {plain_after:.2f}."
         )
 
-    def slowdown(self, place: Place, kind: JobKind, category: str = "all") -> float | None:
+    def slowdown(self, place: P1Combination, kind: JobKind, category: str = "all") -> float | None:
         """The mean bounded slowdown. None: there are no such jobs."""
         spread = self.spread(place, kind, category)
         return None if spread is None else spread.slowdown_mean

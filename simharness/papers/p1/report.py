@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from makeway.policies.model import JobKind
 from makeway.simharness.papers.common.claims import Claim
-from makeway.simharness.papers.common.page import Grid, Panels, PaperPage, Section, page_html
-from makeway.simharness.papers.p1.cases import CATEGORIES, GROUPS, Case, Spread
-from makeway.simharness.papers.p1.means import KIND_LABELS, USUAL_SHARE, Means, Place
+from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
+from makeway.simharness.papers.p1.cases import CATEGORIES, GROUPS, P1Result, Spread
+from makeway.simharness.papers.p1.means import KIND_LABELS, USUAL_SHARE, P1Combination, P1Means
 from makeway.simharness.results.figures.axes import base_figure
-from makeway.simharness.results.page import Switch
+from makeway.simharness.results.page import ReportSwitch
 from makeway.simharness.workloads.mira import BASELINE, BASIC, HEURISTICS, JIT
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ PAPER = {
 """Section 7.2: the mean slowdowns with 10% real-time jobs under the baseline and under JIT-CKPT."""
 
 
-def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
+def report_html(cases: Sequence[P1Result], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
     """The page as text.
 
     Args:
@@ -45,7 +45,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         title: the heading.
         notes: remarks that belong on the page, one sentence each.
     """
-    means = Means(cases)
+    means = P1Means(cases)
     figures: dict[str, Model] = {}
     sections = []
     for week in means.weeks:
@@ -59,11 +59,11 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
                     figures[key] = boxplots(means, week, kind, category, metric, key)
                     keys.append((f"{KIND_LABELS[kind]}, {category}, {metric}", key))
         sections.append(
-            Section(
+            PageSection(
                 heading=f"{week}: slowdown and turnaround by the share of real-time jobs",
                 hint="Boxes from 25% to 75% with the median, whiskers at 5% and 95%, dots at the mean.",
                 switches=_switches([key for _, key in keys]),
-                panels=(Panels(heading="Figures 3 to 7", figures=tuple(keys)),),
+                panels=(FigurePanels(heading="Figures 3 to 7", figures=tuple(keys)),),
             )
         )
     page = PaperPage(
@@ -72,7 +72,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         claims=tuple(claims),
         notes=tuple(notes),
         sections=(
-            Section(
+            PageSection(
                 heading="The paper's numbers and ours",
                 hint="Mean bounded slowdowns (bound 600 s) with 10% real-time jobs (RTJ); the others are batch jobs (BJ).",
                 grids=tuple(grids(means)),
@@ -83,9 +83,9 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
     return page_html(page, figures)
 
 
-def facts(cases: Sequence[Case]) -> tuple[str, ...]:
+def facts(cases: Sequence[P1Result]) -> tuple[str, ...]:
     """What was computed, in a few words each."""
-    means = Means(cases)
+    means = P1Means(cases)
     return (
         *(
             f"{week}: seeds {max(case.seed for case in cases if case.week == week) + 1}, "
@@ -96,31 +96,31 @@ def facts(cases: Sequence[Case]) -> tuple[str, ...]:
     )
 
 
-def _jobs(means: Means, week: str) -> int:
+def _jobs(means: P1Means, week: str) -> int:
     """Jobs of the week in one replay."""
-    cases = means.cases(Place(week=week, scheme=BASELINE.name))
+    cases = means.cases(P1Combination(week=week, scheme=BASELINE.name))
     return sum(group.spread.jobs for group in cases[0].groups if group.category == "all") if cases else 0
 
 
-def grids(means: Means) -> list[Grid]:
+def grids(means: P1Means) -> list[TextGrid]:
     """Every table: the paper's numbers, the basic schemes, the variant with short jobs, all shares."""
     found = []
     for week in means.weeks:
         found.append(paper_grid(means, week))
         found.append(basic_grid(means, week))
-        if means.cases(Place(week=week, scheme=BASELINE.name, short_only=True)):
+        if means.cases(P1Combination(week=week, scheme=BASELINE.name, short_only=True)):
             found.append(share_grid(means, week, short_only=True))
         found.append(share_grid(means, week, short_only=False))
     return [grid for grid in found if grid.rows]
 
 
-def paper_grid(means: Means, week: str) -> Grid:
+def paper_grid(means: P1Means, week: str) -> TextGrid:
     """The digest of section 7.2 beside ours."""
     rows = []
     for kind in GROUPS:
         for category in CATEGORIES:
-            before = means.spread(Place(week=week, scheme=BASELINE.name), kind, category)
-            after = means.spread(Place(week=week, scheme=JIT.name), kind, category)
+            before = means.spread(P1Combination(week=week, scheme=BASELINE.name), kind, category)
+            after = means.spread(P1Combination(week=week, scheme=JIT.name), kind, category)
             theirs = PAPER.get((kind, category), ("", ""))
             rows.append(
                 (
@@ -135,7 +135,7 @@ def paper_grid(means: Means, week: str) -> Grid:
                     "–" if after is None else f"{after.jobs}",
                 )
             )
-    return Grid(
+    return TextGrid(
         heading=f"{week}: WCJS with JIT-CKPT against the baseline",
         head=(
             "",
@@ -155,11 +155,11 @@ def _number(spread: Spread | None) -> str:
     return "–" if spread is None else f"{spread.slowdown_mean:.2f}"
 
 
-def basic_grid(means: Means, week: str) -> Grid:
+def basic_grid(means: P1Means, week: str) -> TextGrid:
     """All schemes with 10% urgent jobs, and what they cost: section 4's table, as far as it has one."""
     rows = []
     for scheme in (*HEURISTICS, *BASIC):
-        place = Place(week=week, scheme=scheme.name)
+        place = P1Combination(week=week, scheme=scheme.name)
         cases = means.cases(place)
         if not cases:
             continue
@@ -183,7 +183,7 @@ def basic_grid(means: Means, week: str) -> Grid:
                 *(f"{cost / len(cases):,.0f}" for cost in costs),
             )
         )
-    return Grid(
+    return TextGrid(
         heading=f"{week}: all schemes with 10% real-time jobs, means over the seeds",
         head=(
             "",
@@ -200,10 +200,10 @@ def basic_grid(means: Means, week: str) -> Grid:
     )
 
 
-def share_grid(means: Means, week: str, *, short_only: bool) -> Grid:
+def share_grid(means: P1Means, week: str, *, short_only: bool) -> TextGrid:
     """The four heuristics by the share of urgent jobs."""
     shares = means.shares(week) if not short_only else (USUAL_SHARE,)
-    return Grid(
+    return TextGrid(
         heading=f"{week}: "
         + (
             "real-time jobs only among those under 90 minutes"
@@ -217,7 +217,8 @@ def share_grid(means: Means, week: str, *, short_only: bool) -> Grid:
                 *(
                     _number(
                         means.spread(
-                            Place(week=week, scheme=scheme.name, share=share, short_only=short_only), kind
+                            P1Combination(week=week, scheme=scheme.name, share=share, short_only=short_only),
+                            kind,
                         )
                     )
                     for share in shares
@@ -229,7 +230,7 @@ def share_grid(means: Means, week: str, *, short_only: bool) -> Grid:
     )
 
 
-def boxplots(means: Means, week: str, kind: JobKind, category: str, metric: str, key: str) -> "figure":
+def boxplots(means: P1Means, week: str, kind: JobKind, category: str, metric: str, key: str) -> "figure":
     """One panel: a box for every share and heuristic."""
     from bokeh.models import DataRange1d, FixedTicker, Range1d
 
@@ -247,7 +248,7 @@ def boxplots(means: Means, week: str, kind: JobKind, category: str, metric: str,
         spreads = [
             (
                 _GAP * place + index,
-                means.spread(Place(week=week, scheme=scheme.name, share=share), kind, category),
+                means.spread(P1Combination(week=week, scheme=scheme.name, share=share), kind, category),
             )
             for place, share in enumerate(shares)
         ]
@@ -311,10 +312,10 @@ def _draw(drawn: "figure", boxes: Sequence[_Box], colour: str, name: str) -> Non
     )
 
 
-def _switches(keys: Sequence[str]) -> tuple[Switch, ...]:
+def _switches(keys: Sequence[str]) -> tuple[ReportSwitch, ...]:
     """The legend: one entry a heuristic."""
     return tuple(
-        Switch(
+        ReportSwitch(
             label=scheme.label,
             names=" ".join(f"{key}-{index}-{part}" for key in keys for part in _PARTS),
             symbol=(

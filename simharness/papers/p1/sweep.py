@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from makeway.policies.model import JobKind
-from makeway.simharness.papers.p1.cases import Case
-from makeway.simharness.papers.p1.means import USUAL_SHARE, Means, Place
+from makeway.simharness.papers.p1.cases import P1Result
+from makeway.simharness.papers.p1.means import USUAL_SHARE, P1Combination, P1Means
 from makeway.simharness.workloads.mira import APP_5, BASELINE, JIT
 
 WEEK = "wk3"
@@ -22,7 +22,7 @@ Settings = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class SweepStage:
     """One thing that is varied."""
 
     name: str
@@ -44,14 +44,14 @@ def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> tuple[tuple[st
 
 
 STAGES = (
-    Stage(
+    SweepStage(
         name="thresholds of urgent jobs",
         scheme=JIT.name,
         options=_all(
             "urgent", {f"{value:g}": dict.fromkeys(_SIZES, value) for value in (1.0, 1.05, 1.1, 1.2, 1.3)}
         ),
     ),
-    Stage(
+    SweepStage(
         name="thresholds of batch jobs, as far above 1 as the authors'",
         scheme=JIT.name,
         options=_all(
@@ -64,16 +64,20 @@ STAGES = (
             },
         ),
     ),
-    Stage(name="slowdown_weight", scheme=JIT.name, options=_each("slowdown_weight", (0.0, 0.5, 1.0, 2.0))),
-    Stage(name="remaining_weight", scheme=JIT.name, options=_each("remaining_weight", (0.0, 0.5, 1.0, 2.0))),
-    Stage(
+    SweepStage(
+        name="slowdown_weight", scheme=JIT.name, options=_each("slowdown_weight", (0.0, 0.5, 1.0, 2.0))
+    ),
+    SweepStage(
+        name="remaining_weight", scheme=JIT.name, options=_each("remaining_weight", (0.0, 0.5, 1.0, 2.0))
+    ),
+    SweepStage(
         name="checkpoint_weight", scheme=APP_5.name, options=_each("checkpoint_weight", (0.0, 0.5, 1.0, 2.0))
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class SweepResult:
     """What became of one option."""
 
     stage: str
@@ -86,14 +90,16 @@ class Tried:
     best: bool
 
 
-Replays = Callable[[str, Settings], list[Case]]
+Replays = Callable[[str, Settings], list[P1Result]]
 """Replays a scheme with settings, once for each seed."""
 
 
-def sweep(replays: Replays, stages: Sequence[Stage] = STAGES) -> tuple[list[Tried], dict[str, float]]:
+def sweep(
+    replays: Replays, stages: Sequence[SweepStage] = STAGES
+) -> tuple[list[SweepResult], dict[str, float]]:
     """Every option that was tried, and the settings that are left."""
     chosen: dict[str, float] = {}
-    tried: list[Tried] = []
+    tried: list[SweepResult] = []
     before = _slowdowns(replays(BASELINE.name, ()), BASELINE.name)
     for stage in stages:
         found = []
@@ -105,7 +111,7 @@ def sweep(replays: Replays, stages: Sequence[Stage] = STAGES) -> tuple[list[Trie
         best = min(range(len(found)), key=lambda place: found[place][0])
         chosen |= dict(found[best][2])
         tried += [
-            Tried(
+            SweepResult(
                 stage=stage.name,
                 option=name,
                 urgent=after[0],
@@ -118,10 +124,10 @@ def sweep(replays: Replays, stages: Sequence[Stage] = STAGES) -> tuple[list[Trie
     return tried, chosen
 
 
-def _slowdowns(cases: Sequence[Case], scheme: str) -> tuple[float, float]:
+def _slowdowns(cases: Sequence[P1Result], scheme: str) -> tuple[float, float]:
     """The mean slowdowns of real-time and of batch jobs."""
-    means = Means(cases)
-    place = Place(week=cases[0].week, scheme=scheme, share=USUAL_SHARE)
+    means = P1Means(cases)
+    place = P1Combination(week=cases[0].week, scheme=scheme, share=USUAL_SHARE)
     found = [means.slowdown(place, kind) for kind in (JobKind.ON_DEMAND, JobKind.RIGID)]
     urgent, batch = (1.0 if value is None else value for value in found)
     return urgent, batch

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.policies.horizon.cp_sat import Proof, cp_sat
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing, claims_table
-from makeway.simharness.papers.common.page import Grid, PaperPage, Section, grid_table, page_html
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding, claims_table
+from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, grid_table, page_html
 from makeway.simharness.papers.p1.cases import replayed_under
 from makeway.simharness.papers.p1_offline.logs import (
     RUNTIME_MIN,
@@ -29,7 +29,7 @@ from makeway.simharness.papers.p1_offline.logs import (
     random_log,
 )
 from makeway.simharness.papers.p1_offline.optimum import RTJ_LIMIT, NoSchedule, OfflineProblem, solve_offline
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 from makeway.simharness.workloads.mira import JIT
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class OfflineTrial:
     """One log to solve."""
 
     batch: int
@@ -66,7 +66,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class OfflineResult:
     """What the optimum of one log came to. None: there was no schedule in the time given."""
 
     batch: int
@@ -92,22 +92,22 @@ class Case:
         return (self.batch, self.urgent, self.blocks)
 
 
-def questions(seeds: Sequence[int], logs: int) -> list[Question]:
+def trials(seeds: Sequence[int], logs: int) -> list[OfflineTrial]:
     """Every row of table 2 under each seed, then so many logs of table 3."""
     sizes = [(size, seed) for size in TABLE_2 for seed in seeds]
     sizes += [(TABLE_3, seed) for seed in range(logs)]
-    return [Question(batch=size[0], urgent=size[1], blocks=size[2], seed=seed) for size, seed in sizes]
+    return [OfflineTrial(batch=size[0], urgent=size[1], blocks=size[2], seed=seed) for size, seed in sizes]
 
 
-def compute(question: Question) -> Case:
+def compute(trial: OfflineTrial) -> OfflineResult:
     """Solve one log; one of table 3 is replayed under WCJS, too."""
-    problem = random_log(question.batch, question.urgent, question.blocks, question.seed)
-    wcjs = _wcjs(problem) if (question.batch, question.urgent, question.blocks) == TABLE_3 else (None, None)
+    problem = random_log(trial.batch, trial.urgent, trial.blocks, trial.seed)
+    wcjs = _wcjs(problem) if (trial.batch, trial.urgent, trial.blocks) == TABLE_3 else (None, None)
     try:
         found = solve_offline(problem, time_limit_s=TIME_LIMIT_S)
     except NoSchedule:
-        return Case(
-            **asdict(question),
+        return OfflineResult(
+            **asdict(trial),
             proven=False,
             batch_slowdown=None,
             urgent_slowdown=None,
@@ -118,8 +118,8 @@ def compute(question: Question) -> Case:
             wcjs_batch_slowdown=wcjs[0],
             wcjs_urgent_slowdown=wcjs[1],
         )
-    return Case(
-        **asdict(question),
+    return OfflineResult(
+        **asdict(trial),
         proven=found.proof is Proof.OPTIMAL and found.limit_proof is Proof.OPTIMAL,
         batch_slowdown=found.batch_slowdown,
         urgent_slowdown=found.urgent_slowdown,
@@ -146,11 +146,11 @@ def _wcjs(problem: OfflineProblem) -> tuple[float, float]:
 @paper_options
 def command(**shared: Any) -> None:
     """The offline optimum of real-time and batch jobs (Nickolay et al., 2021, section 5; tables 2 and 3)."""
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     cp_sat()
     options.require_outputs()
     logs = QUICK_LOGS if options.quick else TABLE_3_LOGS
-    asked = questions(options.seed_range(SEEDS), logs)
+    asked = trials(options.seed_range(SEEDS), logs)
     cases = run_all(compute, asked, workers=options.jobs, label="logs", cache=options.results_cache())
     checked = claims(cases)
     deliver(
@@ -167,7 +167,7 @@ def command(**shared: Any) -> None:
     )
 
 
-def table_2(cases: Sequence[Case]) -> Grid:
+def table_2(cases: Sequence[OfflineResult]) -> TextGrid:
     """How long each row took, over its logs."""
     rows = []
     for size, paper in zip(TABLE_2, PAPER_TIMES, strict=True):
@@ -183,10 +183,10 @@ def table_2(cases: Sequence[Case]) -> Grid:
             )
         )
     head = ("size", "paper, 32 cores", "mean", "slowest", "proven optimal")
-    return Grid(heading="Table 2: time to solve", head=head, rows=tuple(rows))
+    return TextGrid(heading="Table 2: time to solve", head=head, rows=tuple(rows))
 
 
-def table_3(cases: Sequence[Case]) -> Grid:
+def table_3(cases: Sequence[OfflineResult]) -> TextGrid:
     """The optimum of each log, and the average."""
     mine = solved(cases)
     rows: list[tuple[str, ...]] = [
@@ -208,25 +208,25 @@ def table_3(cases: Sequence[Case]) -> Grid:
     paper = (f"{value:.2f}" for value in (PAPER_BATCH, PAPER_URGENT, float(RTJ_LIMIT)))
     rows.append(("paper", *paper, "", "", *(f"{value:.2f}" for value in PAPER_WCJS)))
     head = ("log", "BJ slowdown", "RTJ slowdown", "RTJ limit", "interrupted", "proven", "WCJS BJ", "WCJS RTJ")
-    return Grid(heading="Table 3: the optimum, and WCJS", head=head, rows=tuple(rows))
+    return TextGrid(heading="Table 3: the optimum, and WCJS", head=head, rows=tuple(rows))
 
 
-def solved(cases: Sequence[Case]) -> list[Case]:
+def solved(cases: Sequence[OfflineResult]) -> list[OfflineResult]:
     """The logs of table 3 that have a schedule."""
     return [case for case in cases if case.size == TABLE_3 and case.batch_slowdown is not None]
 
 
-def claims(cases: Sequence[Case]) -> list[Claim]:
+def claims(cases: Sequence[OfflineResult]) -> list[Claim]:
     """What the paper says of its formulation, and what was wanted of ours."""
     return [_proven(cases), _fast(cases), _urgent_first(cases), _behind(cases)]
 
 
-def _proven(cases: Sequence[Case]) -> Claim:
+def _proven(cases: Sequence[OfflineResult]) -> Claim:
     parts = []
     for size in TABLE_2:
         mine = [case for case in cases if case.size == size]
         optimal = sum(case.proven for case in mine)
-        standing = Standing.HOLDS if optimal == len(mine) else Standing.FAILS
+        standing = ClaimStatus.HOLDS if optimal == len(mine) else ClaimStatus.FAILS
         name = f"{size[0]}+{size[1]} on {size[2]}"
         parts.append((name, Finding(standing=standing, measured=f"{optimal} of {len(mine)} logs")))
     rows = [case for case in cases if case.size in TABLE_2]
@@ -240,7 +240,7 @@ def _proven(cases: Sequence[Case]) -> Claim:
     )
 
 
-def _fast(cases: Sequence[Case]) -> Claim:
+def _fast(cases: Sequence[OfflineResult]) -> Claim:
     mine = [case for case in cases if case.size == TABLE_2[-1]]
     found = [(case.seed, Finding(standing=_within(case), measured=f"{case.wall_s:.2f} s")) for case in mine]
     return Claim(
@@ -252,11 +252,11 @@ def _fast(cases: Sequence[Case]) -> Claim:
     )
 
 
-def _within(case: Case) -> Standing:
-    return Standing.HOLDS if case.proven and case.wall_s <= WANTED_S else Standing.FAILS
+def _within(case: OfflineResult) -> ClaimStatus:
+    return ClaimStatus.HOLDS if case.proven and case.wall_s <= WANTED_S else ClaimStatus.FAILS
 
 
-def _urgent_first(cases: Sequence[Case]) -> Claim:
+def _urgent_first(cases: Sequence[OfflineResult]) -> Claim:
     mine = solved(cases)
     parts = []
     for case in mine:
@@ -265,7 +265,7 @@ def _urgent_first(cases: Sequence[Case]) -> Claim:
         better = case.urgent_slowdown <= case.batch_slowdown
         text = f"RTJ {case.urgent_slowdown:.2f}, BJ {case.batch_slowdown:.2f}"
         parts.append(
-            (case.seed, Finding(standing=Standing.HOLDS if better else Standing.FAILS, measured=text))
+            (case.seed, Finding(standing=ClaimStatus.HOLDS if better else ClaimStatus.FAILS, measured=text))
         )
     batch, urgent = _mean(mine, "batch_slowdown"), _mean(mine, "urgent_slowdown")
     holds = batch is not None and urgent is not None and urgent <= float(RTJ_LIMIT) <= batch
@@ -274,13 +274,13 @@ def _urgent_first(cases: Sequence[Case]) -> Claim:
         says=f"At the optimum BJ have a slowdown of {PAPER_BATCH:.2f} and RTJ of {PAPER_URGENT:.2f} (table 3)",
         criterion="on average RTJ at most 1.2, and BJ above",
         measured=f"BJ {_figure(batch)}, RTJ {_figure(urgent)} over {len(mine)} logs",
-        average=Standing.HOLDS if holds else Standing.FAILS,
+        average=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS,
         parts=tuple(parts),
         unit="log",
     )
 
 
-def _behind(cases: Sequence[Case]) -> Claim:
+def _behind(cases: Sequence[OfflineResult]) -> Claim:
     """How far WCJS is from the optimum."""
     mine = [case for case in solved(cases) if case.wcjs_batch_slowdown is not None]
     parts = [(case.seed, _distance([case])) for case in mine]
@@ -296,20 +296,20 @@ def _behind(cases: Sequence[Case]) -> Claim:
     )
 
 
-def _distance(cases: Sequence[Case]) -> Finding:
+def _distance(cases: Sequence[OfflineResult]) -> Finding:
     batch, urgent = _mean(cases, "batch_slowdown"), _mean(cases, "urgent_slowdown")
     wcjs_batch, wcjs_urgent = _mean(cases, "wcjs_batch_slowdown"), _mean(cases, "wcjs_urgent_slowdown")
     if batch is None or urgent is None or wcjs_batch is None or wcjs_urgent is None:
-        return Finding(standing=Standing.OPEN, measured="no log was solved")
+        return Finding(standing=ClaimStatus.OPEN, measured="no log was solved")
     text = (
         f"BJ {wcjs_batch:.2f} to {batch:.2f} ({wcjs_batch / batch - 1:+.0%}), "
         f"RTJ {wcjs_urgent:.2f} to {urgent:.2f} ({wcjs_urgent / urgent - 1:+.0%})"
     )
     holds = wcjs_batch > batch and wcjs_urgent > urgent
-    return Finding(standing=Standing.HOLDS if holds else Standing.FAILS, measured=text)
+    return Finding(standing=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS, measured=text)
 
 
-def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
+def tables(cases: Sequence[OfflineResult], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
     """What the terminal shows."""
     from rich.text import Text
 
@@ -322,18 +322,18 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield Text(note, style="dim")
 
 
-def page(cases: Sequence[Case], checked: Sequence[Claim]) -> PaperPage:
+def page(cases: Sequence[OfflineResult], checked: Sequence[Claim]) -> PaperPage:
     """The report."""
     return PaperPage(
         title=TITLE,
         facts=(f"{len(cases)} logs", "CP-SAT, one thread"),
         claims=tuple(checked),
         notes=NOTES,
-        sections=(Section(heading="Tables", grids=(table_2(cases), table_3(cases))),),
+        sections=(PageSection(heading="Tables", grids=(table_2(cases), table_3(cases))),),
     )
 
 
-def _mean(cases: Sequence[Case], name: str) -> float | None:
+def _mean(cases: Sequence[OfflineResult], name: str) -> float | None:
     found = [value for case in cases if (value := getattr(case, name)) is not None]
     return fmean(found) if found else None
 

@@ -69,7 +69,7 @@ class OfflineProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class PlacedJob:
     """Where and when a job runs."""
 
     job_id: str
@@ -82,7 +82,7 @@ class Placed:
 class OfflineSchedule:
     """The best schedule found."""
 
-    placed: tuple[Placed, ...]
+    placed: tuple[PlacedJob, ...]
     """In the order of the problem's jobs."""
     batch_slowdown: float
     """Average of the batch jobs; 1 if there is none."""
@@ -141,12 +141,12 @@ def solve_offline(
     return replace(found, limit_proof=limit_proof, wall_s=found.wall_s + spent_s)
 
 
-def slowdown(job: OfflineJob, placed: Placed) -> Fraction:
+def slowdown(job: OfflineJob, placed: PlacedJob) -> Fraction:
     """(end - submission) / runtime (definition 1)."""
     return Fraction(placed.parts[-1][1] - job.submit_s, job.runtime_s)
 
 
-def average_slowdown(problem: OfflineProblem, placed: Sequence[Placed], *, urgent: bool) -> Fraction:
+def average_slowdown(problem: OfflineProblem, placed: Sequence[PlacedJob], *, urgent: bool) -> Fraction:
     """Of the urgent, or of the batch jobs; 1 if there is none."""
     kinds = [(job, place) for job, place in zip(problem.jobs, placed, strict=True) if job.urgent is urgent]
     if not kinds:
@@ -154,7 +154,7 @@ def average_slowdown(problem: OfflineProblem, placed: Sequence[Placed], *, urgen
     return sum((slowdown(job, place) for job, place in kinds), Fraction()) / len(kinds)
 
 
-def _slowdowns(jobs: Sequence[OfflineJob], placed: Sequence[Placed]) -> list[Fraction]:
+def _slowdowns(jobs: Sequence[OfflineJob], placed: Sequence[PlacedJob]) -> list[Fraction]:
     return [slowdown(job, place) for job, place in zip(jobs, placed, strict=True)]
 
 
@@ -365,7 +365,7 @@ class _Formulation:
             for index in indices
         )
 
-    def _read(self, solver: Any, index: int) -> Placed:
+    def _read(self, solver: Any, index: int) -> PlacedJob:
         """What the solver decided for one job."""
         job = self.problem.jobs[index]
         place = next(at for at, literal in enumerate(self.choices[index]) if solver.value(literal))
@@ -374,4 +374,4 @@ class _Formulation:
             for part in self.parts
             if part.job == index and (part.present is None or solver.value(part.present))
         ]
-        return Placed(job_id=job.job_id, first_block=place * job.blocks, parts=tuple(parts))
+        return PlacedJob(job_id=job.job_id, first_block=place * job.blocks, parts=tuple(parts))

@@ -56,7 +56,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class P2Trial:
     """One case to compute."""
 
     traces: Path
@@ -70,7 +70,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TimedPlan:
     """One answer for one deadline."""
 
     plan: Plan
@@ -78,7 +78,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class VariantAnswers:
     """What an addition of ours to the exact programme answered, one entry for each of `DEADLINES_S`."""
 
     plans: tuple[Plan, ...]
@@ -87,7 +87,7 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class P2Result:
     """What the three approaches and the additions answered, one entry for each of `DEADLINES_S`."""
 
     scenario: int
@@ -100,13 +100,13 @@ class Case:
     exact: tuple[Plan, ...]
     exact_s: float
     """One pass for all deadlines, the strategies included."""
-    greedy: tuple[Run, ...]
-    backtracking: tuple[Run, ...]
+    greedy: tuple[TimedPlan, ...]
+    backtracking: tuple[TimedPlan, ...]
     """The deadlines that it finished, from the first on."""
     stopped_s: float | None
     """How long the search had run that its budget ended. None: it finished every deadline."""
-    shrinking: Addition
-    concurrent: Addition
+    shrinking: VariantAnswers
+    concurrent: VariantAnswers
 
     @property
     def greedy_s(self) -> float:
@@ -128,10 +128,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class P2SeedMeans:
     """One scenario and number of nodes, with every seed; each figure is the mean over the seeds."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[P2Result, ...]
 
     @property
     def scenario(self) -> int:
@@ -212,15 +212,15 @@ class Group:
         )
 
 
-def groups(cases: Sequence[Case]) -> list[Group]:
+def groups(cases: Sequence[P2Result]) -> list[P2SeedMeans]:
     """The cases by scenario and number of nodes."""
-    found: dict[tuple[int, int], list[Case]] = {}
+    found: dict[tuple[int, int], list[P2Result]] = {}
     for case in cases:
         found.setdefault((case.scenario, case.wanted_nodes), []).append(case)
-    return [Group(cases=tuple(found[key])) for key in sorted(found)]
+    return [P2SeedMeans(cases=tuple(found[key])) for key in sorted(found)]
 
 
-def _accumulated(runs: Sequence[Run]) -> list[float]:
+def _accumulated(runs: Sequence[TimedPlan]) -> list[float]:
     return list(accumulate(run.elapsed_s for run in runs))
 
 
@@ -229,41 +229,39 @@ def _means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(statistics.fmean(column) for column in zip(*rows, strict=False))
 
 
-def compute(question: Question) -> Case:
+def compute(trial: P2Trial) -> P2Result:
     """Build the scenario and ask the three approaches.
 
     Raises:
         TraceError: the trace cannot be read, or has no such scenario.
         ValueError: the scenario's jobs hold fewer nodes than are wanted.
     """
-    cluster = scenario(question.scenario, question.traces, question.seed)
-    return compare(cluster, question)
+    cluster = scenario(trial.scenario, trial.traces, trial.seed)
+    return compare(cluster, trial)
 
 
-def compare(cluster: Cluster, question: Question) -> Case:
-    """Ask the three approaches on a cluster whose running jobs may all be evicted; `question.traces` is not read.
+def compare(cluster: Cluster, trial: P2Trial) -> P2Result:
+    """Ask the three approaches on a cluster whose running jobs may all be evicted; `trial.traces` is not read.
 
     Raises:
         ValueError: the jobs hold fewer nodes than are wanted.
     """
-    items = _items(cluster, question.wanted_nodes)
-    exact, exact_s = timed(partial(_exact, items, question.wanted_nodes))
-    shrinking, shrinking_s = timed(
-        partial(_exact, _some_malleable(items, question.seed), question.wanted_nodes)
-    )
-    concurrent, concurrent_s = timed(partial(_concurrent, cluster, items, question.wanted_nodes))
-    quick = [_run(greedy, items, question.wanted_nodes, deadline_s) for deadline_s in DEADLINES_S]
-    slow: list[Run] = []
+    items = _items(cluster, trial.wanted_nodes)
+    exact, exact_s = timed(partial(_exact, items, trial.wanted_nodes))
+    shrinking, shrinking_s = timed(partial(_exact, _some_malleable(items, trial.seed), trial.wanted_nodes))
+    concurrent, concurrent_s = timed(partial(_concurrent, cluster, items, trial.wanted_nodes))
+    quick = [_run(greedy, items, trial.wanted_nodes, deadline_s) for deadline_s in DEADLINES_S]
+    slow: list[TimedPlan] = []
     began_s = time.thread_time()
-    with cpu_budget(question.budget_s):
+    with cpu_budget(trial.budget_s):
         for deadline_s in DEADLINES_S:
             began_s = time.thread_time()
-            slow.append(_run(backtracking, items, question.wanted_nodes, deadline_s))
+            slow.append(_run(backtracking, items, trial.wanted_nodes, deadline_s))
     ended_s = time.thread_time()
-    return Case(
-        scenario=question.scenario,
-        seed=question.seed,
-        wanted_nodes=question.wanted_nodes,
+    return P2Result(
+        scenario=trial.scenario,
+        seed=trial.seed,
+        wanted_nodes=trial.wanted_nodes,
         job_count=len(cluster.jobs),
         busy_nodes=sum(len(job.nodes) for job in cluster.jobs),
         now_s=cluster.now_s,
@@ -272,8 +270,8 @@ def compare(cluster: Cluster, question: Question) -> Case:
         greedy=tuple(quick),
         backtracking=tuple(slow),
         stopped_s=None if len(slow) == len(DEADLINES_S) else ended_s - began_s,
-        shrinking=Addition(plans=shrinking, elapsed_s=shrinking_s),
-        concurrent=Addition(plans=concurrent, elapsed_s=concurrent_s),
+        shrinking=VariantAnswers(plans=shrinking, elapsed_s=shrinking_s),
+        concurrent=VariantAnswers(plans=concurrent, elapsed_s=concurrent_s),
     )
 
 
@@ -339,9 +337,9 @@ def _run(
     items: Sequence[EvictionJob],
     wanted_nodes: int,
     deadline_s: float,
-) -> Run:
+) -> TimedPlan:
     plan, elapsed_s = timed(partial(approach, items, wanted_nodes, deadline_s, STEP_S))
-    return Run(plan=_possible(plan), elapsed_s=elapsed_s)
+    return TimedPlan(plan=_possible(plan), elapsed_s=elapsed_s)
 
 
 def _possible(plan: Plan | None) -> Plan:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing, check
-from makeway.simharness.papers.p2.cases import DEADLINES_S, Case
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding, check
+from makeway.simharness.papers.p2.cases import DEADLINES_S, P2Result
 
 SLOWER = 1e5
 """Five orders of magnitude."""
@@ -26,10 +26,10 @@ class _Sentence:
     key: str
     says: str
     criterion: str
-    finding: Callable[[Sequence[Case]], Finding]
+    finding: Callable[[Sequence[P2Result]], Finding]
 
 
-def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
+def claims(cases: Sequence[P2Result]) -> tuple[Claim, ...]:
     """Every claim, checked on each seed. There must be a case of every scenario."""
     seeds = sorted({case.seed for case in cases})
     by_seed = [(seed, [case for case in cases if case.seed == seed]) for seed in seeds]
@@ -53,7 +53,7 @@ def format_times(ratio: float) -> str:
     return f"{_three_digits(ratio)} times"
 
 
-def _same_optimum(cases: Sequence[Case]) -> Finding:
+def _same_optimum(cases: Sequence[P2Result]) -> Finding:
     pairs = [
         (run.plan, exact) for case in cases for run, exact in zip(case.backtracking, case.exact, strict=False)
     ]
@@ -66,16 +66,16 @@ def _same_optimum(cases: Sequence[Case]) -> Finding:
     if len(pairs) < asked:
         text += f"; {asked - len(pairs)} of {asked} not finished within the budget"
     if not pairs:
-        return Finding(standing=Standing.OPEN, measured=text)
-    return Finding(standing=Standing.HOLDS if equal == len(pairs) else Standing.FAILS, measured=text)
+        return Finding(standing=ClaimStatus.OPEN, measured=text)
+    return Finding(standing=ClaimStatus.HOLDS if equal == len(pairs) else ClaimStatus.FAILS, measured=text)
 
 
-def _slowdown(case: Case) -> float:
+def _slowdown(case: P2Result) -> float:
     """How many times the exact programme's response time backtracking takes; at least so, if it was stopped."""
     return case.backtracking_s / case.exact_s
 
 
-def _backtracking_slower(cases: Sequence[Case]) -> Finding:
+def _backtracking_slower(cases: Sequence[P2Result]) -> Finding:
     largest = [case for case in cases if case.scenario == _LARGEST]
     worst = max(largest, key=_slowdown)
     stopped = any(case.stopped_s is not None for case in largest)
@@ -83,42 +83,42 @@ def _backtracking_slower(cases: Sequence[Case]) -> Finding:
     if worst.stopped_s is not None:
         text = f"at least {text}: stopped after {len(worst.backtracking)} of {len(DEADLINES_S)} deadlines"
     if _slowdown(worst) >= SLOWER:
-        return Finding(standing=Standing.HOLDS, measured=text)
-    return Finding(standing=Standing.OPEN if stopped else Standing.FAILS, measured=text)
+        return Finding(standing=ClaimStatus.HOLDS, measured=text)
+    return Finding(standing=ClaimStatus.OPEN if stopped else ClaimStatus.FAILS, measured=text)
 
 
-def _backtracking_faster_if_small(cases: Sequence[Case]) -> Finding:
+def _backtracking_faster_if_small(cases: Sequence[P2Result]) -> Finding:
     small = [case for case in cases if (case.scenario, case.wanted_nodes) == _SMALLEST]
     text = f"{_span([_slowdown(case) for case in small])} times the time of the exact programme"
     faster = all(case.stopped_s is None and _slowdown(case) < 1 for case in small)
-    return Finding(standing=Standing.HOLDS if faster else Standing.FAILS, measured=text)
+    return Finding(standing=ClaimStatus.HOLDS if faster else ClaimStatus.FAILS, measured=text)
 
 
-def _greedy_faster(cases: Sequence[Case]) -> Finding:
+def _greedy_faster(cases: Sequence[P2Result]) -> Finding:
     exact = [case.exact_s / case.greedy_s for case in cases]
     slow = [(case.backtracking_s / case.greedy_s, case.stopped_s is not None) for case in cases]
     text = f"{_span(exact)} times faster than exact, {_span([ratio for ratio, _ in slow])} than backtracking"
     below = [stopped for ratio, stopped in slow if ratio < FASTER]
     if min(exact) < FASTER or False in below:
-        return Finding(standing=Standing.FAILS, measured=text)
-    return Finding(standing=Standing.OPEN if below else Standing.HOLDS, measured=text)
+        return Finding(standing=ClaimStatus.FAILS, measured=text)
+    return Finding(standing=ClaimStatus.OPEN if below else ClaimStatus.HOLDS, measured=text)
 
 
-def _greedy_worse(cases: Sequence[Case]) -> Finding:
+def _greedy_worse(cases: Sequence[P2Result]) -> Finding:
     worst = [max(case.excess_node_hours) for case in cases]
     every = [hours for case in cases for hours in case.excess_node_hours]
     text = f"{_span(worst)} node-hours at the worst deadline; {sum(every) / len(every):.3g} on average"
-    standing = Standing.HOLDS if min(worst) >= WORSE_NODE_HOURS else Standing.FAILS
+    standing = ClaimStatus.HOLDS if min(worst) >= WORSE_NODE_HOURS else ClaimStatus.FAILS
     return Finding(standing=standing, measured=text)
 
 
-def _excess_grows(cases: Sequence[Case]) -> Finding:
+def _excess_grows(cases: Sequence[P2Result]) -> Finding:
     growing = sum(_grows(case) for case in cases)
-    standing = Standing.HOLDS if growing == len(cases) else Standing.FAILS
+    standing = ClaimStatus.HOLDS if growing == len(cases) else ClaimStatus.FAILS
     return Finding(standing=standing, measured=f"in {growing} of {len(cases)} cases")
 
 
-def _grows(case: Case) -> bool:
+def _grows(case: P2Result) -> bool:
     """Whether it never falls, but for the last deadlines of the largest scenario."""
     excess = [
         hours
@@ -128,16 +128,16 @@ def _grows(case: Case) -> bool:
     return all(later >= earlier for earlier, later in pairwise(excess))
 
 
-def _often_zero(cases: Sequence[Case]) -> Finding:
+def _often_zero(cases: Sequence[P2Result]) -> Finding:
     first, last = (sum(case.exact[index].loss_node_s == 0 for case in cases) for index in (0, -1))
     text = f"{last} of {len(cases)} cases at 15 min, {first} at 0 min"
-    return Finding(standing=Standing.HOLDS if 2 * last >= len(cases) else Standing.FAILS, measured=text)
+    return Finding(standing=ClaimStatus.HOLDS if 2 * last >= len(cases) else ClaimStatus.FAILS, measured=text)
 
 
-def _milliseconds(cases: Sequence[Case]) -> Finding:
+def _milliseconds(cases: Sequence[P2Result]) -> Finding:
     times_s = [case.exact_s for case in cases]
     text = f"{_span([1000 * time_s for time_s in times_s])} ms"
-    standing = Standing.HOLDS if max(times_s) < MILLISECONDS_S else Standing.FAILS
+    standing = ClaimStatus.HOLDS if max(times_s) < MILLISECONDS_S else ClaimStatus.FAILS
     return Finding(standing=standing, measured=text)
 
 

@@ -21,15 +21,15 @@ from makeway.simharness.papers.p2.cases import (
     DEADLINES_S,
     HORIZON_S,
     STEP_S,
-    Case,
-    Group,
-    Question,
+    P2Result,
+    P2SeedMeans,
+    P2Trial,
     compute,
     groups,
 )
 from makeway.simharness.papers.p2.claims import claims
 from makeway.simharness.papers.p2.report import report_html, scenario_name, times_grid
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 from makeway.simharness.workloads.scenarios import SCENARIO_JOBS, TRACE, WANTED_NODES
 
 if TYPE_CHECKING:
@@ -63,21 +63,19 @@ def command(budget: float | None, **shared: Any) -> None:
     15 minutes: loss and response time of the exact programme, of the paper's greedy and of backtracking; and of the
     exact programme with shrinking and with concurrent checkpoints, which are not the paper's.
     """
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     if budget is not None and budget <= 0:
         raise click.BadParameter("a duration above 0 is expected", param_hint="--budget")
     options.require_trace(TRACE)
     options.require_outputs()
     budget_s = budget or (QUICK_BUDGET_S if options.quick else BUDGET_S)
-    questions = [
-        Question(traces=options.traces, scenario=number, wanted_nodes=nodes, seed=seed, budget_s=budget_s)
+    trials = [
+        P2Trial(traces=options.traces, scenario=number, wanted_nodes=nodes, seed=seed, budget_s=budget_s)
         for seed in options.seed_range(1)
         for number in range(1, len(SCENARIO_JOBS) + 1)
         for nodes in WANTED_NODES
     ]
-    cases = run_all(
-        compute, questions, workers=options.jobs, label="cases", cache=options.results_cache(TRACE)
-    )
+    cases = run_all(compute, trials, workers=options.jobs, label="cases", cache=options.results_cache(TRACE))
     checked = claims(cases)
     deliver(
         options,
@@ -87,7 +85,7 @@ def command(budget: float | None, **shared: Any) -> None:
     )
 
 
-def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
+def tables(cases: Sequence[P2Result], checked: Sequence[Claim]) -> "Iterator[RenderableType]":
     """What the terminal shows: losses by deadline, response times, and the paper's claims."""
     from rich.columns import Columns
     from rich.text import Text
@@ -106,7 +104,7 @@ def tables(cases: Sequence[Case], checked: Sequence[Claim]) -> "Iterator[Rendera
         yield Text(note, style="dim")
 
 
-def _loss_table(group: Group) -> "Table":
+def _loss_table(group: P2SeedMeans) -> "Table":
     """The losses of one scenario and K; an empty cell where backtracking did not finish."""
     from rich.table import Table
 
@@ -132,7 +130,7 @@ def _loss_table(group: Group) -> "Table":
     return table
 
 
-def as_values(cases: Sequence[Case], checked: Sequence[Claim], budget_s: float) -> dict[str, object]:
+def as_values(cases: Sequence[P2Result], checked: Sequence[Claim], budget_s: float) -> dict[str, object]:
     """Everything as plain values for JSON. Under `times` stands what differs from run to run."""
     return {
         "paper": "P2",
@@ -149,7 +147,7 @@ def as_values(cases: Sequence[Case], checked: Sequence[Claim], budget_s: float) 
     }
 
 
-def _case_values(case: Case) -> dict[str, object]:
+def _case_values(case: P2Result) -> dict[str, object]:
     slow = [_plan_values(run.plan) for run in case.backtracking]
     unfinished = [None] * (len(DEADLINES_S) - len(slow))
     rows = zip(

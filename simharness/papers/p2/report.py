@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.papers.common.claims import Claim
-from makeway.simharness.papers.common.figures import Line, draw_lines
-from makeway.simharness.papers.common.page import Grid, Panels, PaperPage, Section, page_html
-from makeway.simharness.papers.p2.cases import DEADLINES_S, Case, Group, groups
+from makeway.simharness.papers.common.figures import HoverCurve, draw_lines
+from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
+from makeway.simharness.papers.p2.cases import DEADLINES_S, P2Result, P2SeedMeans, groups
 from makeway.simharness.papers.p2.claims import format_response, format_times
 from makeway.simharness.results.figures.axes import base_figure
 from makeway.simharness.results.figures.curves import LineStyle
@@ -41,7 +41,7 @@ _FIRST_FIGURE = 5
 LETTERS = "abc"
 
 
-def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
+def report_html(cases: Sequence[P2Result], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
     """The page as text.
 
     Args:
@@ -61,7 +61,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         claims=tuple(claims),
         notes=tuple(notes),
         sections=(
-            Section(
+            PageSection(
                 heading="Response time",
                 hint="One run for each deadline, accumulated; the exact programme answers all deadlines in one pass. "
                 "A hollow triangle: stopped there by its budget, so at least so long.",
@@ -72,12 +72,12 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
                 ),
                 panels=tuple(_response_panels(found, scenario) for scenario in scenarios),
             ),
-            Section(
+            PageSection(
                 heading="What greedy loses beyond the least",
                 hint="Loss of greedy − least loss, for each deadline. Lower is better; 0 is the optimum.",
                 switches=line_switches(names, _SCENARIO_STYLES, [excess_key(nodes) for nodes in wanted]),
                 panels=(
-                    Panels(
+                    FigurePanels(
                         heading="Figure 8",
                         figures=tuple(
                             (f"({letter}) K = {nodes} nodes", excess_key(nodes))
@@ -87,7 +87,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
                 ),
             ),
             _additions_section(names, wanted),
-            Section(
+            PageSection(
                 heading="The numbers",
                 hint="Losses are node-hours of work, by the minutes until the deadline. "
                 "An empty cell: not finished within the budget.",
@@ -98,9 +98,9 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
     return page_html(page, figures)
 
 
-def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> Section:
+def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> PageSection:
     """What shrinking and concurrent checkpoints save, for every number of nodes."""
-    return Section(
+    return PageSection(
         heading="What two additions save",
         hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints share "
         "the file system. Higher is better.",
@@ -110,7 +110,7 @@ def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> Section:
             [saved_key(index, nodes) for index in range(len(_ADDITIONS)) for nodes in wanted],
         ),
         panels=tuple(
-            Panels(
+            FigurePanels(
                 heading=addition.capitalize(),
                 figures=tuple(
                     (f"({letter}) K = {nodes} nodes", saved_key(index, nodes))
@@ -122,7 +122,7 @@ def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> Section:
     )
 
 
-def facts(found: Sequence[Group]) -> tuple[str, ...]:
+def facts(found: Sequence[P2SeedMeans]) -> tuple[str, ...]:
     """What was computed, in a few words each."""
     seeds = len(found[0].cases)
     return (
@@ -131,19 +131,19 @@ def facts(found: Sequence[Group]) -> tuple[str, ...]:
     )
 
 
-def scenario_name(group: Group) -> str:
+def scenario_name(group: P2SeedMeans) -> str:
     """Which jobs on how many nodes; where the seeds differ, from the fewest to the most."""
     nodes = sorted({case.busy_nodes for case in group.cases})
     span = f"{nodes[0]:,}" if len(nodes) == 1 else f"{nodes[0]:,} to {nodes[-1]:,}"
     return f"Scenario {group.scenario}: {group.cases[0].job_count} jobs on {span} nodes"
 
 
-def response_key(group: Group) -> str:
+def response_key(group: P2SeedMeans) -> str:
     """The key of a panel of figures 5 to 7."""
     return f"response-{group.scenario}-{group.wanted_nodes}"
 
 
-def _stopped_key(group: Group) -> str:
+def _stopped_key(group: P2SeedMeans) -> str:
     """The key of the mark where backtracking was stopped."""
     return f"stopped-{group.scenario}-{group.wanted_nodes}"
 
@@ -158,9 +158,9 @@ def saved_key(addition: int, wanted_nodes: int) -> str:
     return f"saved-{addition}-{wanted_nodes}"
 
 
-def _response_panels(found: Sequence[Group], scenario: int) -> Panels:
+def _response_panels(found: Sequence[P2SeedMeans], scenario: int) -> FigurePanels:
     mine = [group for group in found if group.scenario == scenario]
-    return Panels(
+    return FigurePanels(
         heading=f"Figure {_FIRST_FIGURE + scenario - 1}. {scenario_name(mine[0])}",
         figures=tuple(
             (f"({letter}) K = {group.wanted_nodes} nodes", response_key(group))
@@ -169,7 +169,7 @@ def _response_panels(found: Sequence[Group], scenario: int) -> Panels:
     )
 
 
-def times_grid(found: Sequence[Group]) -> Grid:
+def times_grid(found: Sequence[P2SeedMeans]) -> TextGrid:
     """Response times for all deadlines together, and how they compare with the exact programme."""
     rows = []
     for group in found:
@@ -189,7 +189,7 @@ def times_grid(found: Sequence[Group]) -> Grid:
                 format_response(group.concurrent_s),
             )
         )
-    return Grid(
+    return TextGrid(
         heading="Response time for all deadlines together",
         head=(
             "scenario",
@@ -207,7 +207,7 @@ def times_grid(found: Sequence[Group]) -> Grid:
     )
 
 
-def _progress(group: Group) -> str:
+def _progress(group: P2SeedMeans) -> str:
     """How far backtracking came on every seed, in words."""
     finished = len(group.backtracking_s)
     if finished == len(DEADLINES_S):
@@ -215,7 +215,7 @@ def _progress(group: Group) -> str:
     return f"{finished} of {len(DEADLINES_S)}, stopped at {DEADLINES_S[finished] / 60:.0f} min"
 
 
-def _loss_grid(found: Sequence[Group], scenario: int) -> Grid:
+def _loss_grid(found: Sequence[P2SeedMeans], scenario: int) -> TextGrid:
     rows = []
     mine = [group for group in found if group.scenario == scenario]
     for group in mine:
@@ -230,14 +230,14 @@ def _loss_grid(found: Sequence[Group], scenario: int) -> Grid:
             texts = [f"{value:.1f}" for value in hours]
             texts += [""] * (len(DEADLINES_S) - len(texts))
             rows.append((f"K = {group.wanted_nodes}, {name}", *texts))
-    return Grid(
+    return TextGrid(
         heading=scenario_name(mine[0]),
         head=("deadline (min)", *(f"{minutes:.0f}" for minutes in _MINUTES)),
         rows=tuple(rows),
     )
 
 
-def _figures(found: Sequence[Group]) -> "dict[str, Model]":
+def _figures(found: Sequence[P2SeedMeans]) -> "dict[str, Model]":
     """Every figure under its key. Pictures that are compared have the same axes."""
     times_s = [time_s for group in found for line in _response_lines(group) for time_s in line]
     low_s = 10.0 ** math.floor(math.log10(min(times_s)))
@@ -253,7 +253,7 @@ def _figures(found: Sequence[Group]) -> "dict[str, Model]":
     return figures
 
 
-def _response_lines(group: Group) -> tuple[tuple[float, ...], ...]:
+def _response_lines(group: P2SeedMeans) -> tuple[tuple[float, ...], ...]:
     """The response times of each of `APPROACHES`, at each deadline that it reached."""
     at_once = [
         (time_s,) * len(DEADLINES_S) for time_s in (group.exact_s, group.shrinking_s, group.concurrent_s)
@@ -261,12 +261,12 @@ def _response_lines(group: Group) -> tuple[tuple[float, ...], ...]:
     return (at_once[0], group.greedy_s, _slow_s(group), *at_once[1:])
 
 
-def _slow_s(group: Group) -> tuple[float, ...]:
+def _slow_s(group: P2SeedMeans) -> tuple[float, ...]:
     """Backtracking's accumulated times, the one at which it was stopped included."""
     return group.backtracking_s if group.stopped_s is None else (*group.backtracking_s, group.stopped_s)
 
 
-def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
+def response_figure(group: P2SeedMeans, *, low_s: float, high_s: float) -> "figure":
     """Response time against the deadline, on a logarithmic axis (one panel of figures 5 to 7).
 
     Args:
@@ -307,7 +307,7 @@ def response_figure(group: Group, *, low_s: float, high_s: float) -> "figure":
     return drawn
 
 
-def excess_figure(found: Sequence[Group]) -> "figure":
+def excess_figure(found: Sequence[P2SeedMeans]) -> "figure":
     """What greedy loses beyond the least, against the deadline, one line a scenario (one panel of figure 8)."""
     return _scenarios_figure(
         found,
@@ -317,7 +317,7 @@ def excess_figure(found: Sequence[Group]) -> "figure":
     )
 
 
-def saved_figure(found: Sequence[Group], addition: int) -> "figure":
+def saved_figure(found: Sequence[P2SeedMeans], addition: int) -> "figure":
     """How much less than the least of the paper's problem an addition loses, one line a scenario."""
     saved = []
     for group in found:
@@ -330,7 +330,7 @@ def saved_figure(found: Sequence[Group], addition: int) -> "figure":
 
 
 def _scenarios_figure(
-    found: Sequence[Group], key: str, rows: Sequence[tuple[float, ...]], label: str
+    found: Sequence[P2SeedMeans], key: str, rows: Sequence[tuple[float, ...]], label: str
 ) -> "figure":
     """Node-hours against the deadline, one line a scenario."""
     from bokeh.models import Range1d
@@ -363,10 +363,10 @@ def _minutes_figure(y_range: "Range1d", label: str) -> "figure":
     return drawn
 
 
-def _draw(drawn: "figure", lines: Sequence[Line], styles: Sequence[LineStyle]) -> None:
+def _draw(drawn: "figure", lines: Sequence[HoverCurve], styles: Sequence[LineStyle]) -> None:
     draw_lines(drawn, lines, styles, x_tip=("deadline", "@x min"))
 
 
-def _line(name: str, label: str, values: tuple[float, ...], texts: Iterable[str]) -> Line:
+def _line(name: str, label: str, values: tuple[float, ...], texts: Iterable[str]) -> HoverCurve:
     """A curve over the first deadlines, as many as there are values."""
-    return Line(name=name, label=label, x=_MINUTES[: len(values)], y=values, texts=tuple(texts))
+    return HoverCurve(name=name, label=label, x=_MINUTES[: len(values)], y=values, texts=tuple(texts))

@@ -27,7 +27,7 @@ from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import Ending, ReplayRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
-from makeway.simharness.papers.p3.literal import Literal
+from makeway.simharness.papers.p3.literal import LiteralSimulation
 from makeway.simharness.results.series import Floats, floats, nodes_held, queue_length
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
@@ -52,7 +52,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Setting:
+class P3Setting:
     """One replay of the experiment."""
 
     trace: str
@@ -70,12 +70,12 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class P3Trial:
     """What to replay, and from where."""
 
     traces: Path
     """The directory of the traces."""
-    setting: Setting
+    setting: P3Setting
     first: int | None = None
     """So many jobs from the beginning of the trace. None: all."""
 
@@ -92,10 +92,10 @@ class LoadBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class P3Result:
     """The paper's numbers of one replay (sections 4 and 5.2)."""
 
-    setting: Setting
+    setting: P3Setting
     jobs: int
     node_count: int
     wait_s: float
@@ -116,34 +116,34 @@ class Outcome:
     by_load: tuple[LoadBucket, ...]
 
 
-def settings(trace: str) -> Iterator[Setting]:
+def settings(trace: str) -> Iterator[P3Setting]:
     """Every replay of one trace, each once."""
     for alpha in reversed(ALPHAS):
-        yield Setting(trace=trace, alpha=alpha)
+        yield P3Setting(trace=trace, alpha=alpha)
     for p in P_VALUES:
-        yield Setting(trace=trace, p=p)
-    yield Setting(trace=trace, p=UNKNOWN_SHARE, learned=True)
+        yield P3Setting(trace=trace, p=p)
+    yield P3Setting(trace=trace, p=UNKNOWN_SHARE, learned=True)
     for alpha in ALPHAS[:-1]:
-        yield Setting(trace=trace, p=P, alpha=alpha)
+        yield P3Setting(trace=trace, p=P, alpha=alpha)
     for extend_s in EXTENDS_S[1:]:
-        yield Setting(trace=trace, p=P, extend_s=extend_s)
+        yield P3Setting(trace=trace, p=P, extend_s=extend_s)
     for p in P_VALUES:
-        yield Setting(trace=trace, p=p, literal=True)
+        yield P3Setting(trace=trace, p=p, literal=True)
     for alpha in ALPHAS[:-1]:
-        yield Setting(trace=trace, p=P, alpha=alpha, literal=True)
+        yield P3Setting(trace=trace, p=P, alpha=alpha, literal=True)
 
 
-def compute(question: Question) -> Outcome:
+def compute(trial: P3Trial) -> P3Result:
     """Replay it and measure.
 
     Raises:
         TraceError: the trace cannot be read.
     """
-    setting = question.setting
-    trace = _trace(question.traces / TRACES[setting.trace])
-    jobs = [_as_submitted(job, setting) for job in trace.jobs[: question.first]]
+    setting = trial.setting
+    trace = _trace(trial.traces / TRACES[setting.trace])
+    jobs = [_as_submitted(job, setting) for job in trace.jobs[: trial.first]]
     if setting.literal:
-        return outcome(setting, Literal(trace.node_count, jobs, setting.p).run())
+        return outcome(setting, LiteralSimulation(trace.node_count, jobs, setting.p).run())
     cluster = SimCluster(
         trace.node_count,
         jobs,
@@ -167,7 +167,7 @@ def _trace(path: Path) -> Trace:
     return read_trace(path)
 
 
-def _as_submitted(job: SimJob, setting: Setting) -> SimJob:
+def _as_submitted(job: SimJob, setting: P3Setting) -> SimJob:
     """The job with the time limit and the checkpoints of a setting."""
     return replace(
         job,
@@ -177,7 +177,7 @@ def _as_submitted(job: SimJob, setting: Setting) -> SimJob:
     )
 
 
-def outcome(setting: Setting, record: ReplayRecord) -> Outcome:
+def outcome(setting: P3Setting, record: ReplayRecord) -> P3Result:
     """The numbers of a replay in which every job has completed."""
     submit_s = floats(done.job.submit_s for done in record.jobs)
     start_s = floats(done.start_s for done in record.jobs)
@@ -194,7 +194,7 @@ def outcome(setting: Setting, record: ReplayRecord) -> Outcome:
     held = nodes_held(record).bin_means(np.array([from_s, to_s]))[0] / record.node_count
     capacity_node_s = record.node_count * (to_s - from_s)
     wasted_node_s = sum(done.lost_node_s + done.overhead_node_s for done in record.jobs)
-    return Outcome(
+    return P3Result(
         setting=setting,
         jobs=len(record.jobs),
         node_count=record.node_count,
@@ -235,25 +235,25 @@ def _by_load(record: ReplayRecord, from_s: float, to_s: float) -> tuple[LoadBuck
     return tuple(buckets)
 
 
-class Results:
+class P3Results:
     """The outcomes by what was replayed."""
 
-    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, outcomes: Iterable[P3Result]) -> None:
         self._by_setting = {found.setting: found for found in outcomes}
         self.traces = tuple(dict.fromkeys(setting.trace for setting in self._by_setting))
 
-    def classical(self, trace: str, alpha: float = 1.0) -> Outcome:
+    def classical(self, trace: str, alpha: float = 1.0) -> P3Result:
         """EASY alone."""
-        return self._by_setting[Setting(trace=trace, alpha=alpha)]
+        return self._by_setting[P3Setting(trace=trace, alpha=alpha)]
 
-    def early(self, trace: str, p: float = P, *, alpha: float = 1.0, extend_s: float = 0.0) -> Outcome:
+    def early(self, trace: str, p: float = P, *, alpha: float = 1.0, extend_s: float = 0.0) -> P3Result:
         """With makeway's early starts."""
-        return self._by_setting[Setting(trace=trace, p=p, alpha=alpha, extend_s=extend_s)]
+        return self._by_setting[P3Setting(trace=trace, p=p, alpha=alpha, extend_s=extend_s)]
 
-    def literal(self, trace: str, p: float = P, *, alpha: float = 1.0) -> Outcome:
+    def literal(self, trace: str, p: float = P, *, alpha: float = 1.0) -> P3Result:
         """With the paper's algorithms as they are written."""
-        return self._by_setting[Setting(trace=trace, p=p, alpha=alpha, literal=True)]
+        return self._by_setting[P3Setting(trace=trace, p=p, alpha=alpha, literal=True)]
 
-    def __iter__(self) -> Iterator[Outcome]:
+    def __iter__(self) -> Iterator[P3Result]:
         """In the order in which they were computed."""
         return iter(self._by_setting.values())

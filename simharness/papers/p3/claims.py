@@ -11,8 +11,8 @@ Differs from the paper:
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing
-from makeway.simharness.papers.p3.cases import ALPHAS, EXTENDS_S, P_VALUES, Outcome, Results
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding
+from makeway.simharness.papers.p3.cases import ALPHAS, EXTENDS_S, P_VALUES, P3Result, P3Results
 
 FAVOURED = (0.1, 0.2)
 """The values of p that the paper recommends."""
@@ -33,7 +33,7 @@ class _Sentence:
     key: str
     says: str
     criterion: str
-    finding: Callable[[Results, str], Finding]
+    finding: Callable[[P3Results, str], Finding]
     """What a trace says of it."""
     traces: tuple[str, ...] = ()
     """The traces of which the paper says it. Empty: all."""
@@ -41,12 +41,12 @@ class _Sentence:
     """Whether the paper says so of the best of the traces."""
 
 
-def claims(results: Results) -> tuple[Claim, ...]:
+def claims(results: P3Results) -> tuple[Claim, ...]:
     """Every claim, checked on each of the traces of which the paper makes it."""
     return tuple(_claim(sentence, results) for sentence in _SENTENCES)
 
 
-def _claim(sentence: _Sentence, results: Results) -> Claim:
+def _claim(sentence: _Sentence, results: P3Results) -> Claim:
     parts = [
         (trace, sentence.finding(results, trace))
         for trace in results.traces
@@ -54,8 +54,8 @@ def _claim(sentence: _Sentence, results: Results) -> Claim:
     ]
     measured = "; ".join(f"{trace}: {finding.measured}" for trace, finding in parts)
     if sentence.one_is_enough:
-        holds = any(finding.standing is Standing.HOLDS for _, finding in parts)
-        whole = Finding(standing=Standing.HOLDS if holds else Standing.FAILS, measured=measured)
+        holds = any(finding.standing is ClaimStatus.HOLDS for _, finding in parts)
+        whole = Finding(standing=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS, measured=measured)
         parts = [("the best", whole)]
     return Claim(
         key=sentence.key,
@@ -79,10 +79,10 @@ def percent(share: float) -> str:
 
 
 def _finding(holds: bool, measured: str) -> Finding:
-    return Finding(standing=Standing.HOLDS if holds else Standing.FAILS, measured=measured)
+    return Finding(standing=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS, measured=measured)
 
 
-def _gains(before: Outcome, after: Outcome) -> str:
+def _gains(before: P3Result, after: P3Result) -> str:
     return (
         f"wait {percent(gain(before.wait_s, after.wait_s))}, "
         f"slowdown {percent(gain(before.slowdown, after.slowdown))}, "
@@ -90,15 +90,15 @@ def _gains(before: Outcome, after: Outcome) -> str:
     )
 
 
-def _better(results: Results, trace: str) -> Finding:
+def _better(results: P3Results, trace: str) -> Finding:
     return _beats(results.classical(trace), results.early(trace))
 
 
-def _better_than_ideal(results: Results, trace: str) -> Finding:
+def _better_than_ideal(results: P3Results, trace: str) -> Finding:
     return _beats(results.classical(trace, alpha=0.0), results.early(trace))
 
 
-def _beats(classical: Outcome, early: Outcome) -> Finding:
+def _beats(classical: P3Result, early: P3Result) -> Finding:
     """Whether jobs wait less and more of them pass others."""
     holds = early.wait_s < classical.wait_s and early.backfill_ratio > classical.backfill_ratio
     wait = percent(gain(classical.wait_s, early.wait_s))
@@ -108,14 +108,14 @@ def _beats(classical: Outcome, early: Outcome) -> Finding:
     )
 
 
-def _best_p(results: Results, trace: str) -> Finding:
+def _best_p(results: P3Results, trace: str) -> Finding:
     waits_s = {p: results.early(trace, p).wait_s for p in P_VALUES}
     best = min(waits_s, key=lambda p: (waits_s[p], p))
     texts = ", ".join(f"{p:g}: {wait_s / 60:.1f}" for p, wait_s in waits_s.items())
     return _finding(best in FAVOURED, f"{texts} min")
 
 
-def _up_to(results: Results, trace: str) -> Finding:
+def _up_to(results: P3Results, trace: str) -> Finding:
     classical = results.classical(trace)
     best = min((results.early(trace, p) for p in FAVOURED), key=lambda one: one.wait_s)
     gains = (
@@ -126,13 +126,13 @@ def _up_to(results: Results, trace: str) -> Finding:
     return _finding(min(gains) >= UP_TO - SAME, _gains(classical, best))
 
 
-def _slowdown_halved(results: Results, trace: str) -> Finding:
+def _slowdown_halved(results: P3Results, trace: str) -> Finding:
     classical = results.classical(trace).slowdown
     best = min(results.early(trace, p).slowdown for p in FAVOURED)
     return _finding(gain(classical, best) > HALF, f"{classical:.1f} → {best:.1f}")
 
 
-def _ideal_slowdown(results: Results, trace: str) -> Finding:
+def _ideal_slowdown(results: P3Results, trace: str) -> Finding:
     ideal, early = results.classical(trace, alpha=0.0).slowdown, results.early(trace).slowdown
     classical = results.classical(trace).slowdown
     text = f"{early:.1f}; classical {classical:.1f}, with the actual run times {ideal:.1f}"
@@ -141,7 +141,7 @@ def _ideal_slowdown(results: Results, trace: str) -> Finding:
     return _finding(ideal < early < classical, text)
 
 
-def _wait_is_queue(results: Results, trace: str) -> Finding:
+def _wait_is_queue(results: P3Results, trace: str) -> Finding:
     classical, early = results.classical(trace), results.early(trace)
     wait, queue = (
         gain(classical.wait_s, early.wait_s),
@@ -150,37 +150,37 @@ def _wait_is_queue(results: Results, trace: str) -> Finding:
     return _finding(abs(wait - queue) < SAME, f"wait {percent(wait)}, queue {percent(queue)}")
 
 
-def _spread(outcomes: list[Outcome]) -> float:
+def _spread(outcomes: list[P3Result]) -> float:
     """By how many times the slowdown differs at most."""
     slowdowns = [one.slowdown for one in outcomes]
     return max(slowdowns) / min(slowdowns)
 
 
-def _classical_suffers(results: Results, trace: str) -> Finding:
+def _classical_suffers(results: P3Results, trace: str) -> Finding:
     right, wrong = (results.classical(trace, alpha=alpha).slowdown for alpha in (0.0, 1.0))
     return _finding(wrong > TWICE * right, f"{right:.1f} → {wrong:.1f}")
 
 
-def _stable(results: Results, trace: str) -> Finding:
+def _stable(results: P3Results, trace: str) -> Finding:
     classical = _spread([results.classical(trace, alpha=alpha) for alpha in ALPHAS])
     early = _spread([results.early(trace, alpha=alpha) for alpha in ALPHAS])
     return _finding(early < classical, f"{early:.2f} times, classical {classical:.2f} times")
 
 
-def _overhead(results: Results, trace: str) -> Finding:
+def _overhead(results: P3Results, trace: str) -> Finding:
     classical = results.classical(trace)
     found = [results.early(trace, extend_s=extend_s) for extend_s in EXTENDS_S[1:]]
     holds = all(one.wait_s < classical.wait_s and one.slowdown < classical.slowdown for one in found)
     return _finding(holds, f"at worst ({EXTENDS_S[-1]:.0f} s) {_gains(classical, found[-1])}")
 
 
-def _overhead_slowdown(results: Results, trace: str) -> Finding:
+def _overhead_slowdown(results: P3Results, trace: str) -> Finding:
     classical = results.classical(trace).slowdown
     early = results.early(trace, extend_s=INTREPID_EXTEND_S).slowdown
     return _finding(gain(classical, early) >= SLOWDOWN_GAIN - SAME, percent(gain(classical, early)))
 
 
-def _few(results: Results, trace: str) -> Finding:
+def _few(results: P3Results, trace: str) -> Finding:
     found = results.early(trace, extend_s=INTREPID_EXTEND_S)
     holds = (
         found.preempted_ratio <= 1.5 * FEW_JOBS and found.checkpoints_per_node_day <= 1.5 * FEW_CHECKPOINTS
@@ -191,7 +191,7 @@ def _few(results: Results, trace: str) -> Finding:
     )
 
 
-def _waste(results: Results, trace: str) -> Finding:
+def _waste(results: P3Results, trace: str) -> Finding:
     most = max(results.early(trace, extend_s=extend_s).wasted_ratio for extend_s in EXTENDS_S)
     return _finding(most <= LITTLE_WASTE, f"at most {100 * most:.2f}%")
 

@@ -15,11 +15,11 @@ import click
 
 from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import grid_table
-from makeway.simharness.papers.p3.cases import TRACES, Outcome, Question, Results, compute, settings
+from makeway.simharness.papers.p3.cases import TRACES, P3Result, P3Results, P3Trial, compute, settings
 from makeway.simharness.papers.p3.claims import claims
 from makeway.simharness.papers.p3.report import report_html
 from makeway.simharness.papers.p3.tables import paper_grid, trace_grid
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,21 +57,21 @@ def command(first: int | None, **shared: Any) -> None:
     run time and what users asked for, checkpoints of up to an hour. Twenty replays of each trace, six of them with the
     paper's algorithms as they are written.
     """
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     if options.seeds is not None:
         raise click.BadParameter("p3 draws nothing at random, so it has no seeds", param_hint="--seeds")
     for name in TRACES.values():
         options.require_trace(name)
     options.require_outputs()
     wanted = first or (QUICK_JOBS if options.quick else None)
-    questions = [
-        Question(traces=options.traces, setting=setting, first=wanted)
+    trials = [
+        P3Trial(traces=options.traces, setting=setting, first=wanted)
         for trace in TRACES
         for setting in settings(trace)
     ]
     cache = options.results_cache(*TRACES.values())
-    outcomes = run_all(compute, questions, workers=options.jobs, label="replays", cache=cache)
-    results = Results(outcomes)
+    outcomes = run_all(compute, trials, workers=options.jobs, label="replays", cache=cache)
+    results = P3Results(outcomes)
     checked = claims(results)
     deliver(
         options,
@@ -81,7 +81,7 @@ def command(first: int | None, **shared: Any) -> None:
     )
 
 
-def facts(results: Results, first: int | None) -> tuple[str, ...]:
+def facts(results: P3Results, first: int | None) -> tuple[str, ...]:
     """What was replayed, in a few words each."""
     part = "the whole of each trace" if first is None else f"the first {first:,} jobs of each trace"
     return (part, *(f"{trace}: {results.classical(trace).node_count} nodes" for trace in results.traces))
@@ -97,7 +97,7 @@ def notes(first: int | None) -> tuple[str, ...]:
     )
 
 
-def tables(results: Results, checked: Sequence[Claim], first: int | None) -> "Iterator[RenderableType]":
+def tables(results: P3Results, checked: Sequence[Claim], first: int | None) -> "Iterator[RenderableType]":
     """What the terminal shows: every replay, the paper's figures beside ours, and the paper's claims."""
     from rich.text import Text
 
@@ -113,7 +113,7 @@ def tables(results: Results, checked: Sequence[Claim], first: int | None) -> "It
         yield Text(note, style="dim")
 
 
-def as_values(outcomes: Sequence[Outcome], checked: Sequence[Claim], first: int | None) -> dict[str, object]:
+def as_values(outcomes: Sequence[P3Result], checked: Sequence[Claim], first: int | None) -> dict[str, object]:
     """Everything as plain values for JSON."""
     return {
         "paper": "P3",

@@ -32,7 +32,7 @@ class _Run:
     nodes: int
 
 
-class Literal:
+class LiteralSimulation:
     """One workload under the paper's scheduler.
 
     Args:

@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.papers.common.claims import Claim
-from makeway.simharness.papers.common.figures import Line, draw_lines
-from makeway.simharness.papers.common.page import Panels, PaperPage, Section, page_html
+from makeway.simharness.papers.common.figures import HoverCurve, draw_lines
+from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, page_html
 from makeway.simharness.papers.p3.cases import (
     ALPHAS,
     EXTENDS_S,
     LOAD_EDGES,
     P_VALUES,
-    Outcome,
     P,
-    Results,
+    P3Result,
+    P3Results,
 )
 from makeway.simharness.papers.p3.tables import (
     CHECKPOINTS,
     COMPARED,
     OVERHEADS,
     WAIT,
-    Quantity,
+    P3Metric,
     paper_grid,
     trace_grid,
 )
@@ -60,7 +60,7 @@ _ALPHA_PLACES = (0, 2, 3)
 
 
 def report_html(
-    results: Results, claims: Sequence[Claim], title: str, facts: Sequence[str], notes: Sequence[str]
+    results: P3Results, claims: Sequence[Claim], title: str, facts: Sequence[str], notes: Sequence[str]
 ) -> str:
     """The page as text.
 
@@ -79,20 +79,20 @@ def report_html(
         claims=tuple(claims),
         notes=tuple(notes),
         sections=(
-            Section(
+            PageSection(
                 heading="The share p of the time limit that is believed",
                 hint="In percent of the classical algorithm with the users' time limits, the dotted line. "
                 "Less is better, save for the backfill ratio.",
                 switches=line_switches(_BAR_NAMES, _BAR_STYLES, [f"share-{trace}" for trace in traces]),
                 panels=(_panels("Figure 4", [(trace, f"share-{trace}") for trace in traces]),),
             ),
-            Section(
+            PageSection(
                 heading="Queue length by how busy the machine is",
                 hint="Days sorted by the utilisation that each algorithm reached on them; mean of their jobs that wait.",
                 switches=line_switches(_ALGORITHMS, _ALGORITHM_STYLES, [f"load-{trace}" for trace in traces]),
                 panels=(_panels("Figure 5", [(trace, f"load-{trace}") for trace in traces]),),
             ),
-            Section(
+            PageSection(
                 heading="How good the time limits are",
                 hint="Time limit = run time + α (what the user asked for − run time).",
                 switches=line_switches(
@@ -109,7 +109,7 @@ def report_html(
                 ),
             ),
             _overhead_section(traces),
-            Section(
+            PageSection(
                 heading="The numbers",
                 hint="Changes are against the classical algorithm with the users' time limits.",
                 grids=(paper_grid(results), *(trace_grid(results, trace) for trace in traces)),
@@ -119,9 +119,9 @@ def report_html(
     return page_html(page, figures)
 
 
-def _overhead_section(traces: Sequence[str]) -> Section:
+def _overhead_section(traces: Sequence[str]) -> PageSection:
     """What the time for checkpoints makes of the figures, and what evictions cost."""
-    return Section(
+    return PageSection(
         heading="What checkpoints cost",
         hint=f"p = {P:g}. Above: in percent of the classical algorithm. "
         "Below: jobs that were evicted, checkpoints per node and day, node-time that was lost by evictions. "
@@ -138,11 +138,11 @@ def _overhead_section(traces: Sequence[str]) -> Section:
     )
 
 
-def _panels(heading: str, figures: Sequence[tuple[str, str]]) -> Panels:
-    return Panels(heading=heading, figures=tuple(figures))
+def _panels(heading: str, figures: Sequence[tuple[str, str]]) -> FigurePanels:
+    return FigurePanels(heading=heading, figures=tuple(figures))
 
 
-def _figures(results: Results) -> "dict[str, Model]":
+def _figures(results: P3Results) -> "dict[str, Model]":
     """Every figure under its key. Pictures that are compared have the same axes."""
     figures: dict[str, Model] = {}
     for trace in results.traces:
@@ -155,7 +155,7 @@ def _figures(results: Results) -> "dict[str, Model]":
     return figures
 
 
-def _share_figure(results: Results, trace: str) -> "figure":
+def _share_figure(results: P3Results, trace: str) -> "figure":
     """The metrics under each p in percent of the classical algorithm's (one panel of figure 4)."""
     from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d
     from bokeh.models.renderers import DataRenderer
@@ -200,12 +200,12 @@ def _share_figure(results: Results, trace: str) -> "figure":
     return drawn
 
 
-def _present(base: Outcome) -> list[Quantity]:
+def _present(base: P3Result) -> list[P3Metric]:
     """The metrics of which the classical algorithm has any, so that there is a ratio."""
     return [quantity for quantity in COMPARED if quantity.of(base)]
 
 
-def _load_figure(results: Results, trace: str) -> "figure":
+def _load_figure(results: P3Results, trace: str) -> "figure":
     """Queue length by utilisation of the day (one panel of figure 5)."""
     shown = (
         results.classical(trace),
@@ -217,7 +217,7 @@ def _load_figure(results: Results, trace: str) -> "figure":
     for index, one in enumerate(shown):
         days = [bucket for bucket in one.by_load if bucket.queue_length is not None]
         lines.append(
-            Line(
+            HoverCurve(
                 name=f"load-{trace}-{index}",
                 label=_ALGORITHMS[index],
                 x=tuple(50 * (bucket.from_utilisation + bucket.to_utilisation) for bucket in days),
@@ -229,14 +229,14 @@ def _load_figure(results: Results, trace: str) -> "figure":
     return _curves(lines, _ALGORITHM_STYLES, ticks, ("utilisation", "around @x%"), "jobs that wait")
 
 
-def _alpha_figure(results: Results, trace: str, quantity: Quantity) -> "figure":
+def _alpha_figure(results: P3Results, trace: str, quantity: P3Metric) -> "figure":
     """A metric against the inaccuracy of the time limits (one panel of figure 6)."""
     curves = (
         [of(trace, alpha=alpha) for alpha in ALPHAS]
         for of in (results.classical, results.early, results.literal)
     )
     lines = [
-        Line(
+        HoverCurve(
             name=f"alpha-{quantity.key}-{trace}-{index}",
             label=_ALGORITHMS[place].split(", users")[0],
             x=ALPHAS,
@@ -251,7 +251,7 @@ def _alpha_figure(results: Results, trace: str, quantity: Quantity) -> "figure":
     return _curves(lines, styles, ticks, ("α", "@x"), name)
 
 
-def _extend_figure(results: Results, quantity: Quantity) -> "figure":
+def _extend_figure(results: P3Results, quantity: P3Metric) -> "figure":
     """A metric against the cost of a checkpoint, a line a trace (one panel of figure 7)."""
     lines = []
     for index, trace in enumerate(results.traces):
@@ -260,7 +260,7 @@ def _extend_figure(results: Results, quantity: Quantity) -> "figure":
         scale = 100 / base if relative and base else 1.0 if quantity is CHECKPOINTS else 100.0
         outcomes = [results.early(trace, extend_s=extend_s) for extend_s in EXTENDS_S]
         lines.append(
-            Line(
+            HoverCurve(
                 name=f"extend-{quantity.key}-{index}",
                 label=trace,
                 x=EXTENDS_S,
@@ -276,7 +276,7 @@ def _extend_figure(results: Results, quantity: Quantity) -> "figure":
 
 
 def _curves(
-    lines: Sequence[Line],
+    lines: Sequence[HoverCurve],
     styles: Sequence[LineStyle],
     ticks: Sequence[tuple[float, str]],
     x_tip: tuple[str, str],

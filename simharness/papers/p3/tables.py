@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from makeway.simharness.papers.common.page import Grid
-from makeway.simharness.papers.p3.cases import Outcome, P, Results
+from makeway.simharness.papers.common.page import TextGrid
+from makeway.simharness.papers.p3.cases import P, P3Result, P3Results
 from makeway.simharness.papers.p3.claims import gain, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
+class P3Metric:
     """One of the paper's metrics, and how it is written."""
 
     key: str
     name: str
-    of: Callable[[Outcome], float]
+    of: Callable[[P3Result], float]
     text: Callable[[float], str]
 
 
@@ -26,41 +26,41 @@ def _share(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
-WAIT = Quantity(key="wait", name="wait", of=lambda one: one.wait_s, text=_minutes)
-SLOWDOWN = Quantity(key="slowdown", name="slowdown", of=lambda one: one.slowdown, text=lambda v: f"{v:.2f}")
-QUEUE = Quantity(key="queue", name="queue length", of=lambda one: one.queue_length, text=lambda v: f"{v:.2f}")
-BACKFILL = Quantity(key="backfill", name="backfill ratio", of=lambda one: one.backfill_ratio, text=_share)
-PREEMPTED = Quantity(key="preempted", name="pRatio", of=lambda one: one.preempted_ratio, text=_share)
-CHECKPOINTS = Quantity(
+WAIT = P3Metric(key="wait", name="wait", of=lambda one: one.wait_s, text=_minutes)
+SLOWDOWN = P3Metric(key="slowdown", name="slowdown", of=lambda one: one.slowdown, text=lambda v: f"{v:.2f}")
+QUEUE = P3Metric(key="queue", name="queue length", of=lambda one: one.queue_length, text=lambda v: f"{v:.2f}")
+BACKFILL = P3Metric(key="backfill", name="backfill ratio", of=lambda one: one.backfill_ratio, text=_share)
+PREEMPTED = P3Metric(key="preempted", name="pRatio", of=lambda one: one.preempted_ratio, text=_share)
+CHECKPOINTS = P3Metric(
     key="checkpoints", name="cNum", of=lambda one: one.checkpoints_per_node_day, text=lambda v: f"{v:.2f}"
 )
-WASTE = Quantity(
+WASTE = P3Metric(
     key="waste", name="wRatio", of=lambda one: one.wasted_ratio, text=lambda v: f"{100 * v:.2f}%"
 )
 COMPARED = (WAIT, SLOWDOWN, QUEUE, BACKFILL)
 OVERHEADS = (PREEMPTED, CHECKPOINTS, WASTE)
 
 
-def paper_grid(results: Results) -> Grid:
+def paper_grid(results: P3Results) -> TextGrid:
     """What the paper says in figures, beside what was found."""
 
     def row(name: str, paper: str, text: Callable[[str], str]) -> tuple[str, ...]:
         return (name, paper, *(text(trace) for trace in results.traces))
 
-    def gained(quantity: Quantity, extend_s: float) -> Callable[[str], str]:
+    def gained(quantity: P3Metric, extend_s: float) -> Callable[[str], str]:
         return lambda trace: percent(
             gain(quantity.of(results.classical(trace)), quantity.of(results.early(trace, extend_s=extend_s)))
         )
 
-    def written(quantity: Quantity) -> Callable[[str], str]:
+    def written(quantity: P3Metric) -> Callable[[str], str]:
         return lambda trace: percent(
             gain(quantity.of(results.classical(trace)), quantity.of(results.literal(trace)))
         )
 
-    def of(quantity: Quantity) -> Callable[[str], str]:
+    def of(quantity: P3Metric) -> Callable[[str], str]:
         return lambda trace: quantity.text(quantity.of(results.early(trace, extend_s=430.0)))
 
-    return Grid(
+    return TextGrid(
         heading=f"The paper and here, p = {P:g}, against the classical algorithm",
         head=("", "paper", *results.traces),
         rows=(
@@ -79,7 +79,7 @@ def paper_grid(results: Results) -> Grid:
     )
 
 
-def trace_grid(results: Results, trace: str) -> Grid:
+def trace_grid(results: P3Results, trace: str) -> TextGrid:
     """Every replay of a trace."""
     base = results.classical(trace)
     rows = []
@@ -96,7 +96,7 @@ def trace_grid(results: Results, trace: str) -> Grid:
         ]
         others = [quantity.text(quantity.of(one)) for quantity in (BACKFILL, *OVERHEADS)]
         rows.append((_setting_name(one), *compared, *others, _share(one.utilisation)))
-    return Grid(
+    return TextGrid(
         heading=f"{trace}: {base.jobs:,} jobs on {base.node_count} nodes",
         head=(
             "",
@@ -116,7 +116,7 @@ def trace_grid(results: Results, trace: str) -> Grid:
     )
 
 
-def _setting_name(one: Outcome) -> str:
+def _setting_name(one: P3Result) -> str:
     setting = one.setting
     name = "classical" if setting.p is None else f"p = {setting.p:g}"
     if setting.learned:

@@ -52,7 +52,7 @@ _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class P4Trial:
     """One scenario to plan."""
 
     traces: Path
@@ -67,7 +67,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class PlanFigures:
     """What a plan comes to."""
 
     late: int
@@ -77,7 +77,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class P4Result:
     """One scenario, planned."""
 
     trace: str
@@ -89,16 +89,16 @@ class Case:
     jobs: int
     hopeless: int
     """Jobs that are late under any schedule."""
-    easy: Figures
-    conservative: Figures
+    easy: PlanFigures
+    conservative: PlanFigures
     """What the paper compares with."""
-    ours: Figures
+    ours: PlanFigures
     bound: int
     """No plan has a smaller objective."""
     proven: bool
     wall_s: float
 
-    def value(self, figures: Figures) -> int:
+    def value(self, figures: PlanFigures) -> int:
         """The objective of a plan."""
         return figures.late if self.objective == LATE else figures.tardiness_s
 
@@ -124,7 +124,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonthQuestion:
+class MonthTrial:
     """One replay of horizons one after another, or of the scheduler alone."""
 
     traces: Path
@@ -136,7 +136,7 @@ class MonthQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Month:
+class MonthResult:
     """What a replay came to."""
 
     days: int
@@ -155,17 +155,17 @@ class Month:
     """How many places in the queue were given."""
 
 
-def questions(traces: Path, seeds: Sequence[int], work: float) -> list[Question]:
+def trials(traces: Path, seeds: Sequence[int], work: float) -> list[P4Trial]:
     """Every scenario under both curves and objectives, then the long queues of the first trace."""
     asked = [
-        Question(traces=traces, trace=trace, seed=seed, curve=curve, objective=objective, work=work)
+        P4Trial(traces=traces, trace=trace, seed=seed, curve=curve, objective=objective, work=work)
         for trace in TRACES
         for seed in seeds
         for curve in CURVES
         for objective in OBJECTIVES
     ]
     asked += [
-        Question(
+        P4Trial(
             traces=traces,
             trace="KTH",
             seed=0,
@@ -180,32 +180,32 @@ def questions(traces: Path, seeds: Sequence[int], work: float) -> list[Question]
     return asked
 
 
-def month_questions(traces: Path, days: int, work: float) -> list[MonthQuestion]:
+def month_trials(traces: Path, days: int, work: float) -> list[MonthTrial]:
     """The scheduler alone and horizons, under both objectives and curves."""
     return [
-        MonthQuestion(traces=traces, days=days, curve=curve, objective=objective, policy=policy, work=work)
+        MonthTrial(traces=traces, days=days, curve=curve, objective=objective, policy=policy, work=work)
         for curve in CURVES
         for objective in OBJECTIVES
         for policy in (BASE, HORIZON)
     ]
 
 
-def compute(question: Question) -> Case:
+def compute(trial: P4Trial) -> P4Result:
     """Make the scenario and plan it.
 
     Raises:
         TraceError: the trace cannot be read.
         SolverUnavailable: OR-Tools is not installed.
     """
-    problem = problem_of(question)
-    effort = Effort(work=question.work, time_limit_s=PAPER_LIMIT_S[question.objective])
-    found = solve(problem, OBJECTIVES[question.objective], effort)
-    return Case(
-        trace=question.trace,
-        seed=question.seed,
-        curve=question.curve,
-        objective=question.objective,
-        scale=question.queue_size is not None,
+    problem = problem_of(trial)
+    effort = Effort(work=trial.work, time_limit_s=PAPER_LIMIT_S[trial.objective])
+    found = solve(problem, OBJECTIVES[trial.objective], effort)
+    return P4Result(
+        trace=trial.trace,
+        seed=trial.seed,
+        curve=trial.curve,
+        objective=trial.objective,
+        scale=trial.queue_size is not None,
         jobs=len(problem.jobs),
         hopeless=sum(job.hopeless for job in problem.jobs),
         easy=_figures(problem, easy(problem)),
@@ -217,23 +217,23 @@ def compute(question: Question) -> Case:
     )
 
 
-def _figures(problem: PlanProblem, starts: Starts) -> Figures:
-    return Figures(
+def _figures(problem: PlanProblem, starts: Starts) -> PlanFigures:
+    return PlanFigures(
         late=late_count(problem, starts),
         tardiness_s=tardiness_sum_s(problem, starts),
         makespan_s=makespan_s(problem, starts),
     )
 
 
-def problem_of(question: Question) -> PlanProblem:
-    """The planning problem that a question poses."""
-    path = question.traces / TRACES[question.trace]
+def problem_of(trial: P4Trial) -> PlanProblem:
+    """The planning problem that a trial poses."""
+    path = trial.traces / TRACES[trial.trace]
     trace = read_trace(path)
-    curve = Curve(question.curve)
-    random = Random(question.seed)
-    if question.queue_size is not None:
-        first = random.randrange(max(1, len(trace.jobs) - question.queue_size))
-        queue = trace.jobs[first : first + question.queue_size]
+    curve = Curve(trial.curve)
+    random = Random(trial.seed)
+    if trial.queue_size is not None:
+        first = random.randrange(max(1, len(trace.jobs) - trial.queue_size))
+        queue = trace.jobs[first : first + trial.queue_size]
         jobs = tuple(_plan_job(job, 0.0, curve) for job in queue)
         return PlanProblem(jobs=jobs, node_count=trace.node_count)
     starts_s = recorded_starts_s(path, trace)
@@ -287,35 +287,35 @@ def _plan_job(job: SimJob, waited_s: float, curve: Curve) -> PlanJob:
     )
 
 
-def compute_month(question: MonthQuestion) -> Month:
+def compute_month(trial: MonthTrial) -> MonthResult:
     """Replay some days of KTH.
 
     Raises:
         TraceError: the trace cannot be read.
         SolverUnavailable: OR-Tools is not installed.
     """
-    trace = read_trace(question.traces / TRACES["KTH"])
+    trace = read_trace(trial.traces / TRACES["KTH"])
     from_s = MONTH_FROM_DAY * _DAY_S
-    jobs = [job for job in trace.jobs if from_s <= job.submit_s < from_s + question.days * _DAY_S]
-    weights = OBJECTIVES[question.objective]
+    jobs = [job for job in trace.jobs if from_s <= job.submit_s < from_s + trial.days * _DAY_S]
+    weights = OBJECTIVES[trial.objective]
     settings = {
-        "curve": question.curve,
+        "curve": trial.curve,
         "late_weight": weights.late,
         "tardiness_weight": weights.tardiness,
-        "work": question.work,
+        "work": trial.work,
     }
     experiment = Experiment(
         trace=trace.name,
-        policy=question.policy,
-        policy_settings=settings if question.policy == HORIZON else {},
+        policy=trial.policy,
+        policy_settings=settings if trial.policy == HORIZON else {},
     )
     record = run(experiment, Workload(name=trace.name, node_count=trace.node_count, jobs=jobs))
-    return month_of(question, record)
+    return month_of(trial, record)
 
 
-def month_of(question: MonthQuestion, record: ReplayRecord) -> Month:
+def month_of(trial: MonthTrial, record: ReplayRecord) -> MonthResult:
     """The figures of a replay; every job of it is done."""
-    curve = Curve(question.curve)
+    curve = Curve(trial.curve)
     late, tardiness_s, waits_s, slowdowns = 0, 0.0, [], []
     for one in record.jobs:
         assert one.start_s is not None
@@ -327,11 +327,11 @@ def month_of(question: MonthQuestion, record: ReplayRecord) -> Month:
         least_s = max(10.0, one.job.runtime_s)
         slowdowns.append((waits_s[-1] + least_s) / least_s)
     count = len(record.jobs)
-    return Month(
-        days=question.days,
-        curve=question.curve,
-        objective=question.objective,
-        policy=question.policy,
+    return MonthResult(
+        days=trial.days,
+        curve=trial.curve,
+        objective=trial.objective,
+        policy=trial.policy,
         jobs=count,
         late=late,
         tardiness_mean_h=tardiness_s / count / 3600.0,

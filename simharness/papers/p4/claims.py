@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
 from makeway.policies.horizon.plan import Curve
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing, check
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding, check
 from makeway.simharness.papers.p4.cases import (
     HORIZON,
     LATE,
     PAPER_LIMIT_S,
     SCALE,
     TARDINESS,
-    Case,
-    Month,
+    MonthResult,
+    P4Result,
 )
 
 IMPROVEMENT = {Curve.MEDIAN: 0.206, Curve.UPPER: 0.322}
@@ -26,7 +26,7 @@ PROVEN_SHARE = 0.8
 SHORT_QUEUE = 16
 
 
-def claims(cases: Sequence[Case], months: Sequence[Month]) -> list[Claim]:
+def claims(cases: Sequence[P4Result], months: Sequence[MonthResult]) -> list[Claim]:
     """Every claim, checked."""
     found = [
         _claim(
@@ -78,7 +78,7 @@ def claims(cases: Sequence[Case], months: Sequence[Month]) -> list[Claim]:
     return found
 
 
-def _of(cases: Sequence[Case], objective: str) -> list[Case]:
+def _of(cases: Sequence[P4Result], objective: str) -> list[P4Result]:
     return [case for case in cases if case.objective == objective and not case.scale]
 
 
@@ -86,8 +86,8 @@ def _claim(
     key: str,
     says: str,
     criterion: str,
-    finding: Callable[[Sequence[Case]], Finding],
-    cases: Sequence[Case],
+    finding: Callable[[Sequence[P4Result]], Finding],
+    cases: Sequence[P4Result],
     *,
     averaged: bool = False,
 ) -> Claim:
@@ -97,11 +97,11 @@ def _claim(
     return check(key, says, criterion, finding, by_seed, averaged=averaged)
 
 
-def _standing(holds: bool) -> Standing:
-    return Standing.HOLDS if holds else Standing.FAILS
+def _standing(holds: bool) -> ClaimStatus:
+    return ClaimStatus.HOLDS if holds else ClaimStatus.FAILS
 
 
-def _not_worse(cases: Sequence[Case]) -> Finding:
+def _not_worse(cases: Sequence[P4Result]) -> Finding:
     worse = sum(
         case.value(case.ours) > min(case.value(case.easy), case.value(case.conservative)) for case in cases
     )
@@ -112,17 +112,17 @@ def _not_worse(cases: Sequence[Case]) -> Finding:
     return Finding(standing=_standing(worse == 0), measured=text)
 
 
-def _proven(cases: Sequence[Case]) -> Finding:
+def _proven(cases: Sequence[P4Result]) -> Finding:
     count = sum(case.proven for case in cases)
     standing = _standing(bool(cases) and count >= PROVEN_SHARE * len(cases))
     return Finding(standing=standing, measured=f"{count} of {len(cases)} proven")
 
 
-def _improves(share: float) -> Callable[[Sequence[Case]], Finding]:
-    def finding(cases: Sequence[Case]) -> Finding:
+def _improves(share: float) -> Callable[[Sequence[P4Result]], Finding]:
+    def finding(cases: Sequence[P4Result]) -> Finding:
         found = [case.improvement for case in cases if case.improvement is not None]
         if not found:
-            return Finding(standing=Standing.OPEN, measured="nobody is late under EASY")
+            return Finding(standing=ClaimStatus.OPEN, measured="nobody is late under EASY")
         possible = fmean(case.possible for case in cases if case.possible is not None)
         text = (
             f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios; "
@@ -133,16 +133,16 @@ def _improves(share: float) -> Callable[[Sequence[Case]], Finding]:
     return finding
 
 
-def _makespan(cases: Sequence[Case]) -> Finding:
+def _makespan(cases: Sequence[P4Result]) -> Finding:
     if not cases:
-        return Finding(standing=Standing.OPEN, measured="no queue is so short")
+        return Finding(standing=ClaimStatus.OPEN, measured="no queue is so short")
     longer = sum(case.ours.makespan_s > case.conservative.makespan_s for case in cases)
     shorter = sum(case.ours.makespan_s < case.conservative.makespan_s for case in cases)
     text = f"of {len(cases)} scenarios {longer} longer, {shorter} shorter"
     return Finding(standing=_standing(longer == 0), measured=text)
 
 
-def _scale(cases: Sequence[Case]) -> Claim:
+def _scale(cases: Sequence[P4Result]) -> Claim:
     parts = []
     for case in cases:
         limit_s = PAPER_LIMIT_S[case.objective]
@@ -161,7 +161,7 @@ def _scale(cases: Sequence[Case]) -> Claim:
     )
 
 
-def _months(months: Sequence[Month]) -> Claim:
+def _months(months: Sequence[MonthResult]) -> Claim:
     """Sections III and VI leave it open whether horizons one after another are worth it."""
     parts = []
     for mine in months:

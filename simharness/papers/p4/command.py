@@ -17,22 +17,22 @@ import click
 
 from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.simharness.papers.common.claims import Claim, claims_table
-from makeway.simharness.papers.common.page import Grid, PaperPage, Section, grid_table, page_html
+from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, grid_table, page_html
 from makeway.simharness.papers.p4.cases import (
     CURVES,
     LATE,
     OBJECTIVES,
     SMALLEST_QUEUE,
     TRACES,
-    Case,
-    Month,
+    MonthResult,
+    P4Result,
     compute,
     compute_month,
-    month_questions,
-    questions,
+    month_trials,
+    trials,
 )
 from makeway.simharness.papers.p4.claims import claims
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,7 +78,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     Twenty scenarios each of KTH and Mira, planned for the fewest late jobs and for the least tardiness under two curves of
     acceptance; queues of 1,000 and 100 jobs; a month of KTH, horizon after horizon, beside EASY.
     """
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     cp_sat()
     for name in TRACES.values():
         options.require_trace(name)
@@ -86,9 +86,9 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     effort = work or (QUICK_WORK if options.quick else WORK)
     span = days or (QUICK_DAYS if options.quick else MONTH_DAYS)
     cache = options.results_cache(*TRACES.values())
-    asked = questions(options.traces, options.seed_range(SEEDS), effort)
+    asked = trials(options.traces, options.seed_range(SEEDS), effort)
     cases = run_all(compute, asked, workers=options.jobs, label="scenarios", cache=cache)
-    replays = month_questions(options.traces, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
+    replays = month_trials(options.traces, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
     months = run_all(compute_month, replays, workers=options.jobs, label="replays", cache=cache)
     checked = claims(cases, months)
     deliver(
@@ -107,7 +107,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     )
 
 
-def overview(cases: Sequence[Case]) -> Grid:
+def overview(cases: Sequence[P4Result]) -> TextGrid:
     """The scenarios of each trace together, by objective and curve."""
     rows = []
     for trace in TRACES:
@@ -121,10 +121,10 @@ def overview(cases: Sequence[Case]) -> Grid:
                 ]
                 rows.append((f"{trace}, {objective}, {curve}", *_means(mine)))
     head = ("scenarios", "jobs", "EASY", "conservative", "ours", "better", "C_max", "proven", "gap", "time")
-    return Grid(heading="Means over the scenarios (tardiness in hours)", head=head, rows=tuple(rows))
+    return TextGrid(heading="Means over the scenarios (tardiness in hours)", head=head, rows=tuple(rows))
 
 
-def _means(cases: Sequence[Case]) -> tuple[str, ...]:
+def _means(cases: Sequence[P4Result]) -> tuple[str, ...]:
     """The cells of one row."""
     better = [case.improvement for case in cases if case.improvement is not None]
     makespan = fmean(case.ours.makespan_s / case.conservative.makespan_s for case in cases) - 1.0
@@ -141,11 +141,11 @@ def _means(cases: Sequence[Case]) -> tuple[str, ...]:
     )
 
 
-def _amount(cases: Sequence[Case], values: Sequence[int]) -> str:
+def _amount(cases: Sequence[P4Result], values: Sequence[int]) -> str:
     return f"{fmean(values):.1f}" if cases[0].objective == LATE else f"{fmean(values) / 3600.0:,.1f}"
 
 
-def scenarios_grid(cases: Sequence[Case]) -> Grid:
+def scenarios_grid(cases: Sequence[P4Result]) -> TextGrid:
     """Every scenario and long queue."""
     rows = [
         (
@@ -174,10 +174,12 @@ def scenarios_grid(cases: Sequence[Case]) -> Grid:
         "C_max ours",
         "time",
     )
-    return Grid(heading="Every scenario (late jobs, or seconds of tardiness)", head=head, rows=tuple(rows))
+    return TextGrid(
+        heading="Every scenario (late jobs, or seconds of tardiness)", head=head, rows=tuple(rows)
+    )
 
 
-def months_grid(months: Sequence[Month]) -> Grid:
+def months_grid(months: Sequence[MonthResult]) -> TextGrid:
     """Horizons one after another, beside EASY."""
     rows = [
         (
@@ -194,11 +196,11 @@ def months_grid(months: Sequence[Month]) -> Grid:
     ]
     head = ("replay", "jobs", "late", "tardiness", "wait", "longest wait", "bounded slowdown", "places given")
     days = months[0].days
-    return Grid(heading=f"Horizons one after another: {days} days of KTH", head=head, rows=tuple(rows))
+    return TextGrid(heading=f"Horizons one after another: {days} days of KTH", head=head, rows=tuple(rows))
 
 
 def tables(
-    cases: Sequence[Case], months: Sequence[Month], checked: Sequence[Claim]
+    cases: Sequence[P4Result], months: Sequence[MonthResult], checked: Sequence[Claim]
 ) -> "Iterator[RenderableType]":
     """What the terminal shows."""
     from rich.text import Text
@@ -212,7 +214,9 @@ def tables(
         yield Text(note, style="dim")
 
 
-def page(cases: Sequence[Case], months: Sequence[Month], checked: Sequence[Claim], work: float) -> PaperPage:
+def page(
+    cases: Sequence[P4Result], months: Sequence[MonthResult], checked: Sequence[Claim], work: float
+) -> PaperPage:
     """The report."""
     seeds = len({case.seed for case in cases})
     return PaperPage(
@@ -225,7 +229,7 @@ def page(cases: Sequence[Case], months: Sequence[Month], checked: Sequence[Claim
         claims=tuple(checked),
         notes=NOTES,
         sections=(
-            Section(heading="Scenarios", grids=(overview(cases), scenarios_grid(cases))),
-            Section(heading="Horizons", grids=(months_grid(months),)),
+            PageSection(heading="Scenarios", grids=(overview(cases), scenarios_grid(cases))),
+            PageSection(heading="Horizons", grids=(months_grid(months),)),
         ),
     )

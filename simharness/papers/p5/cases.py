@@ -31,7 +31,7 @@ _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class P5Trial:
     """One replay to compute."""
 
     trace: Path
@@ -49,7 +49,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class P5Result:
     """What one replay came to. None: nothing was there to be measured."""
 
     seed: int
@@ -78,14 +78,14 @@ class Case:
     decision_p99_ms: float | None
 
 
-def questions(
+def trials(
     trace: Path,
     seeds: Sequence[int],
     backfill: Backfill,
     *,
     days: int | None = None,
     start_smaller: bool = True,
-) -> list[Question]:
+) -> list[P5Trial]:
     """Every replay of the experiment: tables II and III, figures 6 and 7.
 
     `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
@@ -95,8 +95,8 @@ def questions(
 
         def ask(
             mix: str, policy: str, under: Backfill, interval_share: float = 1.0, seed: int = seed
-        ) -> Question:
-            return Question(
+        ) -> P5Trial:
+            return P5Trial(
                 trace=trace,
                 days=days,
                 seed=seed,
@@ -118,42 +118,40 @@ def questions(
     return asked
 
 
-def compute(question: Question) -> Case:
+def compute(trial: P5Trial) -> P5Result:
     """Make the workload and replay it.
 
     Raises:
         TraceError: the trace cannot be read.
         WorkloadError: there is no such mix of notices.
     """
-    trace = read_trace(str(question.trace))
+    trace = read_trace(str(trial.trace))
     from_s = FROM_DAY * _DAY_S
-    to_s = math.inf if question.days is None else from_s + question.days * _DAY_S
+    to_s = math.inf if trial.days is None else from_s + trial.days * _DAY_S
     cut = [job for job in trace.jobs if from_s <= job.submit_s < to_s]
-    settings = HybridSettings(
-        notices=notice_mix(question.mix), checkpoint_frequency=1.0 / question.interval_share
-    )
-    jobs = synthesise(cut, trace.node_count, settings, question.seed)
-    return replayed(question, Workload(name=question.mix, node_count=trace.node_count, jobs=jobs))
+    settings = HybridSettings(notices=notice_mix(trial.mix), checkpoint_frequency=1.0 / trial.interval_share)
+    jobs = synthesise(cut, trace.node_count, settings, trial.seed)
+    return replayed(trial, Workload(name=trial.mix, node_count=trace.node_count, jobs=jobs))
 
 
-def replayed(question: Question, workload: Workload) -> Case:
-    """Replay a workload as the question says; its trace is not read."""
+def replayed(trial: P5Trial, workload: Workload) -> P5Result:
+    """Replay a workload as the trial says; its trace is not read."""
     experiment = Experiment(
-        trace=str(question.trace),
-        seed=question.seed,
-        policy=question.policy,
-        backfill=Backfill(question.backfill),
-        start_smaller=question.start_smaller,
+        trace=str(trial.trace),
+        seed=trial.seed,
+        policy=trial.policy,
+        backfill=Backfill(trial.backfill),
+        start_smaller=trial.start_smaller,
     )
     found = measure(run(experiment, workload))
     rigid, malleable = found.group(JobKind.RIGID), found.group(JobKind.MALLEABLE)
     urgent, everybody = found.group(JobKind.ON_DEMAND), found.group(ALL)
-    return Case(
-        seed=question.seed,
-        mix=question.mix,
-        policy=question.policy,
-        backfill=question.backfill,
-        interval_share=question.interval_share,
+    return P5Result(
+        seed=trial.seed,
+        mix=trial.mix,
+        policy=trial.policy,
+        backfill=trial.backfill,
+        interval_share=trial.interval_share,
         jobs=everybody.jobs,
         on_demand_jobs=urgent.jobs,
         turnaround_h=_hours(everybody.turnaround_mean_s),

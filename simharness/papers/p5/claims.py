@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from makeway.simharness.papers.common.claims import Claim, Finding, Standing, check
-from makeway.simharness.papers.p5.cases import INTERVALS, MECHANISMS, MIXES, Case
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding, check
+from makeway.simharness.papers.p5.cases import INTERVALS, MECHANISMS, MIXES, P5Result
 from makeway.simharness.papers.p5.means import (
     DECISION,
     INSTANT,
@@ -19,8 +19,8 @@ from makeway.simharness.papers.p5.means import (
     RIGID_TURNAROUND,
     TURNAROUND,
     UTILISATION,
-    Means,
-    Metric,
+    P5Means,
+    P5Metric,
 )
 
 PAPER_TURNAROUND_RATIO = 22.0 / 15.6
@@ -38,10 +38,10 @@ class _Observation:
     key: str
     says: str
     criterion: str
-    finding: Callable[[Means], Finding]
+    finding: Callable[[P5Means], Finding]
 
 
-def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
+def claims(cases: Sequence[P5Result]) -> tuple[Claim, ...]:
     """Every observation, on the average of all seeds and on each seed."""
     seeds = sorted({case.seed for case in cases})
     by_seed = [(seed, [case for case in cases if case.seed == seed]) for seed in seeds]
@@ -51,15 +51,15 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
     )
 
 
-def _on_means(finding: Callable[[Means], Finding]) -> Callable[[Sequence[Case]], Finding]:
-    return lambda cases: finding(Means(cases))
+def _on_means(finding: Callable[[P5Means], Finding]) -> Callable[[Sequence[P5Result]], Finding]:
+    return lambda cases: finding(P5Means(cases))
 
 
 def _judge(holds: Sequence[bool | None], measured: str) -> Finding:
     """It holds if all parts do. One that is None could not be told: nothing was there to be compared."""
     if not holds or None in holds:
-        return Finding(standing=Standing.OPEN, measured=measured)
-    return Finding(standing=Standing.HOLDS if all(holds) else Standing.FAILS, measured=measured)
+        return Finding(standing=ClaimStatus.OPEN, measured=measured)
+    return Finding(standing=ClaimStatus.HOLDS if all(holds) else ClaimStatus.FAILS, measured=measured)
 
 
 def _below(low: float | None, high: float | None) -> bool | None:
@@ -71,11 +71,11 @@ def _at_most(low: float | None, high: float | None) -> bool | None:
     return None if low is None or high is None else low <= high
 
 
-def _each(means: Means, metric: Metric, policies: Sequence[str] = MECHANISMS) -> dict[str, float | None]:
+def _each(means: P5Means, metric: P5Metric, policies: Sequence[str] = MECHANISMS) -> dict[str, float | None]:
     return {policy: means.mechanism(policy, metric) for policy in policies}
 
 
-def _told(metric: Metric, values: dict[str, float | None]) -> str:
+def _told(metric: P5Metric, values: dict[str, float | None]) -> str:
     return f"{metric.label}: " + ", ".join(f"{name} {metric.text(value)}" for name, value in values.items())
 
 
@@ -92,7 +92,7 @@ def _is(name: str | None, wanted: str) -> bool | None:
     return None if name is None else name == wanted
 
 
-def _boosts(means: Means) -> Finding:
+def _boosts(means: P5Means) -> Finding:
     parts: list[bool | None] = []
     base = {metric.key: means.base(means.under, metric) for metric in (TURNAROUND, INSTANT, UTILISATION)}
     limit_h = base[TURNAROUND.key]
@@ -108,12 +108,12 @@ def _boosts(means: Means) -> Finding:
     return _judge(parts, text)
 
 
-def _span(means: Means, metric: Metric) -> str:
+def _span(means: P5Means, metric: P5Metric) -> str:
     known = [value for value in _each(means, metric).values() if value is not None]
     return f"{metric.text(min(known))} to {metric.text(max(known))}" if known else "–"
 
 
-def _n_paa_worst(means: Means) -> Finding:
+def _n_paa_worst(means: P5Means) -> Finding:
     wanted = ((TURNAROUND, True), (UTILISATION, False), (MALLEABLE_PREEMPTION, True))
     parts, texts = [], []
     for metric, highest in wanted:
@@ -127,7 +127,9 @@ def _n_paa_worst(means: Means) -> Finding:
     return _judge(parts, "; ".join(texts))
 
 
-def _pairs(means: Means, metrics: Sequence[tuple[Metric, bool]], pairs: Sequence[tuple[str, str]]) -> Finding:
+def _pairs(
+    means: P5Means, metrics: Sequence[tuple[P5Metric, bool]], pairs: Sequence[tuple[str, str]]
+) -> Finding:
     """Whether the first of each pair has the lower figure (True), or the higher one (False), of each metric."""
     parts, texts = [], []
     for metric, lower in metrics:
@@ -140,17 +142,17 @@ def _pairs(means: Means, metrics: Sequence[tuple[Metric, bool]], pairs: Sequence
     return _judge(parts, ". ".join(texts))
 
 
-def _spaa_saves(means: Means) -> Finding:
+def _spaa_saves(means: P5Means) -> Finding:
     pairs = [(f"{notice}-spaa", f"{notice}-paa") for notice in _NOTICES]
     return _pairs(means, [(UTILISATION, False), (MALLEABLE_PREEMPTION, True)], pairs)
 
 
-def _paa_faster(means: Means) -> Finding:
+def _paa_faster(means: P5Means) -> Finding:
     pairs = [(f"{notice}-paa", f"{notice}-spaa") for notice in ("cua", "cup")]
     return _pairs(means, [(TURNAROUND, True), (RIGID_PREEMPTION, True)], pairs)
 
 
-def _cua_over_cup(means: Means) -> Finding:
+def _cua_over_cup(means: P5Means) -> Finding:
     parts: list[bool | None] = []
     texts = []
     for metric, lower in ((TURNAROUND, True), (UTILISATION, False)):
@@ -165,7 +167,7 @@ def _cua_over_cup(means: Means) -> Finding:
     return _judge(parts, "; ".join(texts))
 
 
-def _malleable_faster(means: Means) -> Finding:
+def _malleable_faster(means: P5Means) -> Finding:
     rigid, malleable = (
         _each(means, RIGID_TURNAROUND, PREPARING),
         _each(means, MALLEABLE_TURNAROUND, PREPARING),
@@ -174,18 +176,18 @@ def _malleable_faster(means: Means) -> Finding:
     return _judge(parts, f"{_told(MALLEABLE_TURNAROUND, malleable)}; {_told(RIGID_TURNAROUND, rigid)}")
 
 
-def _n_spaa_rigid(means: Means) -> Finding:
+def _n_spaa_rigid(means: P5Means) -> Finding:
     values = _each(means, RIGID_TURNAROUND)
     return _judge([_is(_extreme(values, highest=False), "n-spaa")], _told(RIGID_TURNAROUND, values))
 
 
-def _malleable_preempted(means: Means) -> Finding:
+def _malleable_preempted(means: P5Means) -> Finding:
     rigid, malleable = _each(means, RIGID_PREEMPTION), _each(means, MALLEABLE_PREEMPTION)
     parts = [_below(rigid[policy], malleable[policy]) for policy in MECHANISMS]
     return _judge(parts, f"{_told(MALLEABLE_PREEMPTION, malleable)}; {_told(RIGID_PREEMPTION, rigid)}")
 
 
-def _instant(means: Means) -> Finding:
+def _instant(means: P5Means) -> Finding:
     values = _each(means, INSTANT)
     known = [value for value in values.values() if value is not None]
     if len(known) < len(values):
@@ -196,7 +198,7 @@ def _instant(means: Means) -> Finding:
     )
 
 
-def _quick(means: Means) -> Finding:
+def _quick(means: P5Means) -> Finding:
     worst = {
         policy: max(
             (
@@ -212,7 +214,7 @@ def _quick(means: Means) -> Finding:
     return _judge(parts, f"the slowest replay of each: {_told(DECISION, worst)}")
 
 
-def _best_mix(means: Means, notice: str, best: str) -> Finding:
+def _best_mix(means: P5Means, notice: str, best: str) -> Finding:
     parts, texts = [], []
     for arrival in _ARRIVALS:
         policy = f"{notice}-{arrival}"
@@ -222,7 +224,7 @@ def _best_mix(means: Means, notice: str, best: str) -> Finding:
     return _judge(parts, "; ".join(texts))
 
 
-def _often(means: Means) -> Finding:
+def _often(means: P5Means) -> Finding:
     parts, texts = [], []
     often, seldom = min(INTERVALS), max(INTERVALS)
     for metric, lower in ((RIGID_TURNAROUND, True), (UTILISATION, False)):

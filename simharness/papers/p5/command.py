@@ -17,11 +17,11 @@ import click
 from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import grid_table
-from makeway.simharness.papers.p5.cases import FROM_DAY, Case, Question, compute, questions
+from makeway.simharness.papers.p5.cases import FROM_DAY, P5Result, P5Trial, compute, trials
 from makeway.simharness.papers.p5.claims import claims
 from makeway.simharness.papers.p5.report import overview, report_html
 from makeway.simharness.papers.p5.why import explanations
-from makeway.simharness.papers.reproduce import Options, deliver, paper_options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 from makeway.simharness.workloads.scenarios import TRACE
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
 
     The six mechanisms and FCFS/EASY on Theta: workloads W1 to W5, and checkpoints at 50% to 200% of Daly's interval.
     """
-    options = Options(**shared)
+    options = ReproduceOptions(**shared)
     options.require_trace(TRACE)
     options.require_outputs()
     cache = options.results_cache()
     piece = days if days is not None or not options.quick else QUICK_DAYS
-    asked = questions(
+    asked = trials(
         options.traces / TRACE,
         options.seed_range(SEEDS),
         Backfill(backfill),
@@ -102,7 +102,7 @@ def _piece(days: int | None) -> str:
 
 
 def tables(
-    cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str]
+    cases: Sequence[P5Result], checked: Sequence[Claim], notes: Sequence[str]
 ) -> "Iterator[RenderableType]":
     """What the terminal shows: the averages of every mechanism, and the paper's observations."""
     from rich.text import Text
@@ -116,9 +116,9 @@ def tables(
 
 
 def as_values(
-    cases: Sequence[Case], checked: Sequence[Claim], notes: Sequence[str], last: Question, days: int | None
+    cases: Sequence[P5Result], checked: Sequence[Claim], notes: Sequence[str], last: P5Trial, days: int | None
 ) -> dict[str, object]:
-    """Everything as plain values for JSON; decision times differ from run to run. `last`: a question on a mechanism."""
+    """Everything as plain values for JSON; decision times differ from run to run. `last`: a trial on a mechanism."""
     return {
         "paper": "P5",
         "title": TITLE,

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from makeway.simharness.engine.scheduler import Backfill
-from makeway.simharness.papers.p5.cases import BASE, Case
+from makeway.simharness.papers.p5.cases import BASE, P5Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class P5Metric:
     """One figure of a replay, and how it is told."""
 
     key: str
     """For names and JSON."""
     label: str
-    of: Callable[[Case], float | None]
+    of: Callable[[P5Result], float | None]
     scale: float = 1.0
     """What is shown is the value times this."""
     unit: str = ""
@@ -26,12 +26,12 @@ class Metric:
         return "–" if value is None else f"{value * self.scale:,.{self.digits}f}{self.unit}"
 
 
-def _hours(key: str, label: str, of: Callable[[Case], float | None]) -> Metric:
-    return Metric(key=key, label=label, of=of, unit=" h")
+def _hours(key: str, label: str, of: Callable[[P5Result], float | None]) -> P5Metric:
+    return P5Metric(key=key, label=label, of=of, unit=" h")
 
 
-def _share(key: str, label: str, of: Callable[[Case], float | None], digits: int = 1) -> Metric:
-    return Metric(key=key, label=label, of=of, scale=100.0, unit="%", digits=digits)
+def _share(key: str, label: str, of: Callable[[P5Result], float | None], digits: int = 1) -> P5Metric:
+    return P5Metric(key=key, label=label, of=of, scale=100.0, unit="%", digits=digits)
 
 
 TURNAROUND = _hours("turnaround", "turnaround, all jobs", lambda c: c.turnaround_h)
@@ -49,8 +49,8 @@ MALLEABLE_PREEMPTION = _share(
 )
 SHRUNK = _share("malleable-shrunk", "shrunk, malleable", lambda c: c.malleable_shrink_ratio)
 UTILISATION = _share("utilisation", "useful utilisation", lambda c: c.useful_utilisation, digits=2)
-LOST = Metric(key="lost", label="lost node-hours", of=lambda c: c.lost_node_hours, digits=0)
-DECISION = Metric(
+LOST = P5Metric(key="lost", label="lost node-hours", of=lambda c: c.lost_node_hours, digits=0)
+DECISION = P5Metric(
     key="decision-p99", label="decision, p99", of=lambda c: c.decision_p99_ms, unit=" ms", digits=2
 )
 METRICS = (
@@ -69,10 +69,10 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class P5Means:
     """Averages over what the cases hold; None where no case has such a figure."""
 
-    cases: Sequence[Case]
+    cases: Sequence[P5Result]
 
     @property
     def under(self) -> Backfill:
@@ -80,7 +80,7 @@ class Means:
         return Backfill(next(case.backfill for case in self.cases if case.policy != BASE))
 
     def mechanism(
-        self, policy: str, metric: Metric, *, mix: str | None = None, interval_share: float = 1.0
+        self, policy: str, metric: P5Metric, *, mix: str | None = None, interval_share: float = 1.0
     ) -> float | None:
         """A mechanism's mean, over all mixes of notices unless one is named."""
         return self._mean(
@@ -90,10 +90,10 @@ class Means:
             ),
         )
 
-    def base(self, backfill: Backfill, metric: Metric) -> float | None:
+    def base(self, backfill: Backfill, metric: P5Metric) -> float | None:
         """The mean of the base scheduler alone."""
         return self._mean(metric, lambda case: case.policy == BASE and case.backfill == backfill.value)
 
-    def _mean(self, metric: Metric, belongs: Callable[[Case], bool]) -> float | None:
+    def _mean(self, metric: P5Metric, belongs: Callable[[P5Result], bool]) -> float | None:
         values = [value for case in self.cases if belongs(case) and (value := metric.of(case)) is not None]
         return statistics.fmean(values) if values else None

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from makeway.simharness.papers.common.claims import Claim
-from makeway.simharness.papers.common.page import Grid, Panels, PaperPage, Section, page_html
+from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.papers.p5.cases import (
     BASE_SCHEDULERS,
     INTERVALS,
     MECHANISMS,
     MIXES,
     USUAL_MIX,
-    Case,
+    P5Result,
 )
 from makeway.simharness.papers.p5.means import (
     INSTANT,
@@ -23,8 +23,8 @@ from makeway.simharness.papers.p5.means import (
     RIGID_TURNAROUND,
     TURNAROUND,
     UTILISATION,
-    Means,
-    Metric,
+    P5Means,
+    P5Metric,
 )
 from makeway.simharness.results.figures.axes import base_figure
 from makeway.simharness.results.figures.curves import LineStyle
@@ -57,7 +57,7 @@ _PAPER = {TURNAROUND.key: "15.6 h", INSTANT.key: "22.69%", UTILISATION.key: "83.
 """The paper's table II."""
 
 
-def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
+def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
     """The page as text.
 
     Args:
@@ -66,7 +66,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         title: the heading.
         notes: remarks that belong on the page, one sentence each.
     """
-    means = Means(cases)
+    means = P5Means(cases)
     names = [*MECHANISMS, f"FCFS/{means.under.value}"]
     styles = [*_STYLES, _BASE_STYLE]
     figures: dict[str, Model] = {}
@@ -79,24 +79,24 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
         claims=tuple(claims),
         notes=tuple(notes),
         sections=(
-            Section(
+            PageSection(
                 heading="FCFS/EASY and the six mechanisms",
                 hint="Means over the seeds, and for the mechanisms over W1 to W5.",
                 grids=(overview(cases), _mixes_grid()),
             ),
-            Section(
+            PageSection(
                 heading="By the accuracy of notices",
                 hint="W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, W5: even.",
                 switches=line_switches(names, styles, [f"notices-{metric.key}" for metric in _DRAWN]),
                 panels=(_panels("Figure 6", "notices"),),
             ),
-            Section(
+            PageSection(
                 heading="By the checkpoint interval of rigid jobs",
                 hint=f"As a share of Daly's optimum: 50% is twice as often. Workload {USUAL_MIX}.",
                 switches=line_switches(names, styles, [f"intervals-{metric.key}" for metric in _DRAWN]),
                 panels=(_panels("Figure 7", "intervals"),),
             ),
-            Section(
+            PageSection(
                 heading="The numbers",
                 grids=tuple(
                     grid
@@ -109,7 +109,7 @@ def report_html(cases: Sequence[Case], claims: Sequence[Claim], title: str, note
     return page_html(page, figures)
 
 
-def facts(cases: Sequence[Case]) -> tuple[str, ...]:
+def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:
     """What was computed, in a few words each."""
     seeds = sorted({case.seed for case in cases})
     urgent = [case.on_demand_jobs / case.jobs for case in cases if case.jobs]
@@ -123,9 +123,9 @@ def facts(cases: Sequence[Case]) -> tuple[str, ...]:
     )
 
 
-def overview(cases: Sequence[Case]) -> Grid:
+def overview(cases: Sequence[P5Result]) -> TextGrid:
     """Table II, and the mechanisms beside it."""
-    means = Means(cases)
+    means = P5Means(cases)
     rows: list[tuple[str, ...]] = [
         ("FCFS/EASY, the paper", *(_PAPER.get(metric.key, "") for metric in METRICS))
     ]
@@ -137,15 +137,15 @@ def overview(cases: Sequence[Case]) -> Grid:
         (policy, *(metric.text(means.mechanism(policy, metric)) for metric in METRICS))
         for policy in MECHANISMS
     ]
-    return Grid(
+    return TextGrid(
         heading="Table II and the averages of the mechanisms",
         head=("", *(metric.label for metric in METRICS)),
         rows=tuple(rows),
     )
 
 
-def _mixes_grid() -> Grid:
-    return Grid(
+def _mixes_grid() -> TextGrid:
+    return TextGrid(
         heading="Table III: shares of the on-demand jobs",
         head=("", "no notice", "accurate", "early", "late"),
         rows=tuple(
@@ -155,8 +155,8 @@ def _mixes_grid() -> Grid:
     )
 
 
-def _mix_grid(means: Means, metric: Metric) -> Grid:
-    return Grid(
+def _mix_grid(means: P5Means, metric: P5Metric) -> TextGrid:
+    return TextGrid(
         heading=f"{metric.label}, by workload",
         head=("", *MIXES),
         rows=tuple(
@@ -166,8 +166,8 @@ def _mix_grid(means: Means, metric: Metric) -> Grid:
     )
 
 
-def _interval_grid(means: Means, metric: Metric) -> Grid:
-    return Grid(
+def _interval_grid(means: P5Means, metric: P5Metric) -> TextGrid:
+    return TextGrid(
         heading=f"{metric.label}, by checkpoint interval",
         head=("", *(f"{share:.0%}" for share in INTERVALS)),
         rows=tuple(
@@ -183,14 +183,14 @@ def _interval_grid(means: Means, metric: Metric) -> Grid:
     )
 
 
-def _panels(heading: str, what: str) -> Panels:
-    return Panels(
+def _panels(heading: str, what: str) -> FigurePanels:
+    return FigurePanels(
         heading=heading,
         figures=tuple((metric.label, f"{what}-{metric.key}") for metric in _DRAWN),
     )
 
 
-def notices_figure(means: Means, metric: Metric) -> "figure":
+def notices_figure(means: P5Means, metric: P5Metric) -> "figure":
     """One panel of figure 6: a figure of every mechanism on W1 to W5, and of FCFS/EASY for comparison."""
     return _figure(
         f"notices-{metric.key}",
@@ -201,7 +201,7 @@ def notices_figure(means: Means, metric: Metric) -> "figure":
     )
 
 
-def intervals_figure(means: Means, metric: Metric) -> "figure":
+def intervals_figure(means: P5Means, metric: P5Metric) -> "figure":
     """One panel of figure 7: a figure of every mechanism by the checkpoint interval."""
     return _figure(
         f"intervals-{metric.key}",
@@ -214,7 +214,7 @@ def intervals_figure(means: Means, metric: Metric) -> "figure":
 
 def _figure(
     key: str,
-    metric: Metric,
+    metric: P5Metric,
     places: Sequence[str],
     value_at: Callable[[str, int], float | None],
     base: float | None,

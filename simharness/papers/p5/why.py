@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from makeway.simharness.papers.p5.cases import BASE, MECHANISMS, Case
-from makeway.simharness.papers.p5.means import TURNAROUND, UTILISATION, Means, Metric
+from makeway.simharness.papers.p5.cases import BASE, MECHANISMS, P5Result
+from makeway.simharness.papers.p5.means import TURNAROUND, UTILISATION, P5Means, P5Metric
 from makeway.simharness.results.measures import student_t975
 
 SAME_UTILISATION = 0.01
@@ -18,7 +18,7 @@ SAME_UTILISATION = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class MechanismDifference:
     """One mechanism against another over the seeds: mean of the differences, and half of its 95% interval."""
 
     one: str
@@ -32,15 +32,15 @@ class Difference:
         return abs(self.mean) > self.ci95
 
 
-def explanations(cases: Sequence[Case]) -> tuple[str, ...]:
+def explanations(cases: Sequence[P5Result]) -> tuple[str, ...]:
     """Sentences for below the observations, each with its figures; none where there is nothing to tell."""
     return tuple(filter(None, (_utilisation(cases), _noise(cases))))
 
 
-def differences(cases: Sequence[Case], metric: Metric) -> tuple[Difference, ...]:
+def differences(cases: Sequence[P5Result], metric: P5Metric) -> tuple[MechanismDifference, ...]:
     """Every two mechanisms, seed by seed. Empty with fewer than two seeds."""
     seeds = sorted({case.seed for case in cases})
-    by_seed = [Means([case for case in cases if case.seed == seed]) for seed in seeds]
+    by_seed = [P5Means([case for case in cases if case.seed == seed]) for seed in seeds]
     if len(seeds) < 2:
         return ()
     found = []
@@ -49,11 +49,11 @@ def differences(cases: Sequence[Case], metric: Metric) -> tuple[Difference, ...]
         known = [a - b for a, b in pairs if a is not None and b is not None]
         if len(known) >= 2:
             half = student_t975(len(known) - 1) * statistics.stdev(known) / len(known) ** 0.5
-            found.append(Difference(one=one, other=other, mean=statistics.fmean(known), ci95=half))
+            found.append(MechanismDifference(one=one, other=other, mean=statistics.fmean(known), ci95=half))
     return tuple(found)
 
 
-def _utilisation(cases: Sequence[Case]) -> str:
+def _utilisation(cases: Sequence[P5Result]) -> str:
     known = [value for case in cases if (value := UTILISATION.of(case)) is not None]
     with_base = any(case.policy == BASE for case in cases)
     if not known or not with_base or max(known) - min(known) >= SAME_UTILISATION:
@@ -65,7 +65,7 @@ def _utilisation(cases: Sequence[Case]) -> str:
     )
 
 
-def _noise(cases: Sequence[Case]) -> str:
+def _noise(cases: Sequence[P5Result]) -> str:
     found = differences(cases, TURNAROUND)
     if not found:
         return ""

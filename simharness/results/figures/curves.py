@@ -9,7 +9,7 @@ import numpy as np
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.results.figures.axes import TimeScale, add_tools, base_figure, style_time
-from makeway.simharness.results.figures.gantt import Window
+from makeway.simharness.results.figures.gantt import TimeWindow
 from makeway.simharness.results.measures import MeasureSettings
 from makeway.simharness.results.series import Floats, StepSeries, floats
 from makeway.simharness.results.tables import NO_MAKEWAY, format_duration
@@ -58,7 +58,7 @@ _STYLES = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class ReplayCurve:
     """One replay's line, ready to draw. Both arrays have shape (n,)."""
 
     name: str
@@ -82,15 +82,17 @@ def line_styles(records: Sequence[ReplayRecord]) -> list[LineStyle]:
     return styles
 
 
-def load_curve(name: str, series: StepSeries, whole: Window, scale: TimeScale, *, factor: float) -> Curve:
+def load_curve(
+    name: str, series: StepSeries, whole: TimeWindow, scale: TimeScale, *, factor: float
+) -> ReplayCurve:
     """A step curve of `series` x `factor` over the whole replay; means over `BINS` stretches if it has more steps."""
     if series.times_s.size <= BINS:
         times_s = np.concatenate(([whole.from_s], series.times_s, [whole.to_s]))
         values = np.concatenate(([0.0], series.values, series.values[-1:] if series.values.size else [0.0]))
-        return Curve(name=name, x=times_s - scale.zero_s, y=values * factor)
+        return ReplayCurve(name=name, x=times_s - scale.zero_s, y=values * factor)
     edges_s = np.linspace(whole.from_s, whole.to_s, BINS + 1)
     means = series.bin_means(edges_s) * factor
-    return Curve(
+    return ReplayCurve(
         name=name,
         x=edges_s - scale.zero_s,
         y=np.concatenate((means, means[-1:])),
@@ -98,7 +100,7 @@ def load_curve(name: str, series: StepSeries, whole: Window, scale: TimeScale, *
     )
 
 
-def share_curve(name: str, values: Floats, jobs: int) -> Curve:
+def share_curve(name: str, values: Floats, jobs: int) -> ReplayCurve:
     """The share, in percent, of `jobs` jobs whose value is at most x; thinned evenly if there are many values.
 
     A job without a value (it never started) is in `jobs` and not in `values`: the curve then ends below 100%.
@@ -108,7 +110,7 @@ def share_curve(name: str, values: Floats, jobs: int) -> Curve:
     if ordered.size > _ECDF_POINTS:
         kept = np.unique(np.linspace(0, ordered.size - 1, _ECDF_POINTS).round().astype(np.int64))
         ordered, counts = ordered[kept], counts[kept]
-    return Curve(
+    return ReplayCurve(
         name=name,
         x=np.concatenate((ordered[:1], ordered)),
         y=np.concatenate(([0.0][: ordered.size], 100.0 * counts / max(jobs, 1))),
@@ -135,7 +137,7 @@ def bounded_slowdowns(record: ReplayRecord, kind: JobKind, settings: MeasureSett
 
 
 def load_figure(
-    curves: Sequence[Curve],
+    curves: Sequence[ReplayCurve],
     styles: Sequence[LineStyle],
     scale: TimeScale,
     x_range: "Range1d",
@@ -143,7 +145,7 @@ def load_figure(
     what: str,
     label: str,
     top: float | None = None,
-    mark: Window | None = None,
+    mark: TimeWindow | None = None,
 ) -> "figure":
     """Curves over time.
 
@@ -177,7 +179,7 @@ def load_figure(
 
 
 def wait_figure(
-    curves: Sequence[Curve], styles: Sequence[LineStyle], *, kind: JobKind, within_s: float | None
+    curves: Sequence[ReplayCurve], styles: Sequence[LineStyle], *, kind: JobKind, within_s: float | None
 ) -> "figure":
     """Share of the jobs of a kind that waited at most x. `within_s`: where on time ends; None: not drawn."""
     from bokeh.models.annotations import Span
@@ -189,7 +191,7 @@ def wait_figure(
                 location=within_s, dimension="height", line_color="#B0300F", line_dash=[3, 3], line_width=1.5
             )
         )
-    clipped = [Curve(name=curve.name, x=np.maximum(curve.x, 1.0), y=curve.y) for curve in curves]
+    clipped = [ReplayCurve(name=curve.name, x=np.maximum(curve.x, 1.0), y=curve.y) for curve in curves]
     _draw(
         drawn,
         clipped,
@@ -200,7 +202,7 @@ def wait_figure(
     return drawn
 
 
-def slowdown_figure(curves: Sequence[Curve], styles: Sequence[LineStyle], *, kind: JobKind) -> "figure":
+def slowdown_figure(curves: Sequence[ReplayCurve], styles: Sequence[LineStyle], *, kind: JobKind) -> "figure":
     """Share of the jobs of a kind whose bounded slowdown is at most x."""
     drawn = _distribution(curves, _SLOWDOWN_TICKS, label="bounded slowdown")
     tips = [("", "@name"), ("share", "@y{0.0}%"), ("bounded slowdown", "@x{0,0.00}")]
@@ -208,7 +210,7 @@ def slowdown_figure(curves: Sequence[Curve], styles: Sequence[LineStyle], *, kin
     return drawn
 
 
-def _distribution(curves: Sequence[Curve], ticks: dict[int, str], *, label: str) -> "figure":
+def _distribution(curves: Sequence[ReplayCurve], ticks: dict[int, str], *, label: str) -> "figure":
     from bokeh.models import Range1d
 
     highest = max((float(curve.x.max()) for curve in curves if curve.x.size), default=1.0)
@@ -235,7 +237,7 @@ def _ticker(ticks: dict[int, str]) -> "FixedTicker":
 
 def _draw(
     drawn: "figure",
-    curves: Sequence[Curve],
+    curves: Sequence[ReplayCurve],
     styles: Sequence[LineStyle],
     what: str,
     *,

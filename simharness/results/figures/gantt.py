@@ -29,7 +29,7 @@ Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class TimeWindow:
     """A stretch of time."""
 
     from_s: float
@@ -37,13 +37,13 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
+class GanttWindows:
     """What of a replay is in the page, and what of that is seen first."""
 
-    whole: Window
+    whole: TimeWindow
     """From the first submission to the last end."""
-    loaded: Window
-    view: Window
+    loaded: TimeWindow
+    view: TimeWindow
 
     @property
     def complete(self) -> bool:
@@ -104,7 +104,7 @@ def rectangles(segments: Sequence[Segment]) -> Rectangles:
     return Rectangles(segment=table[:, 0], first=table[:, 1], stop=table[:, 2])
 
 
-def segments_in(record: ReplayRecord, window: Window) -> list[Segment]:
+def segments_in(record: ReplayRecord, window: TimeWindow) -> list[Segment]:
     """The segments of some duration that overlap the window, in the record's order."""
     return [
         segment
@@ -113,12 +113,12 @@ def segments_in(record: ReplayRecord, window: Window) -> list[Segment]:
     ]
 
 
-def marks_in(record: ReplayRecord, window: Window) -> list[Mark]:
+def marks_in(record: ReplayRecord, window: TimeWindow) -> list[Mark]:
     """The marks within the window, in the record's order."""
     return [mark for mark in record.marks if window.from_s <= mark.at_s <= window.to_s]
 
 
-def urgent_waits(record: ReplayRecord, window: Window, *, start_within_s: float) -> list[UrgentWait]:
+def urgent_waits(record: ReplayRecord, window: TimeWindow, *, start_within_s: float) -> list[UrgentWait]:
     """The urgent jobs that waited or arrived within the window, by submission, in as few lanes as that takes.
 
     Args:
@@ -153,19 +153,19 @@ def urgent_waits(record: ReplayRecord, window: Window, *, start_within_s: float)
     return waits
 
 
-def whole_window(records: Sequence[ReplayRecord]) -> Window | None:
+def whole_window(records: Sequence[ReplayRecord]) -> TimeWindow | None:
     """From the first submission to the last end over all replays. None: nothing was submitted."""
     submits = [entry.job.submit_s for record in records for entry in record.jobs]
     if not submits:
         return None
     ends = [segment.end_s for record in records for segment in record.segments]
     from_s = min(submits)
-    return Window(from_s=from_s, to_s=max([*ends, max(submits), from_s + 1.0]))
+    return TimeWindow(from_s=from_s, to_s=max([*ends, max(submits), from_s + 1.0]))
 
 
 def choose_windows(
     records: Sequence[ReplayRecord], *, loaded_cost: int = LOADED_COST, view_cost: int = VIEW_COST
-) -> Windows | None:
+) -> GanttWindows | None:
     """What to put into the page and what to show first: all of it, or the longest stretch that is not too much.
 
     Of the stretches of one length only the one with the most evictions and shrinks is looked at; on a tie the one with
@@ -177,7 +177,7 @@ def choose_windows(
     costs = [_Cost.of(record) for record in records]
     interest = _Interest.of(records)
     loaded = _longest(whole, costs, interest, limit=loaded_cost // len(records))
-    return Windows(
+    return GanttWindows(
         whole=whole, loaded=loaded, view=_longest(loaded, costs, interest, limit=min(view_cost, loaded_cost))
     )
 
@@ -207,7 +207,7 @@ class _Cost:
             ended=np.concatenate(([0.0], np.cumsum(runs[by_end] + _SEGMENT_COST))),
         )
 
-    def of_window(self, window: Window) -> float:
+    def of_window(self, window: TimeWindow) -> float:
         """The cost of the segments that overlap the window."""
         started = self.started[np.searchsorted(self.starts_s, window.to_s, side="left")]
         return float(started - self.ended[np.searchsorted(self.ends_s, window.from_s, side="right")])
@@ -229,17 +229,17 @@ class _Interest:
         starts = floats(segment.start_s for record in records for segment in record.segments)
         return _Interest(instants_s=(np.sort(taken), np.sort(urgent), np.sort(starts)))
 
-    def best(self, from_s: Floats, length_s: float) -> Window:
+    def best(self, from_s: Floats, length_s: float) -> TimeWindow:
         """The most interesting of the stretches of this length that begin at `from_s`, the earliest on a tie."""
         counts = [
             np.searchsorted(instants_s, from_s + length_s) - np.searchsorted(instants_s, from_s)
             for instants_s in self.instants_s
         ]
         chosen = float(from_s[np.lexsort((from_s, *(-count for count in reversed(counts))))[0]])
-        return Window(from_s=chosen, to_s=chosen + length_s)
+        return TimeWindow(from_s=chosen, to_s=chosen + length_s)
 
 
-def _longest(outer: Window, costs: Sequence[_Cost], interest: _Interest, *, limit: int) -> Window:
+def _longest(outer: TimeWindow, costs: Sequence[_Cost], interest: _Interest, *, limit: int) -> TimeWindow:
     """The longest stretch within `outer` that is the most interesting of its length and costs at most `limit`.
 
     If there is none, the most interesting hour.
@@ -256,7 +256,7 @@ def _longest(outer: Window, costs: Sequence[_Cost], interest: _Interest, *, limi
     return chosen
 
 
-def _affordable(costs: Sequence[_Cost], window: Window, limit: int) -> bool:
+def _affordable(costs: Sequence[_Cost], window: TimeWindow, limit: int) -> bool:
     """Whether no replay costs more than `limit` within the window."""
     return all(cost.of_window(window) <= limit for cost in costs)
 

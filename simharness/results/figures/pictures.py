@@ -15,8 +15,8 @@ from makeway.simharness.engine.records import Ending, MarkKind, ReplayRecord, Se
 from makeway.simharness.results.figures.axes import INK, TimeScale, add_tools, base_figure, style_time
 from makeway.simharness.results.figures.gantt import (
     VIEW_COST,
+    GanttWindows,
     Rectangles,
-    Windows,
     evicted_edges,
     marks_in,
     node_runs,
@@ -86,7 +86,7 @@ def toggle_names(what: str, replays: int) -> str:
 
 
 def gantt_figure(
-    record: ReplayRecord, index: int, windows: Windows, scale: TimeScale, x_range: "Range1d"
+    record: ReplayRecord, index: int, windows: GanttWindows, scale: TimeScale, x_range: "Range1d"
 ) -> "figure":
     """Nodes by time, one rectangle for each run of neighbouring nodes that a job held.
 
@@ -249,7 +249,9 @@ def _add_evicted_edges(
     )
 
 
-def _add_marks(drawn: "figure", record: ReplayRecord, index: int, windows: Windows, scale: TimeScale) -> None:
+def _add_marks(
+    drawn: "figure", record: ReplayRecord, index: int, windows: GanttWindows, scale: TimeScale
+) -> None:
     from bokeh.models import ColumnDataSource, HoverTool
 
     names = NodeNames(record.node_count).names
@@ -287,7 +289,7 @@ def _add_marks(drawn: "figure", record: ReplayRecord, index: int, windows: Windo
 def waits_figure(
     record: ReplayRecord,
     index: int,
-    windows: Windows,
+    windows: GanttWindows,
     scale: TimeScale,
     x_range: "Range1d",
     *,

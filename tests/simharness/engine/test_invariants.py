@@ -15,7 +15,7 @@ from makeway.simharness.engine.event_queue import NodeFailure
 from makeway.simharness.engine.faults import NO_FAULTS, FaultKind, FaultPlan
 from makeway.simharness.engine.invariants import InvariantViolated
 from makeway.simharness.engine.job_run import JobRun
-from makeway.simharness.engine.machine import Machine
+from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.engine.snapshot import SnapshotBuilder
@@ -179,7 +179,7 @@ def blow(random: Random, adapter: SimAdapter, cluster: Cluster) -> None:
         pass
 
 
-def nobody_is_left_waiting(machine: Machine) -> None:
+def nobody_is_left_waiting(machine: SimMachine) -> None:
     """With EASY and FCFS: who waits would not fit, or would delay the first one; from the definitions."""
     free = [number for number in range(machine.node_count) if machine.free >> number & 1]
     common = [number for number in free if not machine.reserved >> number & 1]
@@ -208,13 +208,13 @@ def nobody_is_left_waiting(machine: Machine) -> None:
             assert room_s(machine, first, taken) > foreseen_s, (live.job, size)
 
 
-def least_size(machine: Machine, live: JobRun) -> int:
+def least_size(machine: SimMachine, live: JobRun) -> int:
     """The fewest nodes with which a waiting job may start."""
     smaller = machine.scheduler.settings.start_smaller and live.job.kind is JobKind.MALLEABLE
     return (live.job.node_count_min or live.size) if smaller else live.size
 
 
-def room_s(machine: Machine, first: JobRun, taken: dict[int, float]) -> float:
+def room_s(machine: SimMachine, first: JobRun, taken: dict[int, float]) -> float:
     """When there will be room for `first` if the nodes in `taken` are busy until the times given."""
     free_s = []
     for number in range(machine.node_count):
@@ -249,7 +249,7 @@ def accounts_balance(record: ReplayRecord, early: set[object]) -> None:
         assert held[index] == pytest.approx(own + entry.lost_node_s + entry.overhead_node_s), entry
 
 
-def new_picture(machine: Machine, storage: StorageSettings) -> Cluster:
+def new_picture(machine: SimMachine, storage: StorageSettings) -> Cluster:
     """A snapshot for which nothing was kept; the adapter's own picture notices nothing of it."""
     kept = machine.touched
     cluster = SnapshotBuilder(machine, storage).take()

@@ -11,7 +11,7 @@ from makeway.policies.wcjs.cost import WcjsConfig
 from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.invariants import InvariantViolated
-from makeway.simharness.engine.partitioned import PlacedSettings
+from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
@@ -65,7 +65,7 @@ def cluster_of(
         storage=StorageSettings(),
         requeue_delay_s=0.0,
         check=True,
-        placed=PlacedSettings(partitions=RACK, urgent_first=urgent_first),
+        placed=PartitionSettings(partitions=RACK, urgent_first=urgent_first),
     )
 
 

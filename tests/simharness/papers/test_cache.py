@@ -18,7 +18,7 @@ from makeway.simharness.papers.common.cache import (
     reached,
     source_digest,
 )
-from makeway.simharness.papers.reproduce import Options, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, run_all
 
 
 class Sign(Enum):
@@ -47,28 +47,28 @@ class Answered:
     note: str | None = None
 
 
-def work(question: Asked) -> Answered:
-    """Leaves a line in the directory of the question, so that a test sees what was computed."""
-    with (question.log / "lines").open("a") as log:
-        log.write(f"{question.number}\n")
-    if question.number < 0:
+def work(trial: Asked) -> Answered:
+    """Leaves a line in the directory of the trial, so that a test sees what was computed."""
+    with (trial.log / "lines").open("a") as log:
+        log.write(f"{trial.number}\n")
+    if trial.number < 0:
         raise ValueError("less than nothing")
-    return Answered(number=2.0 * question.number, inner=question.inner, note="☃")
+    return Answered(number=2.0 * trial.number, inner=trial.inner, note="☃")
 
 
-def other_work(question: Asked) -> Answered:
-    return work(question)
+def other_work(trial: Asked) -> Answered:
+    return work(trial)
 
 
-def unannotated(question):  # type: ignore[no-untyped-def]
-    return question
+def unannotated(trial):  # type: ignore[no-untyped-def]
+    return trial
 
 
-def infinite(question: Asked) -> float:
+def infinite(trial: Asked) -> float:
     return float("inf")
 
 
-def not_a_number(question: Asked) -> float:
+def not_a_number(trial: Asked) -> float:
     return float("nan")
 
 
@@ -135,9 +135,9 @@ def test_it_is_told_how_many_were_kept(
     )
 
 
-def test_every_value_of_the_question_counts(store: ResultCache, log: Path) -> None:
+def test_every_value_of_the_trial_counts(store: ResultCache, log: Path) -> None:
     one = Asked(number=1, log=log)
-    questions = [
+    trials = [
         one,
         replace(one, number=2),
         replace(one, inner=Inner(weights=(1.0,))),
@@ -148,15 +148,15 @@ def test_every_value_of_the_question_counts(store: ResultCache, log: Path) -> No
         replace(one, settings={"a": "1"}),
     ]
     kept = store.of(work)
-    assert len({kept.path(question) for question in questions}) == len(questions)
+    assert len({kept.path(trial) for trial in trials}) == len(trials)
     assert kept.path(replace(one, settings={"a": 1, "b": 2})) == kept.path(
         replace(one, settings={"b": 2, "a": 1})
     )
 
 
 def test_the_work_counts(store: ResultCache, log: Path) -> None:
-    question = Asked(number=1, log=log)
-    assert store.of(work).path(question).name != store.of(other_work).path(question).name
+    trial = Asked(number=1, log=log)
+    assert store.of(work).path(trial).name != store.of(other_work).path(trial).name
 
 
 def test_the_source_counts(store: ResultCache, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_a_file_counts_by_its_contents_and_a_path_not_at_all(store: ResultCache,
     assert kept.path(Asked(number=1, log=trace)) != named
 
 
-def test_a_trace_of_all_questions_counts_by_its_contents(store: ResultCache, tmp_path: Path) -> None:
+def test_a_trace_of_all_trials_counts_by_its_contents(store: ResultCache, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     paths = []
     for text in ("jobs", "other jobs", "jobs"):
@@ -236,11 +236,11 @@ def test_a_result_that_cannot_be_written_is_used_all_the_same(
 
 
 def test_infinity_comes_back_and_what_does_not_is_refused(store: ResultCache, log: Path) -> None:
-    question = Asked(number=1, log=log)
-    store.of(infinite).put(question, float("inf"))
-    assert store.of(infinite).get(question) == (float("inf"),)
+    trial = Asked(number=1, log=log)
+    store.of(infinite).put(trial, float("inf"))
+    assert store.of(infinite).get(trial) == (float("inf"),)
     with pytest.raises(TypeError, match="a float does not come back from JSON as it was"):
-        store.of(not_a_number).put(question, float("nan"))
+        store.of(not_a_number).put(trial, float("nan"))
 
 
 def test_work_that_does_not_say_what_it_returns_is_refused(store: ResultCache) -> None:
@@ -248,7 +248,7 @@ def test_work_that_does_not_say_what_it_returns_is_refused(store: ResultCache) -
         store.of(unannotated)
 
 
-def test_a_question_holds_plain_values_only() -> None:
+def test_a_trial_holds_plain_values_only() -> None:
     with pytest.raises(TypeError, match="is no plain value"):
         plain((1, {"a": {2, 3}}))
 
@@ -271,8 +271,8 @@ def test_the_modules_that_a_result_depends_on() -> None:
     assert "makeway.simharness.papers.p2.command" in reached("makeway.simharness.papers.reproduce")
 
 
-def options(cache: Path | None, *, no_cache: bool = False) -> Options:
-    return Options(
+def options(cache: Path | None, *, no_cache: bool = False) -> ReproduceOptions:
+    return ReproduceOptions(
         traces=Path("traces"),
         seeds=None,
         jobs=1,

@@ -16,7 +16,7 @@ from makeway.simharness.papers.p1_offline.optimum import (
     OfflineJob,
     OfflineProblem,
     OfflineSchedule,
-    Placed,
+    PlacedJob,
     average_slowdown,
     solve_offline,
 )
@@ -68,7 +68,7 @@ def in_order(
     blocks: tuple[int, ...],
     lengths: tuple[tuple[int, ...], ...],
     order: tuple[int, ...],
-) -> list[Placed]:
+) -> list[PlacedJob]:
     """Each part as early as those before it allow."""
     free = [0] * problem.machine_blocks
     parts: list[list[tuple[int, int]]] = [[] for _ in problem.jobs]
@@ -81,7 +81,7 @@ def in_order(
         for block in mine:
             free[block] = end
     return [
-        Placed(job_id=job.job_id, first_block=blocks[index], parts=tuple(parts[index]))
+        PlacedJob(job_id=job.job_id, first_block=blocks[index], parts=tuple(parts[index]))
         for index, job in enumerate(problem.jobs)
     ]
 

@@ -12,24 +12,24 @@ import pytest
 from makeway.daemon.cli.main import run_cli
 from makeway.policies.model import JobKind
 from makeway.policies.wcjs.cost import WcjsConfig
-from makeway.simharness.papers.common.claims import Claim, Standing
+from makeway.simharness.papers.common.claims import Claim, ClaimStatus
 from makeway.simharness.papers.p1.cases import (
     CATEGORIES,
     GROUPS,
     WINDOWS,
-    Case,
-    Group,
-    Question,
+    P1Result,
+    P1Trial,
     Spread,
+    SpreadGroup,
     category_of,
     compute,
 )
 from makeway.simharness.papers.p1.claims import claims
-from makeway.simharness.papers.p1.command import SEEDS, questions
-from makeway.simharness.papers.p1.means import Means, Place
+from makeway.simharness.papers.p1.command import SEEDS, trials
+from makeway.simharness.papers.p1.means import P1Combination, P1Means
 from makeway.simharness.papers.p1.report import grids, paper_grid, report_html
-from makeway.simharness.papers.p1.sweep import Settings, Stage, sweep
-from makeway.simharness.papers.reproduce import Options
+from makeway.simharness.papers.p1.sweep import Settings, SweepStage, sweep
+from makeway.simharness.papers.reproduce import ReproduceOptions
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.mira import BASIC, HEURISTICS, SCHEMES
 from makeway.simharness.workloads.trace import write_swf
@@ -68,9 +68,9 @@ def small_week(week: str, nodes: int) -> list[SimJob]:
     return jobs
 
 
-def ask(folder: Path, scheme: str = "wcjs-jit", **changes: object) -> Question:
+def ask(folder: Path, scheme: str = "wcjs-jit", **changes: object) -> P1Trial:
     traces, partitions = folder / "traces", folder / "data" / "mira-partitions.csv"
-    question = Question(
+    trial = P1Trial(
         trace=traces / WINDOWS["wk1"].file,
         partitions=partitions,
         week="wk1",
@@ -79,7 +79,7 @@ def ask(folder: Path, scheme: str = "wcjs-jit", **changes: object) -> Question:
         seed=3,
         scheme=scheme,
     )
-    return replace(question, **changes)  # type: ignore[arg-type]
+    return replace(trial, **changes)  # type: ignore[arg-type]
 
 
 def spread(mean: float, jobs: int = 10) -> Spread:
@@ -102,10 +102,10 @@ def case(
     share: float = 0.1,
     wide_short: float = 5.0,
     seed: int = 0,
-) -> Case:
+) -> P1Result:
     """All categories alike, but wide-short ones are so many times worse."""
     means = {URGENT: urgent, BATCH: batch}
-    return Case(
+    return P1Result(
         week=week,
         share=share,
         short_only=False,
@@ -113,7 +113,7 @@ def case(
         scheme=scheme,
         settings=(),
         groups=tuple(
-            Group(
+            SpreadGroup(
                 kind=kind,
                 category=category,
                 spread=spread(means[kind] * (wide_short if category == "wide-short" else 1.0)),
@@ -141,36 +141,36 @@ PUBLISHED: Mapping[str, tuple[float, float]] = {
 """RTJ and BJ; the first two lines are the paper's."""
 
 
-def published(**changes: tuple[float, float]) -> list[Case]:
+def published(**changes: tuple[float, float]) -> list[P1Result]:
     return [case(scheme, *values) for scheme, values in {**PUBLISHED, **changes}.items()]
 
 
-def by_key(cases: list[Case]) -> dict[str, Claim]:
-    return {claim.key: claim for claim in claims(Means(cases))}
+def by_key(cases: list[P1Result]) -> dict[str, Claim]:
+    return {claim.key: claim for claim in claims(P1Means(cases))}
 
 
-def options(**changes: object) -> Options:
-    plain = Options(traces=Path("t"), seeds=None, jobs=1, quick=False, report=None, json_path=None)
+def options(**changes: object) -> ReproduceOptions:
+    plain = ReproduceOptions(traces=Path("t"), seeds=None, jobs=1, quick=False, report=None, json_path=None)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def test_every_replay_is_asked_once() -> None:
-    asked = questions(options(), Path("p"))
+    asked = trials(options(), Path("p"))
     assert len(asked) == len(set(asked)) == len(WINDOWS) * SEEDS * (4 * 4 + len(BASIC) + 4)
-    quick = questions(options(quick=True), Path("p"))
+    quick = trials(options(quick=True), Path("p"))
     assert {(one.week, one.seed) for one in quick} == {("wk1", 0), ("wk1", 1), ("wk3", 0), ("curie", 0)}
     assert {one.share for one in quick if one.week != "wk1"} == {0.1}
-    assert {one.seed for one in questions(options(quick=True, seeds=3), Path("p"))} == {0, 1, 2}
+    assert {one.seed for one in trials(options(quick=True, seeds=3), Path("p"))} == {0, 1, 2}
 
 
 def test_the_paper_s_own_numbers_hold() -> None:
     found = by_key(published())
-    holding = {key for key, claim in found.items() if claim.standing is Standing.HOLDS}
+    holding = {key for key, claim in found.items() if claim.standing is ClaimStatus.HOLDS}
     assert len(found) == 14
     # A quarter is more than 1.94 to 1.3; two claims are about several shares; the queue's is about another trace.
     assert holding == found.keys() - {"high-priority", "more-urgent-jobs", "urgent-stay"}
     assert found["urgent-gain"].measured == "wk1: 1.94 → 1.25 (-36%)"
-    assert found["more-urgent-jobs"].standing is Standing.OPEN
+    assert found["more-urgent-jobs"].standing is ClaimStatus.OPEN
 
 
 @pytest.mark.parametrize(
@@ -189,33 +189,33 @@ def test_the_paper_s_own_numbers_hold() -> None:
     ],
 )
 def test_what_refutes_a_claim(key: str, changes: dict[str, tuple[float, float]]) -> None:
-    assert by_key(published(**changes))[key].standing is Standing.FAILS
+    assert by_key(published(**changes))[key].standing is ClaimStatus.FAILS
 
 
 def test_claims_about_shares_and_outliers() -> None:
     more = [case("wcjs-jit", 1.3, 2.6, share=0.2), case("baseline", 1.9, 2.2, share=0.2)]
     found = by_key([*published(), *more])
-    assert found["more-urgent-jobs"].standing is found["urgent-stay"].standing is Standing.HOLDS
+    assert found["more-urgent-jobs"].standing is found["urgent-stay"].standing is ClaimStatus.HOLDS
     assert found["more-urgent-jobs"].measured == "wk1: 2.48, 2.60"
     worse = [case("wcjs-jit", 1.8, 2.3, share=0.2), case("baseline", 1.9, 2.2, share=0.2)]
     found = by_key([*published(), *worse])
-    assert found["more-urgent-jobs"].standing is found["urgent-stay"].standing is Standing.FAILS
+    assert found["more-urgent-jobs"].standing is found["urgent-stay"].standing is ClaimStatus.FAILS
     even = [case("baseline", 1.94, 2.26, wide_short=0.9), case("wcjs-jit", 1.25, 2.4)]
-    assert by_key(even)["wide-short"].standing is Standing.FAILS
+    assert by_key(even)["wide-short"].standing is ClaimStatus.FAILS
 
 
 def test_the_paper_s_week_decides_and_the_others_are_told() -> None:
     other = [replace(one, week="wk3") for one in published(**{"wcjs-jit": (1.9, 2.4)})]
     claim = by_key([*published(), *other])["urgent-gain"]
-    assert (claim.standing, claim.told) == (Standing.HOLDS, "holds: holds on 1 of 2 traces")
+    assert (claim.standing, claim.told) == (ClaimStatus.HOLDS, "holds: holds on 1 of 2 traces")
     assert claim.measured == "wk1: 1.94 → 1.25 (-36%); wk3: 1.94 → 1.90 (-2%)"
 
 
 def test_means_are_over_all_jobs_of_all_seeds() -> None:
     few = case("baseline", 4.0, 1.0, seed=1)
     groups = tuple(replace(group, spread=spread(group.spread.slowdown_mean, 30)) for group in few.groups)
-    means = Means([case("baseline", 2.0, 1.0), replace(few, groups=groups)])
-    place = Place(week="wk1", scheme="baseline")
+    means = P1Means([case("baseline", 2.0, 1.0), replace(few, groups=groups)])
+    place = P1Combination(week="wk1", scheme="baseline")
     found = means.spread(place, URGENT)
     assert found is not None
     assert (found.jobs, found.slowdown_mean, found.slowdown[3]) == (40, 3.5, 3.5)
@@ -224,7 +224,7 @@ def test_means_are_over_all_jobs_of_all_seeds() -> None:
 
 
 def test_what_the_few_wide_short_jobs_make_of_the_mean() -> None:
-    def few(scheme: str, mean: float, wide_short: float) -> Case:
+    def few(scheme: str, mean: float, wide_short: float) -> P1Result:
         plain = case(scheme, mean, 1.0)
         spreads = {"all": spread(mean, 50), "wide-short": spread(wide_short, 10)}
         groups = tuple(
@@ -233,16 +233,16 @@ def test_what_the_few_wide_short_jobs_make_of_the_mean() -> None:
         return replace(plain, groups=groups)
 
     cases = [few("baseline", 3.0, 11.0), few("wcjs-jit", 1.5, 2.3)]
-    assert Means(cases).levels("wk1") == (
+    assert P1Means(cases).levels("wk1") == (
         "wk1: 20.0% of the real-time jobs are wide-short and make 73% of the sum of their slowdowns under the baseline; "
         "with them the mean goes from 3.00 to 1.50, without them from 1.00 to 1.30."
     )
-    assert Means(cases).levels("wk3") == ""
+    assert P1Means(cases).levels("wk3") == ""
 
 
 def test_the_page_has_the_numbers_and_the_boxes() -> None:
     cases = [*published(), case("baseline", 1.9, 2.2, share=0.2)]
-    html = report_html(cases, claims(Means(cases)), "P1 again", ["A note."])
+    html = report_html(cases, claims(P1Means(cases)), "P1 again", ["A note."])
     for text in (
         "P1 again",
         "A note.",
@@ -252,27 +252,27 @@ def test_the_page_has_the_numbers_and_the_boxes() -> None:
         "preemptive, JIT-CKPT",
     ):
         assert text in html
-    rows = {row[0]: row[1:6] for row in paper_grid(Means(cases), "wk1").rows}
+    rows = {row[0]: row[1:6] for row in paper_grid(P1Means(cases), "wk1").rows}
     assert rows["RTJ all"] == ("1.94", "1.25", "1.94", "1.25", "-36%")
-    assert all(len(row) == len(grid.head) for grid in grids(Means(cases)) for row in grid.rows)
+    assert all(len(row) == len(grid.head) for grid in grids(P1Means(cases)) for row in grid.rows)
 
 
 def test_a_sweep_keeps_the_best_of_each_stage_for_the_next() -> None:
     asked: list[tuple[str, Settings]] = []
 
-    def replays(scheme: str, settings: Settings) -> list[Case]:
+    def replays(scheme: str, settings: Settings) -> list[P1Result]:
         asked.append((scheme, settings))
         values = dict(settings)
         gain = values.get("slowdown_weight", 0.0) + 2.0 * values.get("remaining_weight", 0.0)
         return [case(scheme, 8.0 - gain, 4.0)]
 
     stages = [
-        Stage(
+        SweepStage(
             name="one",
             scheme="wcjs-jit",
             options=(("0", (("slowdown_weight", 0.0),)), ("1", (("slowdown_weight", 1.0),))),
         ),
-        Stage(
+        SweepStage(
             name="two",
             scheme="wcjs-app-5",
             options=(("1", (("remaining_weight", 1.0),)), ("0", (("remaining_weight", 0.0),))),

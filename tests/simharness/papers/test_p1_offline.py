@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.simharness.papers.common.claims import Standing
-from makeway.simharness.papers.p1_offline.command import Case, claims, questions, table_2, table_3
+from makeway.simharness.papers.common.claims import ClaimStatus
+from makeway.simharness.papers.p1_offline.command import OfflineResult, claims, table_2, table_3, trials
 from makeway.simharness.papers.p1_offline.logs import TABLE_2, TABLE_3
 
 
-def case(size: tuple[int, int, int], seed: int = 0) -> Case:
+def case(size: tuple[int, int, int], seed: int = 0) -> OfflineResult:
     """A log that was solved in a second."""
-    return Case(
+    return OfflineResult(
         batch=size[0],
         urgent=size[1],
         blocks=size[2],
@@ -32,32 +32,32 @@ def case(size: tuple[int, int, int], seed: int = 0) -> Case:
     )
 
 
-def cases() -> list[Case]:
+def cases() -> list[OfflineResult]:
     return [*(case(size) for size in TABLE_2), *(case(TABLE_3, seed) for seed in range(2))]
 
 
 def test_every_row_and_every_log_is_asked() -> None:
-    asked = questions(range(2), 3)
+    asked = trials(range(2), 3)
     assert len(asked) == 9 * 2 + 3
     assert {(one.batch, one.urgent, one.blocks) for one in asked} == {*TABLE_2, TABLE_3}
 
 
 def test_all_claims_hold_where_all_is_proven() -> None:
-    assert [claim.standing for claim in claims(cases())] == [Standing.HOLDS] * 4
+    assert [claim.standing for claim in claims(cases())] == [ClaimStatus.HOLDS] * 4
 
 
 def test_a_log_without_proof_refutes_the_claim() -> None:
     found = [replace(one, proven=one.size != TABLE_2[-1]) for one in cases()]
     standings = {claim.key: claim.standing for claim in claims(found)}
-    assert standings["table-2-proven"] is Standing.FAILS
-    assert standings["table-2-time"] is Standing.FAILS
+    assert standings["table-2-proven"] is ClaimStatus.FAILS
+    assert standings["table-2-time"] is ClaimStatus.FAILS
     assert "0 of 1" in table_2(found).rows[-1]
 
 
 def test_slow_is_not_within_the_time() -> None:
     found = [replace(one, wall_s=11.0) for one in cases()]
     standings = {claim.key: claim.standing for claim in claims(found)}
-    assert (standings["table-2-time"], standings["table-2-proven"]) == (Standing.FAILS, Standing.HOLDS)
+    assert (standings["table-2-time"], standings["table-2-proven"]) == (ClaimStatus.FAILS, ClaimStatus.HOLDS)
 
 
 def test_table_3_leaves_logs_without_a_schedule_out_of_the_mean() -> None:
@@ -73,7 +73,7 @@ def test_how_far_wcjs_is_behind_is_told() -> None:
     claim = claims(cases())[-1]
     assert claim.measured == "BJ 2.40 to 1.50 (+60%), RTJ 1.32 to 1.10 (+20%) over 2 logs"
     better = [replace(one, wcjs_urgent_slowdown=1.0) for one in cases()]
-    assert claims(better)[-1].standing is Standing.FAILS
+    assert claims(better)[-1].standing is ClaimStatus.FAILS
 
 
 def test_the_command_tells_the_tables_and_keeps_its_results(

@@ -15,14 +15,14 @@ from makeway.daemon.cli.main import run_cli
 from makeway.policies.eviction.knapsack import Plan
 from makeway.policies.model import CheckpointSpec, Cluster, Method
 from makeway.simharness.papers import reproduce
-from makeway.simharness.papers.common.claims import Standing
+from makeway.simharness.papers.common.claims import ClaimStatus
 from makeway.simharness.papers.p2 import cases as p2_cases
 from makeway.simharness.papers.p2.cases import (
     DEADLINES_S,
-    Addition,
-    Case,
-    Question,
-    Run,
+    P2Result,
+    P2Trial,
+    TimedPlan,
+    VariantAnswers,
     compare,
     compute,
     cpu_budget,
@@ -36,8 +36,8 @@ from tests import builders
 HOUR_S = 3600
 
 
-def question(*, wanted_nodes: int = 4, budget_s: float = 1000.0, traces: Path = Path()) -> Question:
-    return Question(traces=traces, scenario=1, wanted_nodes=wanted_nodes, seed=0, budget_s=budget_s)
+def trial(*, wanted_nodes: int = 4, budget_s: float = 1000.0, traces: Path = Path()) -> P2Trial:
+    return P2Trial(traces=traces, scenario=1, wanted_nodes=wanted_nodes, seed=0, budget_s=budget_s)
 
 
 def busy(*jobs: tuple[int, float, float], now_s: float = 10 * HOUR_S) -> Cluster:
@@ -63,7 +63,7 @@ def hard(node_count: int, jobs: int = 34) -> Cluster:
 
 def test_the_three_approaches_on_a_cluster_worked_out_by_hand() -> None:
     # Four nodes are wanted. Killed, the jobs lose 12, 8 and 6 node-hours; saved, they take 5, 3 and 4 minutes.
-    case = compare(busy((4, 3, 5), (2, 4, 3), (2, 3, 4)), question())
+    case = compare(busy((4, 3, 5), (2, 4, 3), (2, 3, 4)), trial())
 
     exact = [plan.loss_node_s / HOUR_S for plan in case.exact]
     assert exact == [12.0, 12.0, 12.0, 6.0, 6.0, *[0.0] * 11]
@@ -81,7 +81,7 @@ def test_the_three_approaches_on_a_cluster_worked_out_by_hand() -> None:
 
 def test_the_additions_on_a_cluster_worked_out_by_hand() -> None:
     # Three of ten jobs may give 4 of their 5 nodes: 12 nodes for nothing. Half the bandwidth is dealt to each of two.
-    case = compare(busy(*[(5, 1, 2)] * 10), question(wanted_nodes=15))
+    case = compare(busy(*[(5, 1, 2)] * 10), trial(wanted_nodes=15))
     assert [plan.loss_node_s for plan in case.exact][:7] == [15 * HOUR_S, 15 * HOUR_S, *[10 * HOUR_S] * 2] + [
         5 * HOUR_S
     ] * 2 + [0]
@@ -95,12 +95,12 @@ def test_the_additions_on_a_cluster_worked_out_by_hand() -> None:
 
 def test_more_nodes_than_there_are_is_an_error() -> None:
     with pytest.raises(ValueError, match="fewer nodes than are wanted"):
-        compare(busy((2, 1, 1)), question(wanted_nodes=3))
+        compare(busy((2, 1, 1)), trial(wanted_nodes=3))
 
 
 def test_a_search_that_goes_on_for_ever_is_stopped_and_said_to_be() -> None:
     before = signal.getsignal(signal.SIGVTALRM)
-    case = compare(hard(2), question(wanted_nodes=34, budget_s=0.05))
+    case = compare(hard(2), trial(wanted_nodes=34, budget_s=0.05))
 
     assert case.stopped_s is not None
     assert 0 <= len(case.backtracking) < len(DEADLINES_S)
@@ -162,9 +162,9 @@ def made_case(
     greedy_s: float = 1e-6,
     slow_s: float = 50.0,
     finished: int = 16,
-) -> Case:
+) -> P2Result:
     """A case with given figures; every one of P2's claims but one holds on it."""
-    return Case(
+    return P2Result(
         scenario=scenario,
         seed=seed,
         wanted_nodes=wanted_nodes,
@@ -174,17 +174,17 @@ def made_case(
         exact=tuple(plan(hours) for hours in losses),
         exact_s=exact_s,
         greedy=tuple(
-            Run(plan=plan(hours + more), elapsed_s=greedy_s)
+            TimedPlan(plan=plan(hours + more), elapsed_s=greedy_s)
             for hours, more in zip(losses, excess, strict=True)
         ),
-        backtracking=tuple(Run(plan=plan(hours), elapsed_s=slow_s / 16) for hours in losses[:finished]),
+        backtracking=tuple(TimedPlan(plan=plan(hours), elapsed_s=slow_s / 16) for hours in losses[:finished]),
         stopped_s=None if finished == 16 else slow_s / 4,
-        shrinking=Addition(plans=tuple(plan(hours / 2) for hours in losses), elapsed_s=2 * exact_s),
-        concurrent=Addition(plans=tuple(plan(hours / 4) for hours in losses), elapsed_s=4 * exact_s),
+        shrinking=VariantAnswers(plans=tuple(plan(hours / 2) for hours in losses), elapsed_s=2 * exact_s),
+        concurrent=VariantAnswers(plans=tuple(plan(hours / 4) for hours in losses), elapsed_s=4 * exact_s),
     )
 
 
-def standings(*cases: Case) -> dict[str, Standing]:
+def standings(*cases: P2Result) -> dict[str, ClaimStatus]:
     three = [
         made_case(scenario) for scenario in (1, 2, 3) if scenario not in {case.scenario for case in cases}
     ]
@@ -198,43 +198,43 @@ SMALL = made_case(1, slow_s=0.001)
 @pytest.mark.parametrize(
     ("key", "case", "standing"),
     [
-        ("same_optimum", LARGE, Standing.HOLDS),
-        ("same_optimum", replace(LARGE, exact=(plan(49.0), *LARGE.exact[1:])), Standing.FAILS),
-        ("same_optimum", replace(LARGE, exact=(plan(50.0, 1), *LARGE.exact[1:])), Standing.FAILS),
-        ("same_optimum", made_case(3, finished=3), Standing.HOLDS),
-        ("backtracking_slower", LARGE, Standing.HOLDS),
-        ("backtracking_slower", made_case(3, slow_s=100.0), Standing.FAILS),
-        ("backtracking_slower", made_case(3, slow_s=100.0, finished=15), Standing.OPEN),
-        ("backtracking_slower", made_case(3, slow_s=2000.0, finished=2), Standing.HOLDS),
-        ("backtracking_faster_if_small", SMALL, Standing.HOLDS),
-        ("backtracking_faster_if_small", made_case(1), Standing.FAILS),
-        ("backtracking_faster_if_small", made_case(1, slow_s=0.001, finished=4), Standing.FAILS),
-        ("greedy_faster", LARGE, Standing.HOLDS),
-        ("greedy_faster", made_case(3, greedy_s=1e-5), Standing.FAILS),
-        ("greedy_faster", made_case(3, slow_s=1e-5), Standing.FAILS),
-        ("greedy_faster", made_case(3, slow_s=1e-5, finished=1), Standing.OPEN),
-        ("greedy_worse", LARGE, Standing.HOLDS),
-        ("greedy_worse", made_case(3, excess=(0.0,) * 15 + (10.0,)), Standing.HOLDS),
-        ("greedy_worse", made_case(3, excess=(9.9,) * 16), Standing.FAILS),
-        ("excess_grows", LARGE, Standing.HOLDS),
-        ("excess_grows", made_case(3, excess=(20.0,) * 14 + (1.0, 0.0)), Standing.HOLDS),
-        ("excess_grows", made_case(2, excess=(20.0,) * 14 + (1.0, 0.0)), Standing.FAILS),
-        ("excess_grows", made_case(3, excess=(20.0, 19.0) + (30.0,) * 14), Standing.FAILS),
-        ("often_zero", LARGE, Standing.HOLDS),
-        ("milliseconds", LARGE, Standing.HOLDS),
-        ("milliseconds", made_case(3, exact_s=0.011), Standing.FAILS),
+        ("same_optimum", LARGE, ClaimStatus.HOLDS),
+        ("same_optimum", replace(LARGE, exact=(plan(49.0), *LARGE.exact[1:])), ClaimStatus.FAILS),
+        ("same_optimum", replace(LARGE, exact=(plan(50.0, 1), *LARGE.exact[1:])), ClaimStatus.FAILS),
+        ("same_optimum", made_case(3, finished=3), ClaimStatus.HOLDS),
+        ("backtracking_slower", LARGE, ClaimStatus.HOLDS),
+        ("backtracking_slower", made_case(3, slow_s=100.0), ClaimStatus.FAILS),
+        ("backtracking_slower", made_case(3, slow_s=100.0, finished=15), ClaimStatus.OPEN),
+        ("backtracking_slower", made_case(3, slow_s=2000.0, finished=2), ClaimStatus.HOLDS),
+        ("backtracking_faster_if_small", SMALL, ClaimStatus.HOLDS),
+        ("backtracking_faster_if_small", made_case(1), ClaimStatus.FAILS),
+        ("backtracking_faster_if_small", made_case(1, slow_s=0.001, finished=4), ClaimStatus.FAILS),
+        ("greedy_faster", LARGE, ClaimStatus.HOLDS),
+        ("greedy_faster", made_case(3, greedy_s=1e-5), ClaimStatus.FAILS),
+        ("greedy_faster", made_case(3, slow_s=1e-5), ClaimStatus.FAILS),
+        ("greedy_faster", made_case(3, slow_s=1e-5, finished=1), ClaimStatus.OPEN),
+        ("greedy_worse", LARGE, ClaimStatus.HOLDS),
+        ("greedy_worse", made_case(3, excess=(0.0,) * 15 + (10.0,)), ClaimStatus.HOLDS),
+        ("greedy_worse", made_case(3, excess=(9.9,) * 16), ClaimStatus.FAILS),
+        ("excess_grows", LARGE, ClaimStatus.HOLDS),
+        ("excess_grows", made_case(3, excess=(20.0,) * 14 + (1.0, 0.0)), ClaimStatus.HOLDS),
+        ("excess_grows", made_case(2, excess=(20.0,) * 14 + (1.0, 0.0)), ClaimStatus.FAILS),
+        ("excess_grows", made_case(3, excess=(20.0, 19.0) + (30.0,) * 14), ClaimStatus.FAILS),
+        ("often_zero", LARGE, ClaimStatus.HOLDS),
+        ("milliseconds", LARGE, ClaimStatus.HOLDS),
+        ("milliseconds", made_case(3, exact_s=0.011), ClaimStatus.FAILS),
     ],
 )
-def test_a_claim_holds_by_its_criterion(key: str, case: Case, standing: Standing) -> None:
+def test_a_claim_holds_by_its_criterion(key: str, case: P2Result, standing: ClaimStatus) -> None:
     assert standings(case)[key] is standing
 
 
 def test_nothing_finished_leaves_the_optimum_open_and_half_without_zero_refutes() -> None:
     none = [made_case(scenario, finished=0, losses=(50.0,) * 16) for scenario in (1, 2, 3)]
-    assert standings(*none)["same_optimum"] is Standing.OPEN
-    assert standings(*none)["often_zero"] is Standing.FAILS
-    assert standings(*none[:2])["often_zero"] is Standing.FAILS
-    assert standings(none[0])["often_zero"] is Standing.HOLDS
+    assert standings(*none)["same_optimum"] is ClaimStatus.OPEN
+    assert standings(*none)["often_zero"] is ClaimStatus.FAILS
+    assert standings(*none[:2])["often_zero"] is ClaimStatus.FAILS
+    assert standings(none[0])["often_zero"] is ClaimStatus.HOLDS
 
 
 def test_claims_are_checked_on_each_seed() -> None:
@@ -418,7 +418,7 @@ def test_the_paper_is_listed() -> None:
 
 @pytest.mark.shared
 def test_scenario_1_of_theta(shared_traces: Path) -> None:
-    cases = [compute(question(wanted_nodes=nodes, traces=shared_traces)) for nodes in WANTED_NODES]
+    cases = [compute(trial(wanted_nodes=nodes, traces=shared_traces)) for nodes in WANTED_NODES]
     for case in cases:
         assert case.stopped_s is None
         exact = [one.loss_node_s for one in case.exact]

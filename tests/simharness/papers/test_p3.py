@@ -11,14 +11,14 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.papers import reproduce
-from makeway.simharness.papers.common.claims import Standing
+from makeway.simharness.papers.common.claims import ClaimStatus
 from makeway.simharness.papers.p3 import cases as p3_cases
 from makeway.simharness.papers.p3.cases import (
     TRACES,
-    Outcome,
-    Question,
-    Results,
-    Setting,
+    P3Result,
+    P3Results,
+    P3Setting,
+    P3Trial,
     compute,
     settings,
 )
@@ -48,8 +48,8 @@ def written(folder: Path, jobs: list[SimJob]) -> Path:
     return folder
 
 
-def replayed(folder: Path, first: int | None = None, **setting: Any) -> Outcome:
-    return compute(Question(traces=folder, setting=Setting(trace="CTC", **setting), first=first))
+def replayed(folder: Path, first: int | None = None, **setting: Any) -> P3Result:
+    return compute(P3Trial(traces=folder, setting=P3Setting(trace="CTC", **setting), first=first))
 
 
 def test_the_classical_algorithm_on_a_workload_worked_out_by_hand(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_a_checkpoint_costs(tmp_path: Path) -> None:
 def test_with_the_whole_time_limit_nobody_starts_early(tmp_path: Path) -> None:
     traces = written(tmp_path, STORY)
     whole = replayed(traces, p=1.0)
-    assert replace(whole, setting=Setting(trace="CTC")) == replayed(traces)
+    assert replace(whole, setting=P3Setting(trace="CTC")) == replayed(traces)
 
 
 @pytest.mark.parametrize(("alpha", "backfilled"), [(0.0, 1), (0.1, 1), (0.5, 0), (1.0, 0)])
@@ -119,7 +119,7 @@ def test_the_grid_of_a_trace() -> None:
     assert {one.extend_s for one in grid if one.p == 0.2} == {0.0, 120.0, 430.0, 1200.0, 3600.0}
 
 
-def made(setting: Setting) -> Outcome:
+def made(setting: P3Setting) -> P3Result:
     """An outcome as the paper has it: half of the classical wait, 45% of its slowdown."""
     wait_s, slowdown, backfill_ratio = 1000.0, 20.0, 0.5
     if setting.p is None:
@@ -129,7 +129,7 @@ def made(setting: Setting) -> Outcome:
         # On HPC2N it is better than with the actual run times, else a bit worse.
         slowdown = 8.0 if setting.trace == "HPC2N" else 9.5
         slowdown *= 1 + setting.extend_s / 7200
-    return Outcome(
+    return P3Result(
         setting=setting,
         jobs=100,
         node_count=NODES,
@@ -145,27 +145,27 @@ def made(setting: Setting) -> Outcome:
     )
 
 
-def standings(change: Callable[[Outcome], Outcome] = lambda one: one) -> dict[str, Standing]:
+def standings(change: Callable[[P3Result], P3Result] = lambda one: one) -> dict[str, ClaimStatus]:
     """What becomes of the claims if every outcome is changed so."""
     outcomes = [change(made(setting)) for trace in TRACES for setting in settings(trace)]
-    return {claim.key: claim.standing for claim in claims(Results(outcomes))}
+    return {claim.key: claim.standing for claim in claims(P3Results(outcomes))}
 
 
 def test_as_the_paper_has_it_every_claim_holds() -> None:
-    assert {key for key, standing in standings().items() if standing is not Standing.HOLDS} == set()
+    assert {key for key, standing in standings().items() if standing is not ClaimStatus.HOLDS} == set()
 
 
-def changed(trace: str | None = None, **fields: Any) -> Callable[[Outcome], Outcome]:
+def changed(trace: str | None = None, **fields: Any) -> Callable[[P3Result], P3Result]:
     """Outcomes of the policy at p = 0.1 or 0.2 with other values, on one trace or on all."""
 
-    def change(one: Outcome) -> Outcome:
+    def change(one: P3Result) -> P3Result:
         concerned = one.setting.p in (0.1, 0.2) and trace in (None, one.setting.trace)
         return replace(one, **fields) if concerned else one
 
     return change
 
 
-def classical(**fields: Any) -> Callable[[Outcome], Outcome]:
+def classical(**fields: Any) -> Callable[[P3Result], P3Result]:
     return lambda one: replace(one, **fields) if one.setting.p is None else one
 
 
@@ -191,8 +191,8 @@ def classical(**fields: Any) -> Callable[[Outcome], Outcome]:
         ("waste", changed("CTC", wasted_ratio=0.016)),
     ],
 )
-def test_a_claim_fails_by_its_criterion(key: str, change: Callable[[Outcome], Outcome]) -> None:
-    assert standings(change)[key] is Standing.FAILS
+def test_a_claim_fails_by_its_criterion(key: str, change: Callable[[P3Result], P3Result]) -> None:
+    assert standings(change)[key] is ClaimStatus.FAILS
 
 
 @pytest.mark.parametrize(
@@ -203,15 +203,15 @@ def test_a_claim_fails_by_its_criterion(key: str, change: Callable[[Outcome], Ou
     ],
 )
 def test_a_claim_concerns_the_traces_of_which_the_paper_says_it(
-    key: str, change: Callable[[Outcome], Outcome]
+    key: str, change: Callable[[P3Result], P3Result]
 ) -> None:
-    assert standings(change)[key] is Standing.HOLDS
+    assert standings(change)[key] is ClaimStatus.HOLDS
 
 
 def test_a_claim_names_its_traces() -> None:
     outcomes = [made(setting) for trace in TRACES for setting in settings(trace)]
     outcomes = [changed("CTC", wasted_ratio=0.02)(one) for one in outcomes]
-    (waste,) = [claim for claim in claims(Results(outcomes)) if claim.key == "waste"]
+    (waste,) = [claim for claim in claims(P3Results(outcomes)) if claim.key == "waste"]
     assert waste.told == "does not hold: holds on 2 of 3 traces"
     assert waste.measured == "CTC: at most 2.00%; SDSC-BLUE: at most 1.00%; HPC2N: at most 1.00%"
     assert [part["trace"] for part in waste.values()["traces"]] == [*TRACES]  # type: ignore[attr-defined]
@@ -326,8 +326,8 @@ def test_the_paper_is_listed() -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_beginning_of_a_trace(shared_traces: Path, trace: str) -> None:
-    def done(**setting: Any) -> Outcome:
-        return compute(Question(traces=shared_traces, setting=Setting(trace=trace, **setting), first=600))
+    def done(**setting: Any) -> P3Result:
+        return compute(P3Trial(traces=shared_traces, setting=P3Setting(trace=trace, **setting), first=600))
 
     whole, plain, early = done(p=1.0), done(), done(p=0.2, extend_s=430.0)
     assert replace(whole, setting=plain.setting) == plain

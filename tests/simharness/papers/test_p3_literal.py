@@ -10,7 +10,7 @@ from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import Ending, ReplayRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
-from makeway.simharness.papers.p3.literal import Literal
+from makeway.simharness.papers.p3.literal import LiteralSimulation
 from makeway.simharness.workloads.job import SimJob
 
 NODES = 8
@@ -28,7 +28,7 @@ def job(job_id: int, submit_s: float, runtime_s: float, walltime_s: float, node_
 
 def test_who_lasts_longer_than_predicted_leaves_for_the_first_and_goes_on_after_it() -> None:
     jobs = [job(0, 0, 1000, 1000, 4), job(1, 10, 500, 500, 8), job(2, 20, 2000, 4000, 4)]
-    assert stretches(Literal(NODES, jobs, 0.2).run()) == [
+    assert stretches(LiteralSimulation(NODES, jobs, 0.2).run()) == [
         (0, 0, 1000, "completed"),
         (1, 1000, 1500, "completed"),
         (2, 20, 1000, "requeued"),
@@ -39,7 +39,7 @@ def test_who_lasts_longer_than_predicted_leaves_for_the_first_and_goes_on_after_
 def test_the_first_does_not_wait_for_the_limit_of_those_that_are_predicted_to_end_before() -> None:
     # Job 1 wants six nodes. Job 2 is let pass, is predicted to last 400 s, and job 0 has ended by then.
     jobs = [job(0, 0, 100, 2000, 4), job(1, 10, 500, 500, 6), job(2, 20, 1900, 2000, 4)]
-    assert stretches(Literal(NODES, jobs, 0.2).run()) == [
+    assert stretches(LiteralSimulation(NODES, jobs, 0.2).run()) == [
         (0, 0, 100, "completed"),
         (1, 420, 920, "completed"),
         (2, 20, 420, "requeued"),
@@ -54,7 +54,7 @@ def test_the_largest_leave_and_no_more_than_have_to() -> None:
         job(2, 20, 3000, 4000, 1),
         job(3, 20, 3000, 4000, 2),
     ]
-    record = Literal(NODES, jobs, 0.2).run()
+    record = LiteralSimulation(NODES, jobs, 0.2).run()
     assert [done.evictions for done in record.jobs] == [0, 0, 0, 1]
     assert record.jobs[1].start_s == 1000
 
@@ -62,7 +62,7 @@ def test_the_largest_leave_and_no_more_than_have_to() -> None:
 @pytest.mark.parametrize(("walltime_s", "evictions"), [(1700.0, 0), (1800.0, 1)])
 def test_short_limits_are_believed(walltime_s: float, evictions: int) -> None:
     jobs = [job(0, 0, 1000, 1000, 4), job(1, 10, 500, 500, 8), job(2, 20, 1600, walltime_s, 4)]
-    assert Literal(NODES, jobs, 0.2).run().jobs[2].evictions == evictions
+    assert LiteralSimulation(NODES, jobs, 0.2).run().jobs[2].evictions == evictions
 
 
 def workload(seed: int) -> list[SimJob]:
@@ -82,14 +82,14 @@ def test_without_a_share_it_is_the_simulators_easy(jobs: list[SimJob], p: float 
     plain = SimCluster(NODES, jobs, scheduler=SchedulerSettings(), storage=StorageSettings())
     plain.run()
     expected = [(done.start_s, done.end_s) for done in plain.record(policy="none").jobs]
-    record = Literal(NODES, jobs, p).run()
+    record = LiteralSimulation(NODES, jobs, p).run()
     assert [(done.start_s, done.end_s) for done in record.jobs] == expected
 
 
 @settings(deadline=None, max_examples=60)
 @given(jobs=st.integers(0, 10**9).map(workload), p=st.sampled_from([0.1, 0.2, 0.5]))
 def test_every_job_does_all_its_work_and_no_node_serves_two(jobs: list[SimJob], p: float) -> None:
-    record = Literal(NODES, jobs, p).run()
+    record = LiteralSimulation(NODES, jobs, p).run()
     done_s = [0.0] * len(jobs)
     for one in record.segments:
         done_s[one.job] += one.end_s - one.start_s

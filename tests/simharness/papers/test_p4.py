@@ -10,7 +10,7 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.policies.horizon.plan import Curve, Taken
-from makeway.simharness.papers.common.claims import Standing
+from makeway.simharness.papers.common.claims import ClaimStatus
 from makeway.simharness.papers.p4.cases import (
     BASE,
     CURVES,
@@ -20,16 +20,16 @@ from makeway.simharness.papers.p4.cases import (
     OBJECTIVES,
     TARDINESS,
     TRACES,
-    Case,
-    Figures,
-    Month,
-    Question,
+    MonthResult,
+    P4Result,
+    P4Trial,
+    PlanFigures,
     compute,
-    month_questions,
+    month_trials,
     problem_of,
-    questions,
     recorded_starts_s,
     scenario,
+    trials,
 )
 from makeway.simharness.papers.p4.claims import claims
 from makeway.simharness.papers.p4.command import overview
@@ -90,33 +90,31 @@ def test_a_scenario_is_the_queue_and_the_machine_of_the_record(tmp_path: Path) -
 
 
 def test_every_scenario_is_asked_under_both_objectives_and_curves() -> None:
-    asked = questions(Path("traces"), range(20), 5.0)
+    asked = trials(Path("traces"), range(20), 5.0)
     assert len(asked) == len(TRACES) * 20 * len(CURVES) * len(OBJECTIVES) + 4
     assert len(set(asked)) == len(asked)
     assert [(one.objective, one.queue_size) for one in asked[-4:]] == [(LATE, 1000)] * 2 + [
         (TARDINESS, 100)
     ] * 2
-    assert len(month_questions(Path("traces"), 30, 5.0)) == 8
+    assert len(month_trials(Path("traces"), 30, 5.0)) == 8
 
 
-def test_the_same_question_has_the_same_plan_which_is_not_worse_than_easy(tmp_path: Path) -> None:
+def test_the_same_trial_has_the_same_plan_which_is_not_worse_than_easy(tmp_path: Path) -> None:
     small_traces(tmp_path)
-    question = Question(
-        traces=tmp_path, trace="Mira", seed=1, curve=Curve.MEDIAN, objective=TARDINESS, work=0.5
-    )
-    assert problem_of(question) == problem_of(question)
-    found = compute(question)
-    assert replace(found, wall_s=0.0) == replace(compute(question), wall_s=0.0)
+    trial = P4Trial(traces=tmp_path, trace="Mira", seed=1, curve=Curve.MEDIAN, objective=TARDINESS, work=0.5)
+    assert problem_of(trial) == problem_of(trial)
+    found = compute(trial)
+    assert replace(found, wall_s=0.0) == replace(compute(trial), wall_s=0.0)
     assert found.jobs >= 5
     assert (
         found.bound <= found.ours.tardiness_s <= min(found.easy.tardiness_s, found.conservative.tardiness_s)
     )
 
 
-def case(objective: str = LATE, **changed: object) -> Case:
+def case(objective: str = LATE, **changed: object) -> P4Result:
     """A scenario in which the plan halves both objectives."""
-    figures = Figures(late=10, tardiness_s=7200, makespan_s=36_000)
-    made = Case(
+    figures = PlanFigures(late=10, tardiness_s=7200, makespan_s=36_000)
+    made = P4Result(
         trace="KTH",
         seed=0,
         curve=Curve.MEDIAN,
@@ -126,7 +124,7 @@ def case(objective: str = LATE, **changed: object) -> Case:
         hopeless=2,
         easy=figures,
         conservative=figures,
-        ours=Figures(late=5, tardiness_s=3600, makespan_s=30_000),
+        ours=PlanFigures(late=5, tardiness_s=3600, makespan_s=30_000),
         bound=5 if objective == LATE else 3600,
         proven=True,
         wall_s=1.0,
@@ -134,7 +132,7 @@ def case(objective: str = LATE, **changed: object) -> Case:
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
-def all_cases() -> list[Case]:
+def all_cases() -> list[P4Result]:
     scenarios = [
         case(objective, trace=trace, curve=curve)
         for trace in TRACES
@@ -149,9 +147,9 @@ def all_cases() -> list[Case]:
     return [*scenarios, *long]
 
 
-def months(late: int = 5, tardiness_mean_h: float = 1.0) -> list[Month]:
+def months(late: int = 5, tardiness_mean_h: float = 1.0) -> list[MonthResult]:
     """Horizons beside a scheduler with ten late jobs and two hours of tardiness."""
-    base = Month(
+    base = MonthResult(
         days=5,
         curve=Curve.MEDIAN,
         objective=LATE,
@@ -168,29 +166,29 @@ def months(late: int = 5, tardiness_mean_h: float = 1.0) -> list[Month]:
     return [replace(one, objective=objective) for objective in OBJECTIVES for one in (base, mine)]
 
 
-def standings(cases: list[Case], replays: list[Month]) -> dict[str, Standing]:
+def standings(cases: list[P4Result], replays: list[MonthResult]) -> dict[str, ClaimStatus]:
     return {claim.key: claim.standing for claim in claims(cases, replays)}
 
 
 def test_all_claims_hold_where_everything_is_half() -> None:
-    assert set(standings(all_cases(), months()).values()) == {Standing.HOLDS}
+    assert set(standings(all_cases(), months()).values()) == {ClaimStatus.HOLDS}
 
 
 @pytest.mark.parametrize(
     ("key", "worse"),
     [
-        ("late-not-worse", case(LATE, ours=Figures(late=11, tardiness_s=0, makespan_s=1))),
-        ("late-not-worse", case(LATE, easy=Figures(late=4, tardiness_s=0, makespan_s=1))),
-        ("tardiness-not-worse", case(TARDINESS, ours=Figures(late=0, tardiness_s=7201, makespan_s=1))),
-        ("makespan", case(TARDINESS, ours=Figures(late=0, tardiness_s=0, makespan_s=36_001))),
-        ("tardiness-median", case(TARDINESS, ours=Figures(late=0, tardiness_s=30_000, makespan_s=1))),
+        ("late-not-worse", case(LATE, ours=PlanFigures(late=11, tardiness_s=0, makespan_s=1))),
+        ("late-not-worse", case(LATE, easy=PlanFigures(late=4, tardiness_s=0, makespan_s=1))),
+        ("tardiness-not-worse", case(TARDINESS, ours=PlanFigures(late=0, tardiness_s=7201, makespan_s=1))),
+        ("makespan", case(TARDINESS, ours=PlanFigures(late=0, tardiness_s=0, makespan_s=36_001))),
+        ("tardiness-median", case(TARDINESS, ours=PlanFigures(late=0, tardiness_s=30_000, makespan_s=1))),
         ("scale", case(LATE, scale=True, jobs=1000, wall_s=601.0)),
         ("scale", case(TARDINESS, scale=True, jobs=99)),
     ],
 )
-def test_a_scenario_that_is_otherwise_refutes_its_claim(key: str, worse: Case) -> None:
+def test_a_scenario_that_is_otherwise_refutes_its_claim(key: str, worse: P4Result) -> None:
     found = standings([*all_cases(), worse], months())
-    assert found[key] is Standing.FAILS
+    assert found[key] is ClaimStatus.FAILS
 
 
 def test_it_is_told_how_much_any_plans_could_improve() -> None:
@@ -203,15 +201,15 @@ def test_it_is_told_how_much_any_plans_could_improve() -> None:
 
 def test_too_few_proofs_and_more_late_jobs_refute_theirs() -> None:
     unproven = [replace(one, proven=False) for one in all_cases()]
-    assert standings(unproven, months())["late-proven"] is Standing.FAILS
-    assert standings(all_cases(), months(late=11))["months"] is Standing.FAILS
-    assert standings(all_cases(), months(tardiness_mean_h=2.1))["months"] is Standing.FAILS
+    assert standings(unproven, months())["late-proven"] is ClaimStatus.FAILS
+    assert standings(all_cases(), months(late=11))["months"] is ClaimStatus.FAILS
+    assert standings(all_cases(), months(tardiness_mean_h=2.1))["months"] is ClaimStatus.FAILS
 
 
 def test_where_nobody_is_late_under_easy_there_is_no_improvement_to_tell() -> None:
-    nobody = Figures(late=0, tardiness_s=0, makespan_s=100)
+    nobody = PlanFigures(late=0, tardiness_s=0, makespan_s=100)
     cases = [replace(one, conservative=nobody, easy=nobody, ours=nobody, bound=0) for one in all_cases()]
-    assert standings(cases, months())["tardiness-median"] is Standing.OPEN
+    assert standings(cases, months())["tardiness-median"] is ClaimStatus.OPEN
     assert overview(cases).rows[0][5] == "none late"
 
 

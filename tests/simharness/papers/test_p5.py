@@ -10,10 +10,10 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.engine.scheduler import Backfill
-from makeway.simharness.papers.common.claims import Standing
-from makeway.simharness.papers.p5.cases import INTERVALS, MECHANISMS, MIXES, Case, compute, questions
+from makeway.simharness.papers.common.claims import ClaimStatus
+from makeway.simharness.papers.p5.cases import INTERVALS, MECHANISMS, MIXES, P5Result, compute, trials
 from makeway.simharness.papers.p5.claims import claims
-from makeway.simharness.papers.p5.means import INSTANT, TURNAROUND, Means
+from makeway.simharness.papers.p5.means import INSTANT, TURNAROUND, P5Means
 from makeway.simharness.papers.p5.report import overview, report_html
 from makeway.simharness.papers.p5.why import differences, explanations
 from makeway.simharness.workloads.scenarios import TRACE
@@ -39,8 +39,8 @@ def write_trace(folder: Path) -> Path:
     return path
 
 
-def case(policy: str, mix: str = "W5", *, seed: int = 0, interval_share: float = 1.0) -> Case:
-    return Case(
+def case(policy: str, mix: str = "W5", *, seed: int = 0, interval_share: float = 1.0) -> P5Result:
+    return P5Result(
         seed=seed,
         mix=mix,
         policy=policy,
@@ -65,7 +65,7 @@ def case(policy: str, mix: str = "W5", *, seed: int = 0, interval_share: float =
     )
 
 
-def alike() -> list[Case]:
+def alike() -> list[P5Result]:
     """Cases of one seed under which all mechanisms are alike, and the base scheduler is worse."""
     worse = replace(case("none"), turnaround_h=9.0, instant_start_rate=0.3, useful_utilisation=0.8)
     return [
@@ -76,23 +76,23 @@ def alike() -> list[Case]:
     ]
 
 
-def standings(cases: list[Case]) -> dict[str, Standing]:
+def standings(cases: list[P5Result]) -> dict[str, ClaimStatus]:
     return {claim.key: claim.standing for claim in claims(cases)}
 
 
 def test_every_replay_is_asked_once() -> None:
-    asked = questions(Path("x"), range(2), Backfill.EASY_CQSIM)
+    asked = trials(Path("x"), range(2), Backfill.EASY_CQSIM)
     assert len(asked) == len(set(asked)) == 2 * (2 + 5 * 6 + 2 * 6)
-    assert {question.backfill for question in asked if question.policy == "none"} == {"easy", "easy-cqsim"}
-    assert {question.backfill for question in asked if question.policy != "none"} == {"easy-cqsim"}
-    smaller = {(question.policy == "none", question.start_smaller) for question in asked}
+    assert {trial.backfill for trial in asked if trial.policy == "none"} == {"easy", "easy-cqsim"}
+    assert {trial.backfill for trial in asked if trial.policy != "none"} == {"easy-cqsim"}
+    smaller = {(trial.policy == "none", trial.start_smaller) for trial in asked}
     assert smaller == {(True, False), (False, True)}
-    full = questions(Path("trace"), [0], Backfill.EASY, start_smaller=False)
-    assert not any(question.start_smaller for question in full)
+    full = trials(Path("trace"), [0], Backfill.EASY, start_smaller=False)
+    assert not any(trial.start_smaller for trial in full)
 
 
 def test_means_leave_out_what_is_not_there() -> None:
-    means = Means(
+    means = P5Means(
         [case("n-paa", "W1"), replace(case("n-paa", "W2"), turnaround_h=20.0, instant_start_rate=None)]
     )
     assert means.mechanism("n-paa", TURNAROUND) == 15.0
@@ -104,7 +104,7 @@ def test_means_leave_out_what_is_not_there() -> None:
 
 def test_observations_of_mechanisms_that_are_all_alike() -> None:
     found = standings(alike())
-    holding = {key for key, standing in found.items() if standing is Standing.HOLDS}
+    holding = {key for key, standing in found.items() if standing is ClaimStatus.HOLDS}
     assert len(found) == 13
     # A tie is no advantage, but CUA is then at least as good as CUP, and the first of the ties is n-paa's.
     assert holding >= {"1-boost", "5-cua", "6-malleable", "8-preemption", "9-instant", "10-decision"}
@@ -122,19 +122,19 @@ def test_an_observation_follows_its_figures() -> None:
         for one in alike()
     ]
     found = standings(better)
-    assert (found["11-cup-accuracy"], found["12-cua-early"]) == (Standing.HOLDS, Standing.HOLDS)
+    assert (found["11-cup-accuracy"], found["12-cua-early"]) == (ClaimStatus.HOLDS, ClaimStatus.HOLDS)
     slow = [replace(one, decision_p99_ms=11.0) if one.policy == "cup-spaa" else one for one in alike()]
-    assert standings(slow)["10-decision"] is Standing.FAILS
+    assert standings(slow)["10-decision"] is ClaimStatus.FAILS
     silent = [replace(one, instant_start_rate=None) for one in alike()]
-    assert standings(silent)["9-instant"] is Standing.OPEN
-    assert standings(silent)["1-boost"] is Standing.OPEN
+    assert standings(silent)["9-instant"] is ClaimStatus.OPEN
+    assert standings(silent)["1-boost"] is ClaimStatus.OPEN
 
 
 def test_the_average_over_the_seeds_decides() -> None:
     second = [replace(one, seed=1, instant_start_rate=0.9) for one in alike()]
     first = [replace(one, instant_start_rate=1.0) if one.policy != "none" else one for one in alike()]
     claim = next(claim for claim in claims([*first, *second]) if claim.key == "9-instant")
-    assert claim.standing is Standing.FAILS
+    assert claim.standing is ClaimStatus.FAILS
     assert claim.told == "does not hold: holds on 1 of 2 seeds"
     better = [replace(one, seed=1, instant_start_rate=0.96) for one in alike()]
     claim = next(claim for claim in claims([*first, *better]) if claim.key == "9-instant")
@@ -195,16 +195,14 @@ def test_the_page_has_both_figures_and_the_table(tmp_path: Path) -> None:
 
 def test_a_case_is_the_same_twice_and_leaves_the_empty_weeks_out(tmp_path: Path) -> None:
     path = write_trace(tmp_path)
-    question = next(
-        one
-        for one in questions(path, [0], Backfill.EASY_CQSIM)
-        if (one.policy, one.mix) == ("cua-spaa", "W2")
+    trial = next(
+        one for one in trials(path, [0], Backfill.EASY_CQSIM) if (one.policy, one.mix) == ("cua-spaa", "W2")
     )
-    first, second = compute(question), compute(question)
+    first, second = compute(trial), compute(trial)
     times = {"decision_p50_ms": None, "decision_p99_ms": None}
     assert replace(first, **times) == replace(second, **times)  # type: ignore[arg-type]
     assert first.jobs == 80
-    assert 0 < compute(replace(question, days=1)).jobs < 80
+    assert 0 < compute(replace(trial, days=1)).jobs < 80
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,15 +9,15 @@ import pytest
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.errors import UserError
 from makeway.simharness.papers import reproduce
-from makeway.simharness.papers.common.claims import Finding, Standing, check
-from makeway.simharness.papers.common.page import Grid, PaperPage, Section, page_html
-from makeway.simharness.papers.reproduce import Options, run_all
+from makeway.simharness.papers.common.claims import ClaimStatus, Finding, check
+from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, page_html
+from makeway.simharness.papers.reproduce import ReproduceOptions, run_all
 
 
 def options(
     tmp_path: Path, *, seeds: int | None = None, quick: bool = False, report: Path | None = None
-) -> Options:
-    return Options(traces=tmp_path, seeds=seeds, jobs=1, quick=quick, report=report, json_path=None)
+) -> ReproduceOptions:
+    return ReproduceOptions(traces=tmp_path, seeds=seeds, jobs=1, quick=quick, report=report, json_path=None)
 
 
 def double(number: int) -> int:
@@ -25,7 +25,7 @@ def double(number: int) -> int:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_stand_in_the_order_of_the_questions(workers: int) -> None:
+def test_results_stand_in_the_order_of_the_trials(workers: int) -> None:
     assert run_all(double, [3, 1, 2], workers=workers, label="numbers") == [6, 2, 4]
 
 
@@ -74,18 +74,18 @@ def test_a_paper_is_loaded_only_when_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("found", "standing", "told"),
     [
-        ((Standing.HOLDS, Standing.HOLDS), Standing.HOLDS, "holds"),
-        ((Standing.HOLDS, Standing.OPEN), Standing.OPEN, "open: holds on 1 of 2 seeds"),
+        ((ClaimStatus.HOLDS, ClaimStatus.HOLDS), ClaimStatus.HOLDS, "holds"),
+        ((ClaimStatus.HOLDS, ClaimStatus.OPEN), ClaimStatus.OPEN, "open: holds on 1 of 2 seeds"),
         (
-            (Standing.HOLDS, Standing.OPEN, Standing.FAILS),
-            Standing.FAILS,
+            (ClaimStatus.HOLDS, ClaimStatus.OPEN, ClaimStatus.FAILS),
+            ClaimStatus.FAILS,
             "does not hold: holds on 1 of 3 seeds",
         ),
-        ((Standing.OPEN, Standing.FAILS), Standing.FAILS, "does not hold"),
+        ((ClaimStatus.OPEN, ClaimStatus.FAILS), ClaimStatus.FAILS, "does not hold"),
     ],
 )
 def test_a_claim_holds_only_if_it_holds_on_every_seed(
-    found: tuple[Standing, ...], standing: Standing, told: str
+    found: tuple[ClaimStatus, ...], standing: ClaimStatus, told: str
 ) -> None:
     def finding(results: object) -> Finding:
         assert isinstance(results, list)
@@ -106,7 +106,9 @@ def test_texts_of_a_page_are_escaped() -> None:
         claims=(),
         notes=("<i>note",),
         sections=(
-            Section(heading="<u>section", grids=(Grid(heading="<p>grid", head=("<q>",), rows=(("<em>",),)),)),
+            PageSection(
+                heading="<u>section", grids=(TextGrid(heading="<p>grid", head=("<q>",), rows=(("<em>",),)),)
+            ),
         ),
     )
     html = page_html(page, {})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, ReplayRecord, Segment
 from makeway.simharness.results.figures.gantt import (
-    Window,
+    TimeWindow,
     choose_windows,
     evicted_edges,
     marks_in,
@@ -57,7 +57,7 @@ def test_evictions_are_known_of_their_rectangles() -> None:
 
 def test_a_window_holds_what_overlaps_it() -> None:
     record = with_makeway()
-    window = Window(from_s=60.0, to_s=100.0)
+    window = TimeWindow(from_s=60.0, to_s=100.0)
     assert [(segment.job, segment.start_s) for segment in segments_in(record, window)] == [
         (1, 60.0),
         (2, 60.0),
@@ -68,7 +68,7 @@ def test_a_window_holds_what_overlaps_it() -> None:
 
 
 def test_urgent_waits_by_hand() -> None:
-    window = Window(from_s=0.0, to_s=1000.0)
+    window = TimeWindow(from_s=0.0, to_s=1000.0)
     (late,) = urgent_waits(without_makeway(), window, start_within_s=600.0)
     assert (late.submit_s, late.start_s, late.started, late.on_time, late.lane) == (
         50.0,
@@ -83,13 +83,13 @@ def test_urgent_waits_by_hand() -> None:
     record.jobs[2].start_s = None
     (never,) = urgent_waits(record, window, start_within_s=600.0)
     assert (never.start_s, never.started, never.on_time) == (305.0, False, False)
-    assert urgent_waits(without_makeway(), Window(from_s=201.0, to_s=900.0), start_within_s=1.0) == []
+    assert urgent_waits(without_makeway(), TimeWindow(from_s=201.0, to_s=900.0), start_within_s=1.0) == []
 
 
 @given(random_records(most_jobs=30))
 @settings(deadline=None)
 def test_waits_in_one_lane_never_overlap(record: ReplayRecord) -> None:
-    waits = urgent_waits(record, Window(from_s=0.0, to_s=1e6), start_within_s=60.0)
+    waits = urgent_waits(record, TimeWindow(from_s=0.0, to_s=1e6), start_within_s=60.0)
     assert len(waits) == sum(entry.job.kind is JobKind.ON_DEMAND for entry in record.jobs)
     for lane in {wait.lane for wait in waits}:
         mine = [wait for wait in waits if wait.lane == lane]
@@ -125,7 +125,7 @@ def test_what_fits_is_shown_whole() -> None:
     windows = choose_windows([with_makeway()])
     assert windows is not None
     assert windows.complete
-    assert windows.view == windows.whole == Window(from_s=0.0, to_s=260.0)
+    assert windows.view == windows.whole == TimeWindow(from_s=0.0, to_s=260.0)
 
 
 def test_what_does_not_fit_is_cut_to_where_the_evictions_are() -> None:

@@ -24,7 +24,7 @@ from makeway.simharness.results.figures.curves import (
     share_curve,
     waits_s,
 )
-from makeway.simharness.results.figures.gantt import Window, choose_windows, node_runs
+from makeway.simharness.results.figures.gantt import TimeWindow, choose_windows, node_runs
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
 from makeway.simharness.results.measures import MeasureSettings, measure, numbers
 from makeway.simharness.results.report import ReportUnavailable, report_html, write_report
@@ -302,14 +302,14 @@ def test_late_urgent_jobs_are_filled() -> None:
 
 
 def test_curves_are_exact_until_they_have_too_many_steps() -> None:
-    record, whole = with_makeway(), Window(from_s=0.0, to_s=260.0)
+    record, whole = with_makeway(), TimeWindow(from_s=0.0, to_s=260.0)
     scale = TimeScale.spanning(whole.from_s, whole.to_s)
     exact = load_curve("x", nodes_held(record), whole, scale, factor=25.0)
     assert exact.binned_s is None
     assert exact.y.max() == 100.0
     instants = np.arange(5000.0)
     busy = StepSeries(times_s=instants, values=instants % 2)
-    binned = load_curve("x", busy, Window(from_s=0.0, to_s=5000.0), scale, factor=1.0)
+    binned = load_curve("x", busy, TimeWindow(from_s=0.0, to_s=5000.0), scale, factor=1.0)
     assert binned.binned_s == pytest.approx(5000 / BINS)
     assert len(binned.x) == BINS + 1
     assert binned.y[:-1].mean() == pytest.approx(0.5)

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from makeway.simharness.results.measures import Estimate, Measures, aggregate, measure, numbers
 from makeway.simharness.results.tables import (
-    Line,
+    ChangeVerdict,
+    SummaryLine,
     Unit,
-    Verdict,
     aggregate_table,
     aggregates_to_csv,
     aggregates_to_json,
@@ -36,7 +36,7 @@ def _both() -> list[Measures]:
     return [measure(without_makeway()), measure(with_makeway())]
 
 
-def _line(measured: Sequence[Measures], key: str) -> Line:
+def _line(measured: Sequence[Measures], key: str) -> SummaryLine:
     lines = [line for section in summarise(measured).sections for line in section.lines]
     return next(line for line in lines if line.key == key)
 
@@ -79,18 +79,18 @@ def test_lines_that_say_nothing_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("key", "texts", "delta", "verdict"),
     [
-        ("on_demand.on_time", ("0", "1"), "", Verdict.NEUTRAL),  # nothing compares with 0
-        ("on_demand.wait_mean_s", ("2.50 min", "10.0 s"), "−93%", Verdict.BETTER),
-        ("on_demand.turnaround_mean_s", ("4.17 min", "1.83 min"), "−56%", Verdict.BETTER),
-        ("rigid.turnaround_mean_s", ("1.71 min", "4.33 min"), "+154%", Verdict.WORSE),
-        ("all.completed", ("4", "3"), "−1", Verdict.WORSE),
-        ("machine.utilisation", ("75.4%", "90.4%"), "+15.0 pts", Verdict.BETTER),
-        ("malleable.wait_mean_s", ("0 s", "0 s"), "", Verdict.NEUTRAL),
-        ("all.jobs", ("4", "4"), "", Verdict.NEUTRAL),
+        ("on_demand.on_time", ("0", "1"), "", ChangeVerdict.NEUTRAL),  # nothing compares with 0
+        ("on_demand.wait_mean_s", ("2.50 min", "10.0 s"), "−93%", ChangeVerdict.BETTER),
+        ("on_demand.turnaround_mean_s", ("4.17 min", "1.83 min"), "−56%", ChangeVerdict.BETTER),
+        ("rigid.turnaround_mean_s", ("1.71 min", "4.33 min"), "+154%", ChangeVerdict.WORSE),
+        ("all.completed", ("4", "3"), "−1", ChangeVerdict.WORSE),
+        ("machine.utilisation", ("75.4%", "90.4%"), "+15.0 pts", ChangeVerdict.BETTER),
+        ("malleable.wait_mean_s", ("0 s", "0 s"), "", ChangeVerdict.NEUTRAL),
+        ("all.jobs", ("4", "4"), "", ChangeVerdict.NEUTRAL),
     ],
 )
 def test_changes_are_against_the_first(
-    key: str, texts: tuple[str, str], delta: str, verdict: Verdict
+    key: str, texts: tuple[str, str], delta: str, verdict: ChangeVerdict
 ) -> None:
     first, second = _line(_both(), key).cells
     assert (first.text, second.text) == texts
