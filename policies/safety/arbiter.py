@@ -192,24 +192,26 @@ class _Arbiter:
 
     cluster: Cluster
     jobs: Mapping[str, Job] = field(init=False)
-    operations: dict[str, Operation] = field(init=False)
+    operations: tuple[Operation, ...] = field(init=False)
+    """The open ones. An urgent job may have several: one that makes way, and one for its priority."""
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
 
     def __post_init__(self) -> None:
         self.jobs = self.cluster.jobs_by_id()
-        self.operations = {
-            operation.for_job_id: operation
-            for operation in self.cluster.operations
-            if operation.phase is not Phase.CLOSED
-        }
+        self.operations = tuple(
+            operation for operation in self.cluster.operations if operation.phase is not Phase.CLOSED
+        )
         self.tripped = breaker_tripped(self.cluster)
         self.spent = _Spent()
 
     def under_way(self, action: Action) -> bool:
-        """Whether the action is a task of the open operation of its urgent job."""
-        operation = self.operations.get(action.for_job_id)
-        return operation is not None and any(task.action == action for task in operation.tasks)
+        """Whether the action is a task of an open operation of its urgent job."""
+        return any(
+            operation.for_job_id == action.for_job_id
+            and any(task.action == action for task in operation.tasks)
+            for operation in self.operations
+        )
 
     def judge(self, action: Action) -> Ruling:
         """The ruling on one action; what it uses up is added to `spent` if it is allowed."""
@@ -267,7 +269,9 @@ class _Arbiter:
 
     def _held_for(self, for_job_id: str) -> bool:
         """Whether the urgent job has an operation, or a hold allowed before in this call."""
-        return for_job_id in self.operations or any(hold.for_job_id == for_job_id for hold in self.spent.held)
+        return any(operation.for_job_id == for_job_id for operation in self.operations) or any(
+            hold.for_job_id == for_job_id for hold in self.spent.held
+        )
 
     def _count_eviction(self, job_id: str) -> Ruling:
         """The limit for each hour. A job counts once, whether it checkpoints first or not."""
@@ -291,7 +295,7 @@ class _Arbiter:
         past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
         commitments = {
             task.action.job_id
-            for operation in self.operations.values()
+            for operation in self.operations
             if not operation.observe
             for task in operation.tasks
             if task.ended_s is None
@@ -303,7 +307,7 @@ class _Arbiter:
         }
         guests_of = {
             operation.for_job_id
-            for operation in self.operations.values()
+            for operation in self.operations
             if not self._lent_nodes(operation.out_of).isdisjoint(operation.nodes)
         }
         return len(past) + len(commitments | (guests_of - self.spent.evicted - {but_for}))
@@ -312,7 +316,7 @@ class _Arbiter:
         """The nodes of those among these reservations that are held for jobs which have not started."""
         holds = [
             operation.nodes
-            for operation in (self.operations.values() if out_of else ())
+            for operation in (self.operations if out_of else ())
             if operation.reservation in out_of
             and operation.phase is Phase.MAKING_ROOM
             and not operation.observe
@@ -351,7 +355,7 @@ class _Arbiter:
 
     def _judge_lending(self, action: Reserve) -> Ruling:
         """What is lent is held for announced jobs, and the limit for each hour lets the borrower be evicted."""
-        waited_for = {one.reservation for one in self.operations.values() if awaited(one)}
+        waited_for = {one.reservation for one in self.operations if awaited(one)}
         held = self._lent_nodes(tuple(waited_for.intersection(action.out_of)))
         outside = sorted(set(action.nodes) - held)
         if outside:
@@ -379,10 +383,10 @@ class _Arbiter:
         Those that are let go in this call are none any more. What is lent is held by the borrower and the lender.
         """
         own = {action.reservation, *action.out_of}
-        own |= {one.reservation for one in self.operations.values() if action.reservation in one.out_of}
+        own |= {one.reservation for one in self.operations if action.reservation in one.out_of}
         held = {
             operation.reservation: operation.nodes
-            for operation in self.operations.values()
+            for operation in self.operations
             if not operation.observe
             and operation.phase is not Phase.RETURNING
             and (operation.keeps_hold or operation.phase is Phase.MAKING_ROOM)

@@ -27,6 +27,7 @@ from makeway.policies.model import (
     Requeue,
     Reservation,
     Reserve,
+    RestorePriority,
     Shrink,
     Task,
 )
@@ -268,6 +269,19 @@ def test_an_operation_under_way_is_not_stranded(running: Build, cluster_of: Buil
     assert refusals((cancel("a"),), cluster) == [Refusal.MIN_RUNTIME], "no task of it: a new eviction"
     protected = replace(cluster, jobs=(replace(job, preemptible=False),))
     assert refusals((requeue("a"),), protected) == [Refusal.NOT_PREEMPTIBLE]
+
+
+def test_an_urgent_job_may_have_two_open_operations(running: Build, cluster_of: BuildCluster) -> None:
+    """One that makes way for it, and one that gives it its own priority back: the second must not hide the first."""
+    makes_way = operation(hold("u", "n0 n1"), requeue("a"), nodes="n0 n1")
+    restore = RestorePriority(job_id="u", for_job_id="u", policy="test", reason=Reason.STARTED)
+    restores = replace(operation(restore, nodes=""), operation_id="u@2", reservation="")
+    limits = Limits(max_nodes=3, evictions_per_hour=0)
+    for operations in ((makes_way, restores), (restores, makes_way)):
+        cluster = cluster_of(4, limits=limits, operations=operations)
+        assert refusals((requeue("a"),), cluster) == [None], "the cluster itself says that it is gone"
+        assert refusals((hold("v", "n2 n3"),), cluster) == [Refusal.MAX_NODES]
+        assert refusals((hold("v", "n1"),), cluster) == [Refusal.NODE_TAKEN]
 
 
 def test_a_task_under_way_is_judged_apart_from_a_new_hold_of_the_same_job(
