@@ -25,6 +25,7 @@ from makeway.policies.model import Cluster, JobKind, JobState, Placement, Signal
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _MOST_UNTOLD = 200
 """So many of them fit into one standard input."""
+_LEAVING = frozenset({JobState.RUNNING, JobState.COMPLETING})
 _HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
 
 
@@ -124,17 +125,15 @@ class SlurmCliAdapter:
     def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
         """Put back a job that was requeued and then taken for ended.
 
-        slurmctld saves its state some seconds late. If it dies before, its next life hears from the node that the job has
-        ended, by the signal of the requeue that it does not remember, and takes that for the job's own end.
+        slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is started
+        again, hears from the node that the job has ended by a signal, and takes that for the job's own end. The job may
+        complete at any moment, so the command is the one that takes jobs which have ended.
         """
-        for job in self._squeue(job_id, ended=True):
-            if job.job_id == job_id and job.restarts == requeue_count:
-                if over(job):
-                    self._do(build.requeue_ended(job_id))
-                else:
-                    self.requeue(job_id)
-                return
-        raise Gone(f"job {job_id} is over")
+        job = next((one for one in self._squeue(job_id, ended=True) if one.job_id == job_id), None)
+        same_run = job is not None and job.restarts == requeue_count
+        if job is None or not same_run or not (over(job) or state(job) in _LEAVING):
+            raise Gone(f"job {job_id} is over")
+        self._do(build.requeue_any(job_id))
 
     def cancel(self, job_id: str) -> None:
         """End the job."""

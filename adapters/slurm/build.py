@@ -167,8 +167,8 @@ def requeue(job_id: str) -> tuple[str, ...]:
     return ("scontrol", "requeue", "Incomplete", _job(job_id))
 
 
-def requeue_ended(job_id: str) -> tuple[str, ...]:
-    """Put a job that is over back into the queue."""
+def requeue_any(job_id: str) -> tuple[str, ...]:
+    """Put a job back into the queue, whether it runs, completes or has ended."""
     return ("scontrol", "requeue", _job(job_id))
 
 

@@ -144,17 +144,24 @@ def test_prioritise_gives_a_job_its_size_back() -> None:
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=6)]
 
 
-def test_a_requeue_that_slurm_forgot_is_repeated() -> None:
-    ended = RUNNING | {"State": "FAILED", "RestartCnt": "1"}
-    slurm = FakeSlurm(ended)
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "FAILED", "COMPLETED"])
+def test_a_requeue_that_slurm_forgot_is_repeated(state: str) -> None:
+    """Also if the job ends between the look and the command, which therefore takes ended jobs too."""
+    slurm = FakeSlurm(RUNNING | {"State": state, "RestartCnt": "1"})
     adapter_of(slurm).requeue_again("17", requeue_count=1)
     assert slurm.acts == [("scontrol", "requeue", "17")]
-    slurm = FakeSlurm(RUNNING)
-    adapter_of(slurm).requeue_again("17", requeue_count=0)
-    assert slurm.acts == [build.requeue("17")]
 
 
-@pytest.mark.parametrize("rows", [(), (RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},)])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (),
+        (RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},),
+        (RUNNING | {"State": "SUSPENDED", "RestartCnt": "1"},),
+        (ROW | {"RestartCnt": "1"},),
+    ],
+    ids=["gone", "cancelled", "suspended", "pending"],
+)
 def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, str], ...]) -> None:
     slurm = FakeSlurm(*rows)
     with pytest.raises(Gone):
