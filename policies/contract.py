@@ -1,5 +1,6 @@
 """What a policy is: a name, a type of settings, and a pure function from a snapshot to a decision."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -52,3 +53,14 @@ class Policy(Generic[ConfigT]):
     """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""
     planner: Planner[ConfigT] | None = None
     """None: it needs no plan."""
+
+
+def require_durations(**settings: float) -> None:
+    """Refuse settings that are not durations in seconds; for `__post_init__` of a policy's settings.
+
+    Raises:
+        ValueError: names the first setting that is negative or not finite.
+    """
+    for name, value in settings.items():
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ValueError(f"{name} is {value!r}, wants a number of seconds, not negative")

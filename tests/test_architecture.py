@@ -77,9 +77,6 @@ PENDING: frozenset[tuple[str, str]] = frozenset(
         ("daemon.inspect", "adapters.slurm.build"),
         ("daemon.inspect", "adapters.slurm.settings"),
         ("daemon.inspect", "adapters.slurm.survey"),
-        ("policies.horizon", "policies.ckpt_backfill.outlook"),
-        ("policies.hybrid", "policies.ckpt_backfill.outlook"),
-        ("policies.safety", "policies.common.notices"),
     }
 )
 """Imports that break a rule and are still to be removed: room, imported module."""

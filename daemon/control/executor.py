@@ -31,7 +31,7 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
-from makeway.policies.safety.arbiter import Refusal
+from makeway.policies.safety.protection import Refusal
 
 
 class Outcome(StrEnum):

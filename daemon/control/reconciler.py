@@ -19,8 +19,7 @@ from makeway.daemon.operation.handover import changes, handed_over
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.returns import leases
 from makeway.daemon.operation.transitions import advance, give_back, open_operation, record, top_up
-from makeway.policies.common.notices import awaited
-from makeway.policies.common.victims import is_only_watched
+from makeway.policies.common.urgent_jobs import is_only_watched
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Action,
@@ -35,6 +34,7 @@ from makeway.policies.model import (
     Progress,
     Reason,
     Reserve,
+    awaited,
 )
 from makeway.policies.safety.arbiter import Verdict, arbitrate
 

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.store import Journal
-from makeway.policies.common.victims import loss_node_s
+from makeway.policies.common.losses import loss_node_s
 from makeway.policies.model import (
     Action,
     Cancel,

@@ -8,7 +8,9 @@ after another.
 from dataclasses import dataclass
 
 from makeway.daemon.errors import UserError
-from makeway.policies.common.victims import UrgentJob, committed, unavailable_nodes, victim_groups
+from makeway.policies.common.departures import committed
+from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
+from makeway.policies.common.victims import victim_groups
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
 from makeway.policies.eviction.policy import EvictionConfig, item_of
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from makeway.daemon.operation.observation import ENDED, Timeouts, ended
 from makeway.daemon.operation.returns import method_of
 from makeway.daemon.operation.transitions import give_back, is_void
-from makeway.policies.common.notices import arrivals, awaited
+from makeway.policies.common.notices import arrivals
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
@@ -18,6 +18,7 @@ from makeway.policies.model import (
     Phase,
     Progress,
     Reason,
+    awaited,
 )
 
 

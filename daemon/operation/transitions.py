@@ -19,7 +19,6 @@ from typing import assert_never
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.observation import ENDED, UNACKNOWLEDGED, Timeouts, ended, observe, settled
 from makeway.daemon.operation.returns import method_of, missing_returns
-from makeway.policies.common.notices import awaited, unbound
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -40,6 +39,8 @@ from makeway.policies.model import (
     Reserve,
     RestorePriority,
     Task,
+    awaited,
+    unbound,
 )
 
 

@@ -10,17 +10,10 @@ Reference:
 
 from dataclasses import dataclass
 
-from makeway.policies.common.commitments import (
-    Proposal,
-    Request,
-    decide_each,
-    departure,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-)
-from makeway.policies.common.victims import loss_node_s, victim_groups
+from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.victims import leavers, take_until, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, Decision, Method
 
@@ -52,12 +45,7 @@ def make_room(request: Request) -> Proposal:
         if not group.protected_by
     ]
     able.sort(key=lambda group: (-max(job.start_s or 0.0 for job in group.jobs), group.job_ids))
-    chosen, freed = [], list[str]()
-    for group in able:
-        if len(freed) >= request.shortage:
-            break
-        chosen.append(group)
-        freed += group.nodes
+    chosen, freed = take_until(able, request.shortage, lambda group: group.nodes)
     if len(freed) < request.shortage:
         return no_room(
             request, f"{request.shortage} more nodes are needed, and only {len(freed)} can be had."
@@ -66,7 +54,10 @@ def make_room(request: Request) -> Proposal:
     leaving = [job for group in chosen for job in leavers(group, held)]
     now_s = request.cluster.now_s
     return Proposal(
-        actions=(held, *(step for job in leaving for step in departure(request, job, Method.KILL, now_s))),
+        actions=(
+            held,
+            *(step for job in leaving for step in eviction_actions(request, job, Method.KILL, now_s)),
+        ),
         rationale=rationale(
             request,
             f"{request.shortage} more nodes are needed: the youngest leave, {', '.join(job.job_id for job in leaving)}.",

@@ -2,7 +2,7 @@
 
 Reference:
     Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 3.3,
-    algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
+    Algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
 
 Differs from the paper:
     With `p` learned each user has a share of his own (the paper's is one for all). Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
@@ -17,20 +17,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from makeway.policies.common.victims import departures, system_s
+from makeway.policies.common.departures import node_releases
+from makeway.policies.common.losses import system_s
+from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.model import (
     Cluster,
     Job,
-    JobState,
     NodeState,
     Operation,
     Phase,
     Reason,
 )
-from makeway.policies.safety.arbiter import Refusal, protection, start_protection
+from makeway.policies.safety.protection import Refusal, protection, start_protection
 
+NAME = "ckpt-backfill"
 UNKNOWN_SHARE = 0.2
-"""What is expected of users of whom too little is known: one of the paper's best values."""
+"""The share expected for users of whom too few runs are known: one of the paper's best values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +62,6 @@ class CkptBackfillConfig:
         for name, value in (("threshold_s", self.threshold_s), ("hold_slack_s", self.hold_slack_s)):
             if not (math.isfinite(value) and value >= 0.0):
                 raise ValueError(f"{name} is {value!r}, wants a number of seconds, not negative")
-
-
-Turn = tuple[float, float, int, str]
-
-
-def turn(job: Job) -> Turn:
-    """The job's place in the queue: the priority, then the submission; of equal ones the older id."""
-    return (-job.priority, job.submit_s, len(job.job_id), job.job_id)
 
 
 def predicted_s(
@@ -104,7 +98,7 @@ def may_start_early(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WaitingJob:
     """A job that waits for nodes and nothing else. `promise` None: nothing was promised to it."""
 
     job: Job
@@ -117,24 +111,20 @@ class Place:
         return math.inf if self.promise is None else self.promise.deadline_s
 
 
-def waiting(cluster: Cluster) -> list[Place]:
+def waiting_jobs(cluster: Cluster) -> list[WaitingJob]:
     """The jobs that wait for nodes and nothing else, in the queue's order."""
     served = {operation.for_job_id: operation for operation in cluster.operations}
-    found = []
+    found: list[WaitingJob] = []
     for job in cluster.jobs:
-        if job.state is not JobState.PENDING or job.reservation is not None:
-            continue
-        if job.eligible_s is not None and job.eligible_s > cluster.now_s:
-            continue
         operation = served.get(job.job_id)
-        if operation is None or is_promise(operation):
-            found.append(Place(job=job, promise=operation))
-    found.sort(key=lambda place: turn(place.job))
+        if waits_for_nodes(job, cluster.now_s) and (operation is None or is_promise(operation)):
+            found.append(WaitingJob(job=job, promise=operation))
+    found.sort(key=lambda waiting: queue_key(waiting.job))
     return found
 
 
 def is_promise(operation: Operation) -> bool:
-    """Whether it is there for the first of the queue and holds nothing for it yet."""
+    """Whether the operation promises a start to the first job of the queue and holds no nodes for it yet."""
     return (
         operation.phase is Phase.MAKING_ROOM and operation.reason is Reason.HEAD_DUE and not operation.nodes
     )
@@ -146,61 +136,66 @@ class Outlook:
 
     free: tuple[str, ...]
     """The nodes that could serve it now, in the cluster's order."""
-    aside: tuple[str, ...]
+    unsuitable: tuple[str, ...]
     """The idle nodes that cannot serve it."""
-    due_s: float
-    """When as many nodes as it asks for are free: its reservation (algorithm 1, lines 14 to 23). Infinite: never."""
+    shadow_time_s: float
+    """When as many nodes as it needs are free: EASY's shadow time (Algorithm 1, lines 14 to 23). Infinite: never."""
     extra: int
-    """How many more nodes are free then (line 25)."""
+    """How many more nodes are free then: EASY's extra nodes (line 25)."""
     ready_s: Mapping[str, float]
-    """Every node that can serve it, with the instant when it is free."""
+    """Every node that can serve it, with the instant at which it is free."""
     leaving: Mapping[str, float]
-    """The running jobs that may be asked to leave for it, each with the instant from which on."""
+    """The running jobs that may be evicted for it, each with the instant from which on."""
 
 
-def outlook(cluster: Cluster, place: Place, config: CkptBackfillConfig) -> Outlook:
-    """What there is for the first job of the queue, and when (Algorithm 1, lines 14 to 25)."""
-    head = place.job
-    leaving = may_leave(cluster, place, config)
-    ready_s = _ready_s(cluster, head, leaving)
+def outlook(cluster: Cluster, head: WaitingJob, config: CkptBackfillConfig) -> Outlook:
+    """Which nodes the first job of the queue can have, and when (Algorithm 1, lines 14 to 25)."""
+    leaving = may_leave(cluster, head, config)
+    ready_s = _ready_s(cluster, head.job, leaving)
     instants = sorted(ready_s.values())
-    due_s = instants[head.node_count - 1] if head.node_count <= len(instants) else math.inf
+    needed = head.job.node_count
+    shadow_time_s = instants[needed - 1] if needed <= len(instants) else math.inf
     idle = _idle(cluster)
     return Outlook(
         free=tuple(name for name in idle if ready_s.get(name) == cluster.now_s),
-        aside=tuple(name for name in idle if name not in ready_s),
-        due_s=due_s,
-        extra=max(0, sum(1 for instant in instants if instant <= due_s) - head.node_count),
+        unsuitable=tuple(name for name in idle if name not in ready_s),
+        shadow_time_s=shadow_time_s,
+        extra=max(0, sum(1 for instant in instants if instant <= shadow_time_s) - needed),
         ready_s=ready_s,
         leaving=leaving,
     )
 
 
-def may_leave(cluster: Cluster, place: Place, config: CkptBackfillConfig) -> dict[str, float]:
-    """The running jobs that may be asked to leave for the queue's first job, with the instant from when.
+def may_leave(cluster: Cluster, head: WaitingJob, config: CkptBackfillConfig) -> dict[str, float]:
+    """The running jobs that may be evicted for the first job of the queue, each with the instant from which on.
 
-    One that we started: once its predicted run time is over. One that the scheduler below let pass since a start was
-    promised to the first of the queue: once that start is due. Whoever had to leave before passes nobody.
+    A job that makeway started early: once its predicted run time is over. A job that the scheduler started ahead of the
+    first one after a start was promised to it: once that start is due. A job that was evicted before is not among these.
     """
     early = cluster.speculative_jobs()
-    gone = departures(cluster)
+    releases = node_releases(cluster)
     least_s = cluster.limits.min_runtime_s
-    found = {}
+    found: dict[str, float] = {}
     for job in cluster.jobs:
-        if job.start_s is None or not job.nodes or job.job_id in gone or not _can_leave(job, cluster, config):
+        if (
+            job.start_s is None
+            or not job.nodes
+            or job.job_id in releases
+            or not _can_leave(job, cluster, config)
+        ):
             continue
         if job.job_id in early:
             found[job.job_id] = job.start_s + predicted_s(job, config, least_s, cluster.usual_shares)
-        elif _passed(job, place) and place.promised_s < job.start_s + job.walltime_s:
-            found[job.job_id] = max(place.promised_s, job.start_s + least_s)
+        elif _passed(job, head) and head.promised_s < job.start_s + job.walltime_s:
+            found[job.job_id] = max(head.promised_s, job.start_s + least_s)
     return found
 
 
-def _passed(job: Job, place: Place) -> bool:
-    """Whether the scheduler below has let a job pass since a start was promised to the queue's first."""
-    since_s = math.inf if place.promise is None else place.promise.opened_s
+def _passed(job: Job, head: WaitingJob) -> bool:
+    """Whether the scheduler started a job ahead of the first one after a start was promised to that one."""
+    since_s = math.inf if head.promise is None else head.promise.opened_s
     started_s = -math.inf if job.start_s is None else job.start_s
-    return started_s >= since_s and turn(job) > turn(place.job) and not job.requeue_count
+    return started_s >= since_s and queue_key(job) > queue_key(head.job) and not job.requeue_count
 
 
 def _can_leave(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
@@ -213,7 +208,7 @@ def _can_leave(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
 def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[str, float]:
     """The nodes that can serve the queue's first job, each with the instant when it is free. Never: left out."""
     now_s = cluster.now_s
-    gone = departures(cluster)
+    gone = node_releases(cluster)
     ready_s = {
         node.name: now_s
         for node in cluster.nodes

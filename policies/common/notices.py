@@ -1,49 +1,29 @@
-"""Announced jobs: which job is the one that was announced, and what an announcement holds until then. Pure functions.
-
-A notice opens an operation of its own, under its own id. When its job arrives (`arrivals`) the operation passes to the
-job: until the policy has made the hold anew, for the job, the operation is `unbound`.
+"""Which job is the one that a notice announced. Pure functions.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B: advance notice and arrival.
 
 Differs from the paper:
-    It does not say how a job is known to be the announced one: `arrivals` does.
+    It does not say how the announced job is recognised.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from makeway.policies.model import Job, JobKind, JobState, Notice, Operation, Reserve
-
-
-def awaited(operation: Operation) -> bool:
-    """Whether the operation holds nodes for an announced job that has not arrived."""
-    return operation.notice is not None and operation.for_job_id == operation.notice.notice_id
-
-
-def unbound(operation: Operation) -> bool:
-    """Whether the announced job has arrived and no hold was asked for under its own name yet."""
-    return (
-        operation.notice is not None
-        and not awaited(operation)
-        and not any(
-            isinstance(task.action, Reserve) and task.action.job_id == operation.for_job_id
-            for task in operation.tasks
-        )
-    )
+from makeway.policies.model import Job, JobKind, JobState, Notice
 
 
 def arrivals(notices: Sequence[Notice], jobs: Iterable[Job], served: Iterable[str]) -> Mapping[str, Job]:
     """The jobs that have arrived for announcements, by the id of the notice.
 
-    A job belongs to the notice that it names, if its user made it. One that names none belongs to the notice of its
-    user, for at least as many nodes, whose expected arrival is nearest to its submission. Jobs are taken in the order
-    of submission, those that name a notice first; each notice gets one job, which was not submitted before it.
+    A job that names a notice belongs to it, if both have the same user. A job that names none belongs to a notice of its
+    user for at least as many nodes: the one whose expected arrival is nearest to the job's submission. Jobs are matched in
+    the order of submission, those that name a notice first. Each notice gets one job, submitted after the announcement.
 
     Args:
-        notices: all that are kept. One that has its job gets no other, nor does that job get another notice.
+        notices: all that are kept. A notice that has its job gets no other, and that job gets no other notice.
         jobs: those of the snapshot.
-        served: ids of jobs that have an operation already: they came without notice.
+        served: ids of jobs that already have an operation: they arrived without notice.
     """
     waiting = {notice.notice_id: notice for notice in notices if notice.job_id is None}
     if not waiting:
@@ -66,8 +46,8 @@ def _could_be_announced(job: Job) -> bool:
 
 
 def _notice_of(job: Job, notices: list[Notice]) -> Notice | None:
-    """The announcement that one job belongs to. None: it came without."""
-    # A cluster may tell whole seconds of a submission only.
+    """The notice that one job belongs to. None: it arrived without notice."""
+    # A cluster may report the submission in whole seconds.
     theirs = [
         notice
         for notice in notices

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
-from makeway.policies.common.commitments import Request
+from makeway.policies.common.requests import Request
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.model import Job, JobKind, Shrink
 

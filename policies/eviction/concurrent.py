@@ -129,15 +129,6 @@ def plans_concurrent(
     return tuple(found)
 
 
-def plan_concurrent(
-    items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
-) -> Plan | None:
-    """The last of `plans_concurrent`, in fewer passes."""
-    problem = _problem(items, node_count_needed, step_s, parts)
-    steps = _steps(deadline_s, step_s)
-    return problem.earliest(steps) if steps >= 0 else None
-
-
 def plan_fair(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
 ) -> Plan | None:

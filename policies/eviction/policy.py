@@ -19,21 +19,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from makeway.policies.common.commitments import (
-    Proposal,
-    Request,
-    decide_each,
-    departure,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-    require_durations,
-    stays,
-)
+from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
-from makeway.policies.common.victims import VictimGroup, loss_node_s, victim_groups
-from makeway.policies.contract import Policy
+from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
+from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
@@ -226,7 +217,7 @@ def _departures(request: Request, leave: _Leave, saved_s: float, latest_s: float
         if method is Method.SYSTEM and job.checkpoint is not None:
             patience_s = max(job.checkpoint.grace_s, saved_s)
             not_after_s = min(latest_s, request.cluster.now_s + patience_s)
-        actions.extend(departure(request, job, method, not_after_s))
+        actions.extend(eviction_actions(request, job, method, not_after_s))
     return actions
 
 

@@ -23,9 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from makeway.policies.ckpt_backfill.outlook import turn
-from makeway.policies.common.commitments import require_durations
-from makeway.policies.contract import Planner, Policy
+from makeway.policies.common.queue_order import queue_key, waits_for_nodes
+from makeway.policies.contract import Planner, Policy, require_durations
 from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.policies.horizon.plan import (
     Curve,
@@ -44,13 +43,12 @@ from makeway.policies.model import (
     Cluster,
     Decision,
     Job,
-    JobState,
     Plan,
     Prioritise,
     Rationale,
     Reason,
 )
-from makeway.policies.safety.arbiter import hard_protection
+from makeway.policies.safety.protection import hard_protection
 
 NAME = "horizon"
 STEP = 32
@@ -100,16 +98,8 @@ class HorizonConfig:
 
 def queue(cluster: Cluster) -> list[Job]:
     """The jobs that wait for nodes and nothing else, in the queue's order."""
-    return sorted(
-        (
-            job
-            for job in cluster.jobs
-            if job.state is JobState.PENDING
-            and job.reservation is None
-            and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
-        ),
-        key=turn,
-    )
+    waiting = (job for job in cluster.jobs if waits_for_nodes(job, cluster.now_s))
+    return sorted(waiting, key=queue_key)
 
 
 def movable(cluster: Cluster) -> list[Job]:
@@ -234,7 +224,7 @@ def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
     The last ones of the order need none as long as they have none, stand in their own order, and before the others. Of
     those that have a place, as many as possible keep it.
     """
-    count = _placed_count(order, min(map(turn, others), default=None))
+    count = _placed_count(order, min(map(queue_key, others), default=None))
     head = order[:count]
     kept = _longest_rising([job.queue_position for job in head])
     places: dict[str, int] = {}
@@ -257,7 +247,7 @@ def _placed_count(order: Sequence[Job], protected_by: tuple[float, float, int, s
     count = len(order)
     behind = protected_by
     for job in reversed(order):
-        own = turn(job)
+        own = queue_key(job)
         if job.queue_position is not None or (behind is not None and own > behind):
             break
         behind = own

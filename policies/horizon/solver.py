@@ -23,7 +23,6 @@ from makeway.policies.horizon.plan import (
     Objective,
     PlanProblem,
     Starts,
-    by_start,
     improved,
     is_feasible,
     least_value,
@@ -199,8 +198,3 @@ def _run(model: Any, effort: Effort, *, relaxation: int) -> tuple[Any, Proof]:
 def _whole(bound: float) -> int:
     """A bound of whole numbers, which the solver gives as a float."""
     return int(-(-(bound - 1e-6) // 1))
-
-
-def order_of(problem: PlanProblem, starts: Starts) -> tuple[str, ...]:
-    """The jobs in the order of their starts: what a queue is to follow."""
-    return tuple(problem.jobs[index].job_id for index in by_start(starts))

@@ -16,19 +16,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from makeway.policies.common.commitments import (
-    Proposal,
-    Request,
-    departure,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-    require_durations,
-    stays,
-)
+from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.proposals import eviction_actions, hold, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
-from makeway.policies.common.victims import VictimGroup, loss_node_s, victim_groups
+from makeway.policies.common.victims import VictimGroup, leavers, stays, take_until, victim_groups
+from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.model import Action, Candidate, Job, JobKind, Method
 
@@ -84,23 +77,17 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
         (_preemptee(group, request.cluster.now_s, grace_s) for group in considered if not group.protected_by),
         key=lambda preemptee: (preemptee.overhead_node_s, preemptee.group.job_ids),
     )
-    chosen: list[Preemptee] = []
-    freed = 0
-    for preemptee in ranked:
-        if freed >= request.shortage:
-            break
-        chosen.append(preemptee)
-        freed += len(preemptee.group.nodes)
-    if freed < request.shortage:
-        text = f"{request.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {freed} of them."
+    chosen, freed = take_until(ranked, request.shortage, lambda preemptee: preemptee.group.nodes)
+    if len(freed) < request.shortage:
+        text = f"{request.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {len(freed)} of them."
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
-    held = hold(request, tuple(name for preemptee in chosen for name in preemptee.group.nodes))
+    held = hold(request, tuple(freed))
     now_s = request.cluster.now_s
     leaving = [(job, way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.group, held)]
     actions: list[Action] = [held]
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
-        actions.extend(departure(request, job, method, now_s + wait_s))
+        actions.extend(eviction_actions(request, job, method, now_s + wait_s))
     warned = any(method is Method.SYSTEM for _, method in leaving)
     return Proposal(
         actions=tuple(actions),

@@ -19,16 +19,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.policies.ckpt_backfill.outlook import turn
-from makeway.policies.common.commitments import Request, departure
-from makeway.policies.common.notices import awaited
+from makeway.policies.common.proposals import eviction_actions
+from makeway.policies.common.queue_order import queue_key, waits_for_nodes
+from makeway.policies.common.requests import Request
+from makeway.policies.common.victims import take_until
 from makeway.policies.hybrid.arrival import HybridConfig, overhead_node_s, way_out
 from makeway.policies.model import (
     Action,
     Cluster,
     Decision,
     Job,
-    JobState,
     Method,
     Operation,
     Phase,
@@ -36,44 +36,41 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    awaited,
+    reservation_name,
 )
-from makeway.policies.safety.arbiter import protection, reservation_name, start_protection
+from makeway.policies.safety.protection import protection, start_protection
 
 
-def vacate(request: Request, config: HybridConfig) -> Request:
+def evict_guests(request: Request, config: HybridConfig) -> Request:
     """The announced job is here: whoever was let on its nodes leaves, as far as they are needed, before anybody else."""
     if request.late or request.shortage <= 0 or not request.urgent.guests:
         return request
     now_s = request.cluster.now_s
     grace_s = min(config.warning_s, request.deadline_s - now_s)
     held = _useful_nodes(request)
-    leaving = sorted(
+    ranked = sorted(
         (
-            (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id, job)
+            job
             for job in request.urgent.guests
             if job.job_id not in request.excluded
             and not held.isdisjoint(job.nodes)
             and protection(job, request.cluster) is None
         ),
-        key=lambda item: item[:2],
+        key=lambda job: (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id),
     )
-    nodes: list[str] = []
-    gone: list[Job] = []
-    for _, _, job in leaving:
-        if len(nodes) < request.shortage:
-            gone.append(job)
-            nodes.extend(filter(held.__contains__, job.nodes))
+    gone, nodes = take_until(ranked, request.shortage, lambda job: filter(held.__contains__, job.nodes))
     actions: list[Action] = []
     ready_s = request.releasing_s
     for job in gone:
         method = way_out(job, grace_s)
         not_after_s = now_s + (grace_s if method is Method.SYSTEM else 0.0)
-        actions.extend(departure(request, job, method, not_after_s))
+        actions.extend(eviction_actions(request, job, method, not_after_s))
         ready_s = max(ready_s, not_after_s)
     return replace(
         request,
-        vacated=tuple(nodes[: request.shortage]),
-        vacating=tuple(actions),
+        guest_nodes=tuple(nodes[: request.shortage]),
+        guest_actions=tuple(actions),
         releasing_s=ready_s,
         unusable=request.unusable.union(nodes),
         excluded=request.excluded.union(job.job_id for job in gone),
@@ -151,7 +148,7 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
             for job in cluster.jobs
             if job.node_count <= left and job.job_id not in served and _may_lodge(job, cluster)
         ),
-        key=turn,
+        key=queue_key,
     )
     loans: list[_Loan] = []
     taken: set[str] = set()
@@ -169,10 +166,9 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
 
 def _may_lodge(job: Job, cluster: Cluster) -> bool:
     """Whether a waiting job may start now, to be evicted at any time. Whoever had to leave before is not asked again."""
-    if job.state is not JobState.PENDING or job.reservation is not None or job.requeue_count:
+    if not waits_for_nodes(job, cluster.now_s) or job.requeue_count:
         return False
-    eligible = job.eligible_s is None or job.eligible_s <= cluster.now_s
-    return eligible and start_protection(job, cluster) is None
+    return start_protection(job, cluster) is None
 
 
 def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:

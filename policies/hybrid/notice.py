@@ -18,17 +18,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from makeway.policies.common.commitments import (
-    Commitments,
-    Request,
-    departure,
-    hold,
-    leavers,
-    rationale,
-    request_for,
-)
-from makeway.policies.common.notices import awaited
-from makeway.policies.common.victims import UrgentJob, VictimGroup, loss_node_s, lost_for_good, victim_groups
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.holds import lost_for_good
+from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.proposals import eviction_actions, hold
+from makeway.policies.common.requests import Request, rationale, request_for
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.victims import VictimGroup, leavers, take_until, victim_groups
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
 from makeway.policies.model import (
     Action,
@@ -46,6 +42,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    awaited,
     memoise_last,
 )
 
@@ -95,7 +92,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         if operation is not None and not _collecting(operation):
             continue
         if operation is not None and _has_all(operation, notice, commitments):
-            commitments.keep(operation.nodes)
+            commitments.promise(operation.nodes)
             continue
         request = _ask(commitments, notice, operation, served.policy, config)
         plan = (
@@ -110,7 +107,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
             actions = [_release(operation, held)]
         for leave in plan.leaving:
             actions.extend(leave.actions(request, held))
-        commitments.keep(held.nodes)
+        commitments.promise(held.nodes)
         commitments.add(tuple(actions))
         (after if plan.leaving else before).extend(actions)
         if actions:
@@ -131,7 +128,9 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Pla
     del config
     if not first:
         return Plan(text="An earlier notice lacks nodes: what is free is held.")
-    busy = request.cluster.held_nodes().difference(request.unusable, request.releasing, request.urgent.kept)
+    busy = request.cluster.held_nodes().difference(
+        request.unusable, request.releasing, request.urgent.kept_nodes
+    )
     return Plan(
         nodes=tuple(filter(busy.__contains__, request.cluster.up_nodes())),
         text=f"{request.shortage} more nodes are collected as jobs end.",
@@ -154,12 +153,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
         (_departure(group, request, config) for group in considered if not group.protected_by),
         key=lambda leave: (leave.overhead_node_s, leave.group.job_ids),
     )
-    chosen: list[_Departure] = []
-    freed: list[str] = []
-    for leave in ranked:
-        if len(freed) < missing:
-            chosen.append(leave)
-            freed.extend(leave.group.nodes)
+    chosen, freed = take_until(ranked, missing, lambda preemption: preemption.group.nodes)
     if len(freed) < missing:
         return Plan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
@@ -192,7 +186,7 @@ class _Departure:
             action
             for job, method in zip(self.group.jobs, self.methods, strict=True)
             if job in gone
-            for action in departure(
+            for action in eviction_actions(
                 request, job, method, request.cluster.now_s if method is Method.KILL else self.by_s
             )
         )
@@ -282,7 +276,7 @@ def _ask(
     )
     return request_for(
         commitments,
-        UrgentJob(job=job, operation=operation, kept=good[: notice.node_count], announced=True),
+        UrgentJob(job=job, operation=operation, kept_nodes=good[: notice.node_count], announced=True),
         policy,
         notice.expected_s,
         duration_s,
@@ -338,7 +332,7 @@ def _why(request: Request, plan: Plan) -> Rationale:
 def _ends_s(request: Request, until_s: float) -> dict[str, float]:
     """The busy nodes that nobody else is promised and that come free by `until_s`, with the last time limit on each."""
     up = request.cluster.up_nodes()
-    unusable, own = request.unusable, frozenset(request.urgent.kept)
+    unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
     shared = request.cluster.shared_nodes()
     ends_s: dict[str, float] = {}
     later = []

@@ -12,10 +12,11 @@ Differs from the paper:
 
 from collections.abc import Callable
 
-from makeway.policies.common.commitments import Proposal, Request, decide_each, no_room
+from makeway.policies.common.proposals import decide_each, no_room
+from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.contract import Policy
 from makeway.policies.hybrid.arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
-from makeway.policies.hybrid.held_backfill import lend_held, vacate
+from makeway.policies.hybrid.held_backfill import evict_guests, lend_held
 from makeway.policies.hybrid.notice import Collect, collect_each, collect_released, prepare
 from makeway.policies.model import Cluster, Decision
 
@@ -33,7 +34,7 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
             lambda request: _while_on_time(request, config, arrival),
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
-            vacate=lambda request: vacate(request, config),
+            evict_guests=lambda request: evict_guests(request, config),
         )
         if collect is None:
             return served

@@ -21,6 +21,7 @@ from makeway.policies.model.actions import (
     RestorePriority,
     Shrink,
 )
+from makeway.policies.model.announced import awaited, unbound
 from makeway.policies.model.cluster import (
     Cluster,
     Limits,
@@ -47,6 +48,7 @@ from makeway.policies.model.entities import (
     Placement,
     Reservation,
     SignalTarget,
+    reservation_name,
 )
 from makeway.policies.model.operation import (
     Lease,
@@ -94,6 +96,9 @@ __all__ = [
     "Shrink",
     "SignalTarget",
     "Task",
+    "awaited",
     "memoise_last",
     "names",
+    "reservation_name",
+    "unbound",
 ]

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESERVATION_PREFIX = "mw_"
-"""Every reservation of ours begins with this; nothing else that is called so may exist on the cluster."""
+"""The names of makeway's reservations begin with this; no other reservation on the cluster may be named so."""
+
+
+def reservation_name(for_job_id: str) -> str:
+    """The name of the reservation that holds nodes for an urgent job."""
+    return RESERVATION_PREFIX + for_job_id
 
 
 class JobKind(StrEnum):

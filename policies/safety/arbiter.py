@@ -7,10 +7,8 @@ has tripped.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import assert_never
 
-from makeway.policies.common.notices import awaited
 from makeway.policies.model import (
     RESERVATION_PREFIX,
     Action,
@@ -19,7 +17,6 @@ from makeway.policies.model import (
     Cluster,
     Expand,
     Job,
-    JobKind,
     JobState,
     Operation,
     Phase,
@@ -30,34 +27,18 @@ from makeway.policies.model import (
     Reserve,
     RestorePriority,
     Shrink,
+    awaited,
+    reservation_name,
+)
+from makeway.policies.safety.protection import (
+    Refusal,
+    breaker_tripped,
+    hard_protection,
+    protection,
+    start_protection,
 )
 
 HOUR_S = 3600.0
-
-
-class Refusal(StrEnum):
-    """Why an action is refused: at once the log field and the metric label."""
-
-    URGENT = "urgent"  # the victim is itself an urgent job
-    NOT_PREEMPTIBLE = "not_preemptible"  # the site has not opted the job in
-    PROTECTED_USER = "protected_user"
-    PROTECTED_ACCOUNT = "protected_account"
-    PROTECTED_QOS = "protected_qos"
-    PROTECTED_PARTITION = "protected_partition"
-    NOT_RUNNING = "not_running"  # it ended, completes, is suspended, or was never there
-    MIN_RUNTIME = "min_runtime"  # its present run is too young
-    PER_JOB = "per_job"  # it was evicted often enough
-    PER_HOUR = "per_hour"  # everybody together was evicted often enough
-    TOO_SMALL = "too_small"  # a shrink below the smallest size
-    BATCH_HOST = "batch_host"  # a shrink that gives the batch host away, or keeps foreign nodes
-    CANNOT_EXPAND = "cannot_expand"  # jobs cannot grow on this cluster
-    MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
-    NODE_TAKEN = "node_taken"  # somebody else's reservation, or a node promised to another urgent job
-    NOT_OURS = "not_ours"  # a reservation that is not called as ours are
-    NOT_WAITING = "not_waiting"  # it was to be started, and runs, or is over
-    NO_HOLD = "no_hold"  # an eviction for an urgent job that nothing is held for
-    BREAKER = "breaker"  # too many commands failed lately
-    GROUP = "group"  # it stands and falls with an action that was refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,59 +56,6 @@ class Verdict:
 
 
 Ruling = tuple[Refusal, str] | None
-
-
-def protection(job: Job, cluster: Cluster) -> Refusal | None:
-    """Why `job` may not be asked to leave, or to shrink, now. None: it may be asked."""
-    hard = hard_protection(job, cluster)
-    if hard is not None:
-        return hard
-    if job.state is not JobState.RUNNING or job.start_s is None:
-        return Refusal.NOT_RUNNING
-    limits = cluster.limits
-    if cluster.now_s - job.start_s < limits.min_runtime_s:
-        return Refusal.MIN_RUNTIME
-    if limits.evictions_per_job is not None and job.requeue_count >= limits.evictions_per_job:
-        return Refusal.PER_JOB
-    return None
-
-
-def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
-    """The protections that also stop an eviction under way: whose job it is, never how old or how often. None: none."""
-    limits = cluster.limits
-    if job.kind is JobKind.ON_DEMAND:
-        return Refusal.URGENT
-    if not job.preemptible:
-        return Refusal.NOT_PREEMPTIBLE
-    if job.user in limits.protected_users:
-        return Refusal.PROTECTED_USER
-    if job.account in limits.protected_accounts:
-        return Refusal.PROTECTED_ACCOUNT
-    if job.qos in limits.protected_qos:
-        return Refusal.PROTECTED_QOS
-    if job.partition in limits.protected_partitions:
-        return Refusal.PROTECTED_PARTITION
-    return None
-
-
-def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
-    """Why waiting `job` may not be started before its turn, to be evicted if need be. None: it may be."""
-    hard = hard_protection(job, cluster)
-    if hard is not None:
-        return hard
-    if job.state is not JobState.PENDING:
-        return Refusal.NOT_WAITING
-    limit = cluster.limits.evictions_per_job
-    return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
-
-
-def breaker_tripped(cluster: Cluster) -> bool:
-    """Whether so many commands failed of late that nothing more may be taken from anybody."""
-    limits = cluster.limits
-    if limits.breaker_failures is None:
-        return False
-    since_s = cluster.now_s - limits.breaker_window_s
-    return sum(1 for failed_s in cluster.failures_s if failed_s > since_s) >= limits.breaker_failures
 
 
 def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...]:
@@ -406,11 +334,6 @@ class _Arbiter:
             for operation in self.cluster.speculative_jobs().values()
             if not operation.observe and held.keys().isdisjoint((operation.reservation, *operation.out_of))
         )
-
-
-def reservation_name(for_job_id: str) -> str:
-    """The name of the reservation that holds nodes for an urgent job."""
-    return RESERVATION_PREFIX + for_job_id
 
 
 def _breaker(cluster: Cluster) -> tuple[Refusal, str]:

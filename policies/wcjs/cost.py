@@ -19,8 +19,8 @@ Differs from the paper:
 import math
 from dataclasses import dataclass
 
-from makeway.policies.common.commitments import require_durations
-from makeway.policies.common.victims import loss_node_s, system_s
+from makeway.policies.common.losses import loss_node_s, system_s
+from makeway.policies.contract import require_durations
 from makeway.policies.model import Job
 
 MOST_WEIGHT = 10.0

@@ -24,28 +24,13 @@ Differs from the paper:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from makeway.policies.common.commitments import (
-    Commitments,
-    Proposal,
-    Request,
-    departure,
-    fits,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-    request_for,
-    stays,
-)
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.losses import loss_node_s, system_s
 from makeway.policies.common.placements import ANYWHERE, fitting
-from makeway.policies.common.victims import (
-    UrgentJob,
-    VictimGroup,
-    loss_node_s,
-    system_s,
-    urgent_jobs,
-    victim_groups,
-)
+from makeway.policies.common.proposals import eviction_actions, fits, hold, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale, request_for
+from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
+from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.knapsack import EvictionJob, solve
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
@@ -142,7 +127,7 @@ class _Search:
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
         unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
 
-        barred = unusable.union(urgent.kept)
+        barred = unusable.union(urgent.kept_nodes)
 
         def usable(names: Iterable[str]) -> list[str]:
             eligible = job.eligible_nodes
@@ -158,7 +143,7 @@ class _Search:
             deadline_s=deadline_s,
             duration_s=duration_s,
             unusable=unusable,
-            free=frozenset(usable(commitments.free)).union(urgent.kept),
+            free=frozenset(usable(commitments.free)).union(urgent.kept_nodes),
             releasing={
                 name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s
             },
@@ -218,8 +203,8 @@ class _Search:
             nodes = frozenset(place.nodes)
             eligible = urgent.job.eligible_nodes
             job = replace(urgent.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
-            kept = tuple(name for name in urgent.kept if name in nodes)
-            urgent = replace(urgent, job=job, kept=kept)
+            kept_nodes = tuple(name for name in urgent.kept_nodes if name in nodes)
+            urgent = replace(urgent, job=job, kept_nodes=kept_nodes)
         return request_for(
             self.commitments,
             urgent,
@@ -285,7 +270,7 @@ class _Search:
                 ready_s = max(ready_s, now_s + (system_s(job) or 0.0))
             else:
                 lost_node_s += loss_node_s(job, now_s)
-            actions.extend(departure(request, job, method, not_after_s))
+            actions.extend(eviction_actions(request, job, method, not_after_s))
         where = f"{offer.placement.name}, the cheapest of {places}" if places > 1 else offer.placement.name
         text = (
             f"{request.shortage} more nodes are needed: {', '.join(job.job_id for job in leaving)} leave {where}, "

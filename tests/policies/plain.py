@@ -3,16 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from makeway.policies.common.commitments import Proposal, Request, fits
-from makeway.policies.common.victims import (
-    UrgentJob,
-    committed,
-    departures,
-    leave_of,
-    releasing_nodes,
-    unavailable_nodes,
-    urgent_jobs,
-)
+from makeway.policies.common.departures import committed, node_release_of, node_releases, releasing_nodes
+from makeway.policies.common.proposals import fits
+from makeway.policies.common.requests import Proposal, Request
+from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
 from makeway.policies.model import Cluster, Job, NodeState, Reserve
 
 
@@ -44,16 +38,16 @@ def requests(
     found = []
     commitments: set[str] = set()
     excluded = set(committed(cluster))
-    leaves = departures(cluster)
+    leaves = node_releases(cluster)
     for urgent in urgent_jobs(cluster):
         deadline_s = urgent.deadline_s(start_within_s)
         until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
         unusable = set(unavailable_nodes(cluster, urgent, until_s=until_s)) | commitments
         eligible = urgent.job.eligible_nodes
-        wanted = urgent.welcome if cluster.limits.max_nodes is None else urgent.missing
-        free = [name for name in free_nodes(cluster, eligible) if name not in unusable | set(urgent.kept)][
-            : max(0, wanted)
-        ]
+        wanted = urgent.most_missing if cluster.limits.max_nodes is None else urgent.missing
+        free = [
+            name for name in free_nodes(cluster, eligible) if name not in unusable | set(urgent.kept_nodes)
+        ][: max(0, wanted)]
         ready_s = {
             name: at_s
             for name, at_s in releasing_nodes(cluster, leaves).items()
@@ -64,7 +58,7 @@ def requests(
             for node in cluster.nodes
             if node.state is NodeState.UP
             and node.name in ready_s
-            and node.name not in unusable | set(urgent.kept)
+            and node.name not in unusable | set(urgent.kept_nodes)
             and (eligible is None or node.name in eligible)
         ]
         releasing = sorted(releasing, key=lambda name: ready_s[name])[: max(0, urgent.missing - len(free))]
@@ -84,7 +78,7 @@ def requests(
         if request.shortage > 0:
             found.append(request)
         for action in given.actions:
-            leave = leave_of(action, cluster.now_s)
+            leave = node_release_of(action, cluster.now_s)
             if isinstance(action, Reserve):
                 commitments.update(action.nodes)
             else:
@@ -101,7 +95,7 @@ def groups(cluster: Cluster, urgent: UrgentJob, unusable: frozenset[str]) -> set
         node.name
         for node in cluster.nodes
         if node.state is NodeState.UP
-        and node.name not in unusable | set(urgent.kept)
+        and node.name not in unusable | set(urgent.kept_nodes)
         and (eligible is None or node.name in eligible)
     }
     together: list[tuple[set[str], set[str]]] = []

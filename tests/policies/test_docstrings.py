@@ -10,13 +10,23 @@ import pytest
 
 import makeway.policies
 
-MODULES = [info.name for info in pkgutil.walk_packages(makeway.policies.__path__) if not info.ispkg]
-WITHOUT_PAPER = re.compile(r"(model|safety)\.\w+|contract|registry|api|common\.profile|horizon\.cp_sat")
+PREFIX = makeway.policies.__name__ + "."
+MODULES = [
+    info.name.removeprefix(PREFIX)
+    for info in pkgutil.walk_packages(makeway.policies.__path__, PREFIX)
+    if not info.ispkg
+]
+WITHOUT_PAPER = re.compile(
+    r"(model|safety)\.\w+|contract|registry|api|horizon\.cp_sat"
+    r"|common\.(commitments|departures|profile|queue_order|requests|urgent_jobs)"
+)
 PAPERS = [name for name in MODULES if not WITHOUT_PAPER.fullmatch(name)]
 WITH_ALGORITHMS = {
     "eviction.policy": (),
-    "common.victims": ("loss_node_s", "system_s", "application_s"),
-    "ckpt_backfill.policy": ("decide", "outlook", "predicted_s"),
+    "common.losses": ("loss_node_s", "system_s", "application_s"),
+    "ckpt_backfill.policy": ("decide",),
+    "ckpt_backfill.early_starts": ("start_early",),
+    "ckpt_backfill.outlook": ("outlook", "predicted_s"),
     "eviction.knapsack": ("solve",),
     "eviction.reference": ("greedy", "backtracking"),
     "common.placements": ("fitting",),
@@ -29,6 +39,10 @@ LOCATION = re.compile(r"section|Algorithm|eq\.|P\d")
 
 def load(name: str) -> ModuleType:
     return importlib.import_module(f"makeway.policies.{name}")
+
+
+def test_the_modules_of_every_room_are_found() -> None:
+    assert {"none", "common.victims", "eviction.knapsack", "hybrid.arrival", "wcjs.cost"} <= set(PAPERS)
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -27,7 +27,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from makeway.policies.common.victims import UrgentJob, victim_groups
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.victims import victim_groups
 from makeway.policies.eviction.concurrent import plans_concurrent
 from makeway.policies.eviction.knapsack import EvictionJob, Plan, solve
 from makeway.policies.eviction.policy import eviction_job

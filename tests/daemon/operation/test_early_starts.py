@@ -6,7 +6,7 @@ import pytest
 
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance, open_operation, top_up
-from makeway.policies.common.victims import UrgentJob, unavailable_nodes
+from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -25,7 +25,8 @@ from makeway.policies.model import (
     Reservation,
     Reserve,
 )
-from makeway.policies.safety.arbiter import Refusal, arbitrate
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import PATIENCE, issue_all
 

@@ -17,7 +17,7 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.service.metrics import Metrics
 from makeway.policies.model import Method, Rationale, Reason, Requeue
-from makeway.policies.safety.arbiter import Refusal
+from makeway.policies.safety.protection import Refusal
 from tests.paths import ROOT
 
 HOSTILE = 'x"} 1\nmakeway_forged_total 7\x1b[2J'

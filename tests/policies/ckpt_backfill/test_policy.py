@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig, Place, outlook, predicted_s
+from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig, WaitingJob, outlook, predicted_s
 from makeway.policies.ckpt_backfill.policy import decide
 from makeway.policies.model import (
     Action,
@@ -257,8 +257,8 @@ def test_as_many_leave_as_are_needed(lent: Cluster) -> None:
 
 def test_one_whose_time_is_not_over_is_waited_for(lent: Cluster) -> None:
     """Where a start was promised, its nodes are kept from then on."""
-    view = outlook(lent, Place(job=lent.jobs[3]), replace(P20, p=0.25))
-    assert view.due_s == NOW_S + 500.0
+    view = outlook(lent, WaitingJob(job=lent.jobs[3]), replace(P20, p=0.25))
+    assert view.shadow_time_s == NOW_S + 500.0
     kept = hold("h", "n7", "n1", "n2", "n3", "n4", duration_s=500.0 + 10_600.0)
     assert decide(lent, replace(P20, p=0.25)).actions == (kept,)
     unpromised = replace(lent, operations=lent.operations[:2])

@@ -6,8 +6,20 @@ from typing import Any
 
 import pytest
 
-from makeway.policies.common.notices import arrivals, awaited, unbound
-from makeway.policies.model import Job, JobKind, JobState, Notice, Operation, Phase, Reason, Reserve, Task
+from makeway.policies.common.notices import arrivals
+from makeway.policies.model import (
+    Job,
+    JobKind,
+    JobState,
+    Notice,
+    Operation,
+    Phase,
+    Reason,
+    Reserve,
+    Task,
+    awaited,
+    unbound,
+)
 
 NOW_S = 10_000.0
 Build = Callable[..., Job]

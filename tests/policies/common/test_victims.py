@@ -6,20 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.victims import (
-    Leave,
-    UrgentJob,
-    application_s,
-    committed,
-    departures,
-    loss_node_s,
-    releasing_nodes,
-    shortfall,
-    system_s,
-    unavailable_nodes,
-    urgent_jobs,
-    victim_groups,
-)
+from makeway.policies.common.departures import NodeRelease, committed, node_releases, releasing_nodes
+from makeway.policies.common.holds import shortfall
+from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
+from makeway.policies.common.victims import victim_groups
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
@@ -171,7 +162,7 @@ def test_shortfall(running: Build, waiting: Build, cluster_of: BuildCluster) -> 
     held = operation("u", "n5 n0 n1 n2 n3 n4 n7", "victim")
     assert shortfall(held, cluster) == ("n5", "n1", "n4", "n7")
     (urgent,) = urgent_jobs(replace(cluster, operations=(held,)))
-    assert urgent == UrgentJob(job=cluster.jobs[3], operation=held, kept=("n0", "n2", "n3"))
+    assert urgent == UrgentJob(job=cluster.jobs[3], operation=held, kept_nodes=("n0", "n2", "n3"))
     assert urgent.missing == 3
 
 
@@ -277,9 +268,9 @@ def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: Bui
         running("watched", "n8"),
     )
     cluster = cluster_of(10, *jobs, operations=operations)
-    leaves = departures(cluster)
+    leaves = node_releases(cluster)
     assert sorted(leaves) == ["a", "asked", "b", "m"]
-    assert leaves["m"] == Leave(by_s=NOW_S, keeps=frozenset({"n4"}))
+    assert leaves["m"] == NodeRelease(by_s=NOW_S, kept_nodes=frozenset({"n4"}))
     assert releasing_nodes(cluster, leaves) == {
         "n0": NOW_S,
         "n1": NOW_S,
@@ -360,7 +351,7 @@ def test_nodes_that_the_operation_keeps_are_no_use_twice(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(3, running("a", "n0 n1"))
-    urgent = UrgentJob(job=waiting("u", 2), operation=operation("u", "n0 n2"), kept=("n0",))
+    urgent = UrgentJob(job=waiting("u", 2), operation=operation("u", "n0 n2"), kept_nodes=("n0",))
     assert [group.nodes for group in victim_groups(cluster, urgent, unusable=set(), excluded=set())] == [
         ("n1",)
     ]

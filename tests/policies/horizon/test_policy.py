@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.ckpt_backfill.outlook import turn
+from makeway.policies.common.queue_order import queue_key
 from makeway.policies.horizon.plan import Curve, Reading, Taken
 from makeway.policies.horizon.policy import (
     HORIZON,
@@ -34,7 +34,8 @@ from makeway.policies.model import (
     Reason,
     Reservation,
 )
-from makeway.policies.safety.arbiter import Refusal, arbitrate
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal
 
 NOW_S = 10_000.0
 HOUR_S = 3600.0
@@ -222,7 +223,7 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
         replace(job, priority=1e9 - found[job.job_id]) if job.job_id in found else job
         for job in [*order, *others]
     ]
-    ranked = [job.job_id for job in sorted(after, key=turn)]
+    ranked = [job.job_id for job in sorted(after, key=queue_key)]
     assert ranked[:count] == [job.job_id for job in order]
     assert places_of(order, others) == found
 

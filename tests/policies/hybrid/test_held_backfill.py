@@ -8,8 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.guests import guests
-from makeway.policies.common.victims import lost_for_good, shortfall
+from makeway.policies.common.holds import guests, lost_for_good, shortfall
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, N_PAA
 from makeway.policies.model import (
@@ -34,7 +33,8 @@ from makeway.policies.model import (
     Reserve,
     Task,
 )
-from makeway.policies.safety.arbiter import Refusal, arbitrate
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]

@@ -30,15 +30,10 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
-)
-from makeway.policies.safety.arbiter import (
-    Refusal,
-    arbitrate,
-    breaker_tripped,
-    hard_protection,
-    protection,
     reservation_name,
 )
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal, breaker_tripped, hard_protection, protection
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]

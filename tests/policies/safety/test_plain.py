@@ -3,17 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.commitments import (
-    Proposal,
-    Request,
-    decide_each,
-    departure,
-    hold,
-    leavers,
-    no_room,
-    rationale,
-)
-from makeway.policies.common.victims import urgent_jobs, victim_groups
+from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.urgent_jobs import urgent_jobs
+from makeway.policies.common.victims import leavers, victim_groups
 from makeway.policies.model import Action, Cluster, Method
 from tests.policies import plain
 from tests.policies.any_cluster import clusters
@@ -36,7 +29,7 @@ def kill_the_first(request: Request) -> Proposal:
     actions: list[Action] = [held]
     for group in able:
         for job in leavers(group, held):
-            actions.extend(departure(request, job, Method.KILL, request.cluster.now_s))
+            actions.extend(eviction_actions(request, job, Method.KILL, request.cluster.now_s))
     return Proposal(actions=tuple(actions), rationale=rationale(request, "killed"))
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.notices import awaited
-from makeway.policies.common.victims import shortfall
+from makeway.policies.common.holds import shortfall
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.model import (
     Action,
@@ -33,8 +32,10 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
     Shrink,
+    awaited,
 )
-from makeway.policies.safety.arbiter import Refusal, arbitrate, protection, start_protection
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal, protection, start_protection
 from tests.policies.any_cluster import NOW_S, clusters
 from tests.policies.under_test import UNDER_TEST
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.ckpt_backfill.outlook import turn
+from makeway.policies.common.queue_order import queue_key
 from makeway.policies.model import (
     QUEUE_POSITIONS,
     Action,
@@ -35,7 +35,8 @@ from makeway.policies.model import (
     Reserve,
     Task,
 )
-from makeway.policies.safety.arbiter import Refusal, arbitrate, hard_protection, protection, start_protection
+from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.safety.protection import Refusal, hard_protection, protection, start_protection
 from tests.policies.any_cluster import NOW_S, guests, reservations, specs
 from tests.policies.safety.test_safety import evictions
 from tests.policies.under_test import UNDER_TEST
@@ -200,7 +201,11 @@ def check_move(move: Prioritise, cluster: Cluster) -> None:
     assert 1 <= move.queue_position <= QUEUE_POSITIONS
     assert start_protection(job, cluster) in {None, Refusal.PER_JOB}
     for other in cluster.jobs:
-        if other.state is JobState.PENDING and other.reservation is None and turn(other) < turn(job):
+        if (
+            other.state is JobState.PENDING
+            and other.reservation is None
+            and queue_key(other) < queue_key(job)
+        ):
             delayed = other.eligible_s is not None and other.eligible_s > NOW_S
             assert delayed or hard_protection(other, cluster) is None, "nobody passes who must not be touched"
 

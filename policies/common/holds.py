@@ -1,0 +1,81 @@
+"""Which nodes of a hold its job can still get, and which jobs use them until an announced job arrives. Pure functions.
+
+A guest is a job that was started on nodes held for an announced job. Its own hold overlapped with the announced job's and
+was released at the guest's start (`Reserve.out_of`). Since then it is an ordinary running job, except that it has to leave
+as soon as the announced job arrives.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: backfilling reserved nodes.
+
+Differs from the paper:
+    A job that the site no longer allows makeway to evict does not count as a guest.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import filterfalse
+
+from makeway.policies.common.departures import NodeRelease, node_releases
+from makeway.policies.model import Cluster, Job, JobState, Operation, Phase, memoise_last, names
+from makeway.policies.safety.protection import Refusal, protection
+
+
+def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
+
+    A node is lost if it is not up, or if it is used by a job other than the urgent one that no operation is evicting from
+    it. A job that is completing leaves by itself.
+    """
+    borrower = cluster.jobs_by_id().get(operation.for_job_id)
+    if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
+        good = _releasing_or_free(cluster)
+    else:
+        releases = node_releases(cluster, (operation,))
+        occupied = _occupied([job for job in cluster.jobs if job is not borrower], releases)
+        good = frozenset(cluster.up_nodes().keys() - occupied)
+    return tuple(filterfalse(good.__contains__, operation.nodes))
+
+
+def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
+    """As `shortfall`, for an announced job that has not arrived: nodes used by its guests only are not lost."""
+    missing = shortfall(operation, cluster)
+    guests_of = guests(cluster).get(operation.reservation, ()) if missing else ()
+    if not guests_of:
+        return missing
+    theirs = frozenset(names(job.nodes for job in guests_of)) - cluster.shared_nodes()
+    up = cluster.up_nodes()
+    return tuple(name for name in missing if name not in theirs or name not in up)
+
+
+@memoise_last
+def _releasing_or_free(cluster: Cluster) -> frozenset[str]:
+    """Nodes that are up and idle, or held only by jobs that an open operation is evicting."""
+    return frozenset(cluster.up_nodes().keys() - _occupied(cluster.jobs, node_releases(cluster)))
+
+
+def _occupied(jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> frozenset[str]:
+    """The nodes that these jobs go on holding."""
+    stay: list[Iterable[str]] = []
+    for job in jobs:
+        if job.nodes and job.state is not JobState.COMPLETING:
+            release = releases.get(job.job_id)
+            stay.append(job.nodes if release is None else release.kept_nodes)
+    return frozenset[str]().union(*stay)
+
+
+@memoise_last
+def guests(cluster: Cluster) -> Mapping[str, tuple[Job, ...]]:
+    """The guests of each reservation that may be evicted, sorted by job id.
+
+    Guests that are younger than the site's minimum run time count too: they were chosen so that they are old enough when
+    the announced job is expected.
+    """
+    jobs = cluster.jobs_by_id()
+    found: dict[str, list[Job]] = {}
+    for operation in cluster.operations:
+        job = jobs.get(operation.for_job_id)
+        if operation.phase is not Phase.LENT or operation.observe or job is None:
+            continue
+        for name in operation.out_of:
+            if protection(job, cluster) in {None, Refusal.MIN_RUNTIME}:
+                found.setdefault(name, []).append(job)
+    return {name: tuple(sorted(held, key=lambda job: job.job_id)) for name, held in found.items()}

@@ -1,0 +1,54 @@
+"""What an eviction costs a job: the work that a kill loses, and how long a checkpoint takes.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
+    section III-B: the loss of a job that is killed, and the durations ts and ta of its checkpoints.
+
+Differs from the paper:
+    A regular checkpoint that is overdue is expected at the next multiple of its period. Losses are whole node-seconds,
+    not node-hours.
+"""
+
+import math
+
+from makeway.policies.model import Job
+
+
+def loss_node_s(job: Job, now_s: float) -> int:
+    """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since its start.
+
+    P2, section III-B. A job that has not started loses nothing.
+    """
+    if job.start_s is None:
+        return 0
+    since_s = job.start_s if job.last_checkpoint_s is None else max(job.start_s, job.last_checkpoint_s)
+    return math.ceil(max(0.0, now_s - since_s) * job.node_count)
+
+
+def system_s(job: Job) -> float | None:
+    """P2's ts: the duration of a checkpoint that a signal starts. None: the job has no such checkpoint."""
+    duration_s = None if job.checkpoint is None else job.checkpoint.system_s
+    return duration_s if duration_s is not None and _is_duration(duration_s) else None
+
+
+def application_s(job: Job, now_s: float) -> float | None:
+    """P2's ta: how long until the next regular checkpoint is complete, its own duration included.
+
+    An overdue checkpoint is expected at the next multiple of its period. None: the job has no regular checkpoints, or
+    their interval or duration is unknown.
+    """
+    spec = job.checkpoint
+    if spec is None or spec.interval_s is None or spec.application_s is None or job.start_s is None:
+        return None
+    period_s = spec.interval_s + spec.application_s
+    if not (_is_duration(spec.interval_s) and _is_duration(spec.application_s) and period_s > 0.0):
+        return None
+    working_s = job.start_s + job.setup_s
+    base_s = working_s if job.last_checkpoint_s is None else max(working_s, job.last_checkpoint_s)
+    periods = max(1, math.ceil((now_s - base_s) / period_s))
+    return max(0.0, base_s + periods * period_s - now_s)
+
+
+def _is_duration(duration_s: float) -> bool:
+    """Whether a job declared a usable duration: users may declare anything."""
+    return math.isfinite(duration_s) and duration_s >= 0.0

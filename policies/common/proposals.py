@@ -1,0 +1,146 @@
+"""What is proposed for a request: the hold first, then the evictions; or no way at all and the front of the queue.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2: an urgent job that cannot
+    be given its nodes goes to the front of the queue.
+
+Differs from the paper:
+    A reservation holds the nodes before any job is evicted from them. Nodes that a victim leaves and that its urgent job
+    does not need serve the next urgent job, even before the victim has left.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import evict_for
+from makeway.policies.common.requests import Proposal, Request, rationale, request_for
+from makeway.policies.common.urgent_jobs import is_only_watched, urgent_jobs
+from makeway.policies.model import (
+    Action,
+    Candidate,
+    Cluster,
+    Decision,
+    Job,
+    Method,
+    Prioritise,
+    Reason,
+    Release,
+    Reserve,
+    reservation_name,
+    unbound,
+)
+
+
+def decide_each(
+    cluster: Cluster,
+    policy: str,
+    proposal: Callable[[Request], Proposal],
+    *,
+    start_within_s: float,
+    hold_slack_s: float,
+    evict_guests: Callable[[Request], Request] = lambda request: request,
+) -> Decision:
+    """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
+
+    Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
+
+    Args:
+        cluster: the snapshot.
+        policy: the policy's name.
+        proposal: what the policy wants done for a request that needs evictions.
+        start_within_s: how long after its submission a start is on time, for jobs that declare no limit.
+        hold_slack_s: how much longer than the deadline and the walltime together a hold may last.
+        evict_guests: adds the guests that leave before any other job is evicted.
+    """
+    urgents = urgent_jobs(cluster)
+    if not urgents:
+        return Decision(policy=policy)
+    commitments = Commitments(cluster=cluster)
+    proposals: list[Proposal] = []
+    for urgent in urgents:
+        deadline_s = urgent.deadline_s(start_within_s)
+        duration_s = max(0.0, deadline_s - cluster.now_s) + urgent.job.walltime_s + hold_slack_s
+        request = evict_guests(request_for(commitments, urgent, policy, deadline_s, duration_s))
+        given = fits(request) if request.shortage <= 0 else proposal(request)
+        if any(isinstance(action, Reserve) for action in given.actions):
+            given = replace(given, actions=given.actions + request.guest_actions)
+        commitments.add(given.actions)
+        proposals.append(given)
+    return Decision(
+        policy=policy,
+        actions=tuple(action for given in proposals for action in given.actions),
+        rationale=tuple(given.rationale for given in proposals),
+    )
+
+
+def fits(request: Request) -> Proposal:
+    """Enough nodes are or come free: hold exactly as many as are needed."""
+    text = f"{len(request.free)} of the free nodes are enough: nobody has to leave."
+    if request.guest_nodes:
+        text = f"Whoever was let on {len(request.guest_nodes)} of the nodes held for it leaves them: nobody else has to leave."
+    elif request.releasing:
+        text = f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for others: nobody else has to leave."
+    return Proposal(
+        actions=(hold(request, (), fits=not request.releasing and not request.guest_nodes),),
+        rationale=rationale(request, text, ready_s=request.releasing_s),
+    )
+
+
+def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) -> Proposal:
+    """No job is evicted: the urgent job goes to the front of the queue, once (P5, section III-B-2).
+
+    A hold from the time of its announcement is released: the job is then the first that the scheduler gives free nodes.
+    """
+    job, operation = request.urgent.job, request.urgent.operation
+    actions: list[Action] = []
+    # In observe mode the job is never moved to the front: that it would be is reported once.
+    reported = any(
+        one.for_job_id == job.job_id and is_only_watched(one) for one in request.cluster.operations
+    )
+    if not job.prioritised and not reported:
+        actions.append(
+            Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
+        )
+    if operation is not None and unbound(operation):
+        actions.append(
+            Release(
+                job_id=job.job_id,
+                for_job_id=job.job_id,
+                policy=request.policy,
+                reason=Reason.NO_ROOM,
+                reservation=operation.reservation,
+            )
+        )
+    return Proposal(actions=tuple(actions), rationale=rationale(request, why, candidates=candidates))
+
+
+def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
+    """Hold the nodes that the job keeps or gets without an eviction, then as many of `freed` as it still needs."""
+    urgent = request.urgent
+    most = len(urgent.kept_nodes) + urgent.most_missing
+    ready = (*urgent.kept_nodes, *request.free, *request.releasing, *request.guest_nodes)[:most]
+    nodes = (*ready, *freed[: max(0, urgent.job.node_count - len(ready))])
+    operation = urgent.operation
+    return Reserve(
+        job_id=urgent.job.job_id,
+        for_job_id=urgent.job.job_id,
+        policy=request.policy,
+        reason=request.reason(fits=fits),
+        reservation=reservation_name(urgent.job.job_id) if operation is None else operation.reservation,
+        nodes=nodes,
+        duration_s=request.duration_s,
+    )
+
+
+def eviction_actions(request: Request, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
+    """The actions by which one job leaves for the request: a signal first if it is to checkpoint, then the requeue."""
+    return evict_for(
+        victim,
+        method,
+        for_job_id=request.urgent.job.job_id,
+        policy=request.policy,
+        reason=request.reason(fits=False),
+        now_s=request.cluster.now_s,
+        not_after_s=not_after_s,
+    )

@@ -1,0 +1,144 @@
+"""One urgent job's request for nodes: what it can have without an eviction, and what a policy proposes for it."""
+
+from dataclasses import dataclass
+from itertools import filterfalse, islice
+
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.model import Action, Candidate, Cluster, Rationale, Reason, unbound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request for nodes, with everything that a policy needs to know to serve it."""
+
+    cluster: Cluster
+    urgent: UrgentJob
+    policy: str
+    deadline_s: float
+    """The latest instant at which the start is on time."""
+    duration_s: float
+    """How long a hold for it lasts at most."""
+    free: tuple[str, ...]
+    """Free nodes that could serve the job, no more than it could use."""
+    releasing: tuple[str, ...]
+    """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
+    releasing_s: float
+    """When the last of `releasing` is free; now, if there is none."""
+    unusable: frozenset[str]
+    """Nodes that are promised or reserved, or are in `releasing`."""
+    excluded: frozenset[str]
+    """Jobs that another decision concerns already."""
+    guest_nodes: tuple[str, ...] = ()
+    """Nodes that the job's guests leave for it, no more than are still missing."""
+    guest_actions: tuple[Action, ...] = ()
+    """The actions by which the guests leave."""
+
+    @property
+    def shortage(self) -> int:
+        """How many nodes other jobs have to leave."""
+        return self.urgent.missing - len(self.free) - len(self.releasing) - len(self.guest_nodes)
+
+    @property
+    def late(self) -> bool:
+        """Whether the start can no longer be on time."""
+        return self.cluster.now_s > self.deadline_s
+
+    def reason(self, *, fits: bool) -> Reason:
+        """The reason of the actions that serve it. `fits`: enough nodes are free."""
+        operation = self.urgent.operation
+        if self.urgent.announced:
+            return Reason.ANNOUNCED
+        if operation is not None and not unbound(operation):
+            return Reason.SHORTFALL
+        return Reason.URGENT_FITS if fits else Reason.URGENT_ARRIVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a policy wants done for one request, and why."""
+
+    rationale: Rationale
+    actions: tuple[Action, ...] = ()
+
+
+def request_for(
+    commitments: Commitments,
+    urgent: UrgentJob,
+    policy: str,
+    deadline_s: float,
+    duration_s: float,
+    *,
+    unusable: frozenset[str] | None = None,
+) -> Request:
+    """The request of an urgent job: the nodes that it can have without an eviction, and what it may not touch.
+
+    Args:
+        commitments: what is promised or under way.
+        urgent: the job.
+        policy: the policy's name.
+        deadline_s: the latest instant at which the start is on time.
+        duration_s: how long a hold lasts at most.
+        unusable: the nodes that it may not have. None: those that are unavailable or promised.
+    """
+    cluster = commitments.cluster
+    now_s = cluster.now_s
+    if unusable is None:
+        unusable = commitments.unusable(urgent, now_s + duration_s)
+    own = frozenset(urgent.kept_nodes)
+    free = _free_for(commitments, urgent, unusable | own if own else unusable)
+    eligible = urgent.job.eligible_nodes
+    ready_s = commitments.releasing()
+    in_time = [
+        name
+        for name, at_s in ready_s.items()
+        if (at_s <= deadline_s or now_s > deadline_s)
+        and name not in unusable
+        and name not in own
+        and (eligible is None or name in eligible)
+    ]
+    releasing = sorted(in_time, key=ready_s.__getitem__)[: max(0, urgent.missing - len(free))]
+    return Request(
+        cluster=cluster,
+        urgent=urgent,
+        policy=policy,
+        deadline_s=deadline_s,
+        duration_s=duration_s,
+        free=free,
+        releasing=tuple(releasing),
+        releasing_s=max((ready_s[name] for name in releasing), default=now_s),
+        unusable=unusable.union(releasing) if releasing else unusable,
+        excluded=commitments.excluded,
+    )
+
+
+def _free_for(commitments: Commitments, urgent: UrgentJob, barred: frozenset[str]) -> tuple[str, ...]:
+    """The free nodes that could serve the job, no more than it could use."""
+    eligible = urgent.job.eligible_nodes
+    usable = filterfalse(barred.__contains__, commitments.free)
+    suitable = usable if eligible is None else filter(eligible.__contains__, usable)
+    # The site's limit counts nodes: makeway holds no more of them than the job needs.
+    wanted = urgent.most_missing if commitments.cluster.limits.max_nodes is None else urgent.missing
+    return tuple(islice(suitable, max(0, wanted)))
+
+
+def rationale(
+    request: Request,
+    summary: str,
+    *,
+    candidates: tuple[Candidate, ...] = (),
+    loss_node_s: int = 0,
+    ready_s: float | None = None,
+) -> Rationale:
+    """The rationale of a proposal for the request. `ready_s` None: no nodes are made ready."""
+    job = request.urgent.job
+    return Rationale(
+        for_job_id=job.job_id,
+        node_count=job.node_count,
+        free_node_count=len(request.free),
+        deadline_s=request.deadline_s,
+        summary=summary,
+        candidates=candidates,
+        loss_node_s=loss_node_s,
+        ready_s=ready_s,
+    )

@@ -1,0 +1,128 @@
+"""The urgent jobs that need nodes now, and the nodes that are unavailable to one of them. Pure functions.
+
+An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes (`shortfall`), or if
+it was announced, has arrived, and what was held for the notice has to become its own hold.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from makeway.policies.common.holds import guests, lost_for_good, shortfall
+from makeway.policies.model import (
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    Operation,
+    Phase,
+    awaited,
+    memoise_last,
+    unbound,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrgentJob:
+    """An urgent job that needs nodes now. `operation` None: nothing is held for it yet."""
+
+    job: Job
+    operation: Operation | None = None
+    kept_nodes: tuple[str, ...] = ()
+    """Nodes that its operation holds and that the job can still get."""
+    announced: bool = False
+    """Whether the job has not arrived: then `job` is made from its notice, and its id is the notice's."""
+    guests: tuple[Job, ...] = ()
+    """Jobs that were started on the nodes of its operation until it would arrive."""
+
+    @property
+    def missing(self) -> int:
+        """How many nodes it needs in addition to the kept ones."""
+        return self.job.node_count - len(self.kept_nodes)
+
+    @property
+    def most_missing(self) -> int:
+        """How many nodes it could use in addition to the kept ones, up to its largest size."""
+        return most_nodes(self.job) - len(self.kept_nodes)
+
+    def deadline_s(self, start_within_s: float) -> float:
+        """The latest instant at which its start is on time. `start_within_s`: for jobs that declare no such limit."""
+        if self.operation is not None and not unbound(self.operation):
+            return self.operation.deadline_s
+        within_s = self.job.start_within_s
+        return self.job.submit_s + (start_within_s if within_s is None else within_s)
+
+
+def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
+    """The urgent jobs that need nodes now, by (submission, job id)."""
+    operations = {
+        operation.for_job_id: operation
+        for operation in cluster.operations
+        if operation.phase is not Phase.CLOSED
+    }
+    urgents: list[UrgentJob] = []
+    for job in cluster.jobs:
+        if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
+            continue
+        operation = operations.get(job.job_id)
+        if operation is None or is_only_watched(operation):
+            if job.eligible_s is None or job.eligible_s <= cluster.now_s:
+                urgents.append(UrgentJob(job=job))
+        elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
+            lost = frozenset(shortfall(operation, cluster))
+            if lost or unbound(operation):
+                urgents.append(
+                    UrgentJob(
+                        job=job,
+                        operation=operation,
+                        kept_nodes=_kept_nodes(job, operation, lost),
+                        guests=guests(cluster).get(operation.reservation, ()),
+                    )
+                )
+    return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+
+
+def is_only_watched(operation: Operation) -> bool:
+    """An observe-mode operation without a reservation; the job may still be decided on."""
+    return operation.observe and not operation.reservation
+
+
+def most_nodes(job: Job) -> int:
+    """The largest size that a waiting job accepts."""
+    return max(job.node_count, job.node_count_max or 0)
+
+
+def _kept_nodes(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, ...]:
+    """The nodes of an operation that its job can still get, no more than the job's largest size."""
+    eligible = job.eligible_nodes
+    good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
+    return tuple(good)[: most_nodes(job)]
+
+
+def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> frozenset[str]:
+    """Nodes that are held for other jobs now, or reserved by the site before `until_s`.
+
+    Of a hold for an announced job only those nodes count that the announced job can get: the others are not held for it.
+    """
+    taken: list[Iterable[str]] = []
+    announced = _held_for_announced(cluster)
+    for reservation in cluster.reservations:
+        own = urgent.operation is not None and reservation.name == urgent.operation.reservation
+        begins_s = cluster.now_s if reservation.ours else until_s
+        if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
+            taken.append(announced.get(reservation.name, reservation.nodes))
+    for operation in cluster.operations:
+        lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
+        if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != urgent.job.job_id:
+            taken.append(announced.get(operation.reservation, operation.nodes))
+    return frozenset[str]().union(*taken)
+
+
+@memoise_last
+def _held_for_announced(cluster: Cluster) -> Mapping[str, frozenset[str]]:
+    """By reservation: held nodes that are idle, or used by jobs that leave when the announced job arrives."""
+    return {
+        operation.reservation: frozenset(operation.nodes).difference(lost_for_good(operation, cluster))
+        for operation in cluster.operations
+        if awaited(operation) and operation.phase is Phase.MAKING_ROOM
+    }

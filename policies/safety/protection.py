@@ -1,0 +1,85 @@
+"""Which jobs may be touched: the protections of the site and of the cluster's state. Pure functions."""
+
+from enum import StrEnum
+
+from makeway.policies.model import Cluster, Job, JobKind, JobState
+
+
+class Refusal(StrEnum):
+    """Why an action is refused. The value is also the log field and the metric label."""
+
+    URGENT = "urgent"  # the victim is itself an urgent job
+    NOT_PREEMPTIBLE = "not_preemptible"  # the site has not opted the job in
+    PROTECTED_USER = "protected_user"
+    PROTECTED_ACCOUNT = "protected_account"
+    PROTECTED_QOS = "protected_qos"
+    PROTECTED_PARTITION = "protected_partition"
+    NOT_RUNNING = "not_running"  # it ended, is completing, is suspended, or never existed
+    MIN_RUNTIME = "min_runtime"  # its present run has not lasted long enough
+    PER_JOB = "per_job"  # it was evicted as often as the site allows
+    PER_HOUR = "per_hour"  # as many jobs were evicted in the last hour as the site allows
+    TOO_SMALL = "too_small"  # a shrink below the smallest size
+    BATCH_HOST = (
+        "batch_host"  # a shrink that gives up the batch host, or keeps nodes that the job does not have
+    )
+    CANNOT_EXPAND = "cannot_expand"  # jobs cannot grow on this cluster
+    MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
+    NODE_TAKEN = "node_taken"  # in a reservation of another user, or promised to another urgent job
+    NOT_OURS = "not_ours"  # a reservation without makeway's prefix
+    NOT_WAITING = "not_waiting"  # it was to be started, but is running or has ended
+    NO_HOLD = "no_hold"  # an eviction for an urgent job for which no nodes are held
+    BREAKER = "breaker"  # too many commands failed lately
+    GROUP = "group"  # an action that belongs with it was refused
+
+
+def protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why `job` may not be evicted or shrunk now. None: it may be."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.RUNNING or job.start_s is None:
+        return Refusal.NOT_RUNNING
+    limits = cluster.limits
+    if cluster.now_s - job.start_s < limits.min_runtime_s:
+        return Refusal.MIN_RUNTIME
+    if limits.evictions_per_job is not None and job.requeue_count >= limits.evictions_per_job:
+        return Refusal.PER_JOB
+    return None
+
+
+def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """The protections that also stop an eviction under way: by owner and opt-in, not by age or count. None: there is none."""
+    limits = cluster.limits
+    if job.kind is JobKind.ON_DEMAND:
+        return Refusal.URGENT
+    if not job.preemptible:
+        return Refusal.NOT_PREEMPTIBLE
+    if job.user in limits.protected_users:
+        return Refusal.PROTECTED_USER
+    if job.account in limits.protected_accounts:
+        return Refusal.PROTECTED_ACCOUNT
+    if job.qos in limits.protected_qos:
+        return Refusal.PROTECTED_QOS
+    if job.partition in limits.protected_partitions:
+        return Refusal.PROTECTED_PARTITION
+    return None
+
+
+def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
+    """Why waiting `job` may not be started before its turn, with a possible eviction later. None: it may be."""
+    hard = hard_protection(job, cluster)
+    if hard is not None:
+        return hard
+    if job.state is not JobState.PENDING:
+        return Refusal.NOT_WAITING
+    limit = cluster.limits.evictions_per_job
+    return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
+
+
+def breaker_tripped(cluster: Cluster) -> bool:
+    """Whether so many commands failed within the breaker's window that no more nodes may be taken from jobs."""
+    limits = cluster.limits
+    if limits.breaker_failures is None:
+        return False
+    since_s = cluster.now_s - limits.breaker_window_s
+    return sum(1 for failed_s in cluster.failures_s if failed_s > since_s) >= limits.breaker_failures
