@@ -1,8 +1,8 @@
 """Policy "youngest": the jobs that started last are killed until the urgent job fits, whatever they lose.
 
 An example of a policy in a file of its own: `makeway replay sample --policy eviction --policy docs/examples/youngest.py`
-compares it. It is about what Slurm does by itself where a partition or QOS may preempt another one with `PreemptMode=REQUEUE`
-and `SchedulerParameters=preempt_youngest_first`.
+compares it. It resembles what Slurm does by itself if a partition or QOS may preempt another one with
+`PreemptMode=REQUEUE` and `SchedulerParameters=preempt_youngest_first`.
 
 Reference:
     The manual page slurm.conf(5) of Slurm: PreemptMode, and preempt_youngest_first under SchedulerParameters.
@@ -10,31 +10,42 @@ Reference:
 
 from dataclasses import dataclass
 
-from makeway.policies.common.losses import loss_node_s
-from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
-from makeway.policies.common.requests import Proposal, Request, rationale
-from makeway.policies.common.victims import leavers, take_until, victim_groups
-from makeway.policies.contract import Policy
-from makeway.policies.model import Cluster, Decision, Method
+from makeway.policies.api import (
+    Cluster,
+    Decision,
+    Method,
+    Policy,
+    Proposal,
+    Request,
+    decide_each,
+    eviction_actions,
+    hold,
+    leavers,
+    loss_node_s,
+    no_room,
+    rationale,
+    take_until,
+    victim_groups,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YoungestConfig:
-    """Settings of policy "youngest"; `--set start_within_s=120` sets the one that there is."""
+    """Settings of policy "youngest"; `--set start_within_s=120` changes the only one."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
 
 
 def decide(cluster: Cluster, config: YoungestConfig) -> Decision:
-    """Serve every urgent job in its order: from free nodes where they suffice, else by `make_room`."""
+    """Serve every urgent job in order: from free nodes if these suffice, else by `make_room`."""
     return decide_each(
         cluster, YOUNGEST.name, make_room, start_within_s=config.start_within_s, hold_slack_s=600.0
     )
 
 
 def make_room(request: Request) -> Proposal:
-    """Hold the nodes, and requeue whoever is on them, without a signal to save his work."""
+    """Hold the nodes and requeue the jobs on them, without a signal to checkpoint."""
     if request.late:
         return no_room(request, f"{request.shortage} more nodes are needed and the deadline has passed.")
     able = [
