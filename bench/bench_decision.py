@@ -1,7 +1,8 @@
 """How long a policy thinks at each event at which an urgent job waits: Theta (4,360 nodes), P5's workload W5.
 
-The unit beside it is one plain look at every node and every job of a snapshot of the same workload (the tests' oracle of
-the free nodes): the ratio to it holds on other machines, the milliseconds do not. Both are processor times: others may use the machine.
+The unit beside it is one plain look at every node and every job of a snapshot of the same workload (the
+tests' oracle of the free nodes): the ratio to it holds on other machines, the milliseconds do not. Both are
+processor times: others may use the machine.
 """
 
 import time

@@ -1,7 +1,9 @@
-"""The exact programme beside greedy and backtracking on an instance of P2's size: 24 jobs, 4352 nodes, 15 steps.
+"""The exact programme beside greedy and backtracking on an instance of P2's size: 24 jobs, 4352 nodes, 15
+steps.
 
-Each approach answers every deadline from 0 to 15 minutes, as in the paper's figures 5 to 7: the exact programme in
-one pass, the others once for each. The ratios are of one run on one machine; they hold on another, the times do not.
+Each approach answers every deadline from 0 to 15 minutes, as in the paper's figures 5 to 7: the exact
+programme in one pass, the others once for each. The ratios are of one run on one machine; they hold on
+another, the times do not.
 """
 
 import random
@@ -24,7 +26,9 @@ MEMORY_GB = 192.0
 
 
 def instance(seed: int = 24) -> list[EvictionJob]:
-    """Jobs of log-normal sizes with P2's checkpoint model: hourly, 40-90% of memory, 20-60% of that (section IV-B)."""
+    """Jobs of log-normal sizes with P2's checkpoint model: hourly, 40-90% of memory, 20-60% of that (section
+    IV-B).
+    """
     rng = random.Random(seed)
     weights = [rng.lognormvariate(0.0, 0.8) for _ in range(JOBS)]
     sizes = [max(1, round(NODES * weight / sum(weights))) for weight in weights]
@@ -90,5 +94,6 @@ def test_exact(benchmark: BenchmarkFixture, needed: int | None) -> None:
     assert [plan and plan.loss_node_s for plan in oracle] == list(curve.losses())
     benchmark.extra_info["backtracking_over_exact"] = backtracking_s / exact_s
     print(
-        f"  backtracking {backtracking_s * 1e3:.0f} ms: {backtracking_s / exact_s:.0f} times slower than exact"
+        f"  backtracking {backtracking_s * 1e3:.0f} ms: {backtracking_s / exact_s:.0f} times slower than "
+        f"exact"
     )

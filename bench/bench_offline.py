@@ -1,4 +1,6 @@
-"""How long the offline optimum takes on the largest row of P1's table 2; the paper's took 11 h 52 min on 32 cores."""
+"""How long the offline optimum takes on the largest row of P1's table 2; the paper's took 11 h 52 min on 32
+cores.
+"""
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture

@@ -1,7 +1,9 @@
-"""The simulated cluster on real traces: jobs a second, beside a plain scheduler in the same run, and peak memory.
+"""The simulated cluster on real traces: jobs a second, beside a plain scheduler in the same run, and peak
+memory.
 
-KTH-SP2 (28,467 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs) in a process
-of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing between two instants.
+KTH-SP2 (28,467 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
+in a process of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing
+between two instants.
 """
 
 import subprocess
@@ -89,7 +91,8 @@ def test_kth_with_easy(benchmark: BenchmarkFixture) -> None:
 
     print(f"\nKTH, EASY, in this process: {jobs_s:,.0f} jobs/s")
     print(
-        f"first {PREFIX} jobs: {ours_s:.3f} s; the plain scheduler {plain_s:.3f} s, {plain_s / ours_s:.0f} times as long"
+        f"first {PREFIX} jobs: {ours_s:.3f} s; "
+        f"the plain scheduler {plain_s:.3f} s, {plain_s / ours_s:.0f} times as long"
     )
 
 

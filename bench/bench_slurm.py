@@ -1,7 +1,7 @@
 """A real Slurm: what a cycle costs with 256 nodes and 10,000 jobs that wait, and how soon the daemon acts.
 
-The unit beside the cycle is what it cannot do without: one plain `squeue` and one plain `scontrol show node` of the same
-cluster, in the same run. The ratio to it holds on other machines, the seconds do not.
+The unit beside the cycle is what it cannot do without: one plain `squeue` and one plain `scontrol show node`
+of the same cluster, in the same run. The ratio to it holds on other machines, the seconds do not.
 """
 
 import cProfile
@@ -52,7 +52,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def submit_many(cluster: DevCluster) -> None:
-    """Jobs that wait, as tasks of many small arrays: a thousand of them are submitted in less than a minute."""
+    """Jobs that wait, as tasks of many small arrays: a thousand of them are submitted in less than a
+    minute.
+    """
     for _ in range(WAITING // ARRAY):
         cluster.submit(
             SLEEP,
@@ -98,7 +100,8 @@ def test_a_cycle_of_a_large_cluster(benchmark: BenchmarkFixture, root: str | Non
         f"best {min(cycles_s):.3f} s (asked for: {ASKED_CYCLE_S} s), 2 commands"
     )
     print(
-        f"plain squeue and scontrol: median {unit_s:.3f} s; a cycle takes {cycle_s / unit_s:.1f} times as long"
+        f"plain squeue and scontrol: median {unit_s:.3f} s; a cycle takes {cycle_s / unit_s:.1f} times "
+        "as long"
     )
     print(told.getvalue())
 
@@ -150,7 +153,8 @@ def test_latency_with_a_poke(benchmark: BenchmarkFixture, root: str | None, tmp_
     print(f"\nfrom before sbatch (which takes {submit_s:.3f} s) to the first command, 5 urgent jobs each:")
     for name, found in (("a hook writes to the socket", hook), ("`makeway poke`", program)):
         print(
-            f"  {name}: median {statistics.median(found):.3f} s, worst {max(found):.3f} s (asked for: {ASKED_POKED_S} s)"
+            f"  {name}: median {statistics.median(found):.3f} s, worst {max(found):.3f} s (asked for: "
+            f"{ASKED_POKED_S} s)"
         )
 
 
@@ -160,6 +164,7 @@ def test_latency_without_a_poke(benchmark: BenchmarkFixture, root: str | None, t
         found = delays_s(story, daemon, lambda: None, 5)
         benchmark(lambda: request(daemon.socket, {"command": "status"}))
     print(
-        f"\nwithout a poke, polled every {POLL_S:g} s, 5 urgent jobs: median {statistics.median(found):.3f} s, "
+        f"\nwithout a poke, polled every {POLL_S:g} s, 5 urgent jobs: median {statistics.median(found):.3f} "
+        f"s, "
         f"worst {max(found):.3f} s (asked for: {POLL_S + 1:g} s)"
     )

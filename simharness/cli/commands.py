@@ -103,7 +103,8 @@ def replay(
 ) -> None:
     """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
 
-    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs, ckpt-backfill, horizon; and
+    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs,
+        ckpt-backfill, horizon; and
     any file that defines one, such as docs/examples/youngest.py.
     """
     from makeway.simharness.engine.scheduler import Backfill, Order
@@ -154,8 +155,8 @@ def replay(
 def demo(policy: str, seed: int, report: Path) -> None:
     """Watch makeway make way on a simulated cluster, beside the same jobs without it.
 
-    Sixty-four nodes, two and a half busy days, twenty urgent jobs. The daemon's own loop takes every decision, in
-    virtual time.
+    Sixty-four nodes, two and a half busy days, twenty urgent jobs. The daemon's own loop takes every
+    decision, in virtual time.
     """
     from makeway.simharness.run.demo import tell
     from makeway.simharness.run.experiment import Experiment, load_workload, run
@@ -289,8 +290,8 @@ def _tell_workload(workload: "Workload", experiments: "Sequence[Experiment]") ->
         more = f" and {rest} more" if rest > 0 else ""
         count = len(workload.impossible)
         click.echo(
-            f"makeway: {count} job{'' if count == 1 else 's'} larger than the machine of {workload.node_count} nodes"
-            f" left out: {shown}{more}",
+            f"makeway: {count} job{'' if count == 1 else 's'} larger than the machine of "
+            f"{workload.node_count} nodes left out: {shown}{more}",
             err=True,
         )
     if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):

@@ -39,7 +39,9 @@ def print_wide(*renderables: object) -> None:
 
 @contextmanager
 def counter(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error that moves by so many as each call says; nothing where standard error is no terminal."""
+    """A bar on standard error that moves by so many as each call says; nothing where standard error is no
+    terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda count: None
         return

@@ -1,7 +1,8 @@
 """The simulated cluster: a machine, a workload and a virtual clock.
 
-Everything that happens at one instant is handled together, then the base scheduler makes one pass. Commands act between
-two instants (`control`); whatever they make possible is seen by a pass of its own before time goes on.
+Everything that happens at one instant is handled together, then the base scheduler makes one pass. Commands
+act between two instants (`control`); whatever they make possible is seen by a pass of its own before time
+goes on.
 """
 
 from bisect import bisect_right
@@ -91,7 +92,9 @@ class SimCluster:
         return None if next_s == inf else next_s
 
     def step(self) -> list[Change]:
-        """Go to the next instant at which something happens. Returns what did, earlier commands' effects first."""
+        """Go to the next instant at which something happens. Returns what did, earlier commands' effects
+        first.
+        """
         next_s = self.next_event_s()
         if next_s is not None:
             self._instant(next_s)

@@ -48,7 +48,9 @@ class NodeFailure:
 
 
 class EventOrder(IntEnum):
-    """In what order the events of one instant are handled, ends of runs before and arrivals after all of them."""
+    """In what order the events of one instant are handled, ends of runs before and arrivals after all of
+    them.
+    """
 
     CHECKPOINT = 0
     FAILURE = 1

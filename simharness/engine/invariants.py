@@ -15,9 +15,10 @@ class InvariantViolated(Exception):
 class InvariantChecker:
     """Looks at a machine before and after each pass of its scheduler.
 
-    Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it may, or on
-    nodes that are reserved for others; on a machine of partitions, if it starts on no partition of its size; and elsewhere,
-    with EASY backfilling, if the reservation of the queue's first job is put off though nothing but the scheduler has acted.
+    Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it
+    may, or on nodes that are reserved for others; on a machine of partitions, if it starts on no partition of
+    its size; and elsewhere, with EASY backfilling, if the reservation of the queue's first job is put off
+    though nothing but the scheduler has acted.
     """
 
     def __init__(self, machine: SimMachine) -> None:
@@ -104,7 +105,9 @@ class InvariantChecker:
             raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
 
     def _promise(self, scheduler: Scheduler, holders: list[JobRun], started: list[JobRun]) -> None:
-        """EASY's one promise: the first job that waits starts no later than foreseen when it became the first."""
+        """EASY's one promise: the first job that waits starts no later than foreseen when it became the
+        first.
+        """
         machine = self._machine
         queue = scheduler.queue
         before = self._head

@@ -17,8 +17,8 @@ TOLERANCE_S = 1e-6
 class JobRun:
     """One job between its submission and its end. The cluster moves it; this class knows its arithmetic.
 
-    `nodes` is the set that it holds, 0 while pending. `elapsed` times are seconds of the present run without the time
-    spent in checkpoints on demand.
+    `nodes` is the set that it holds, 0 while pending. `elapsed` times are seconds of the present run without
+    the time spent in checkpoints on demand.
     """
 
     __slots__ = (
@@ -61,7 +61,8 @@ class JobRun:
         self.record = record
         self.malleable = job.kind is JobKind.MALLEABLE
         self.setup_s = job.setup_s
-        """What this run spends before it does any work: its setup, and a restart where there is saved work."""
+        """What this run spends before it does any work: its setup, and a restart where there is saved work.
+        """
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
@@ -133,7 +134,9 @@ class JobRun:
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
     def run_s(self, node_count: int) -> float:
-        """How long a run on so many nodes takes that begins now, from the work that is safe, if nothing happens."""
+        """How long a run on so many nodes takes that begins now, from the work that is safe, if nothing
+        happens.
+        """
         if not self.saved_work_s and node_count == self.job.node_count:
             return self.job.runtime_s
         left_s = max(0.0, self.total_work_s() - self.saved_work_s)
@@ -229,7 +232,8 @@ class JobRun:
         self.end_token = -1
 
     def abandon(self, now_s: float, *, safe: bool) -> None:
-        """Book what ending this run unfinished costs: its setup, which another run will pay again, and its lost work.
+        """Book what ending this run unfinished costs: its setup, which another run will pay again, and its
+        lost work.
 
         The work that is safe is kept; none, unless `safe`.
         """

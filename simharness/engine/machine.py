@@ -1,6 +1,7 @@
 """The simulated machine: which node has which job, and what starting, stopping and holding does to both.
 
-It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs, `control` does what commands ask for.
+It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs, `control` does what commands
+ask for.
 """
 
 from collections.abc import Sequence
@@ -106,7 +107,9 @@ class SimMachine:
         return self.free.bit_count()
 
     def releases(self) -> Sequence[Release]:
-        """When nodes come free at the latest: at their job's time limit, and not before their reservation's end."""
+        """When nodes come free at the latest: at their job's time limit, and not before their reservation's
+        end.
+        """
         if not self.holds:
             return self._releases
         releases: list[Release] = []
@@ -139,7 +142,9 @@ class SimMachine:
         return parts
 
     def start(self, live: JobRun, node_count: int) -> None:
-        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for their number."""
+        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for
+        their number.
+        """
         if node_count != live.size:
             live.usual_walltime_s = live.walltime_s
             live.walltime_s = limit_s(live.walltime_s, live.size, node_count)
@@ -193,7 +198,9 @@ class SimMachine:
         self.events.end_run(min(completion_s, live.limit_s), live)
 
     def run_ends(self, live: JobRun) -> None:
-        """The run has come to its end: the work is done, or the time limit is reached, and then the job never completes."""
+        """The run has come to its end: the work is done, or the time limit is reached, and then the job never
+        completes.
+        """
         self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
 
     def end(self, live: JobRun, ending: Ending) -> None:
@@ -244,7 +251,8 @@ class SimMachine:
         self.note(ChangeKind.PRIORITISED, live)
 
     def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
-        """Serve the pending job after those at the front, before the common queue, and in the order of its queue position.
+        """Serve the pending job after those at the front, before the common queue, and in the order of its
+        queue position.
 
         None: in the common queue again.
         """

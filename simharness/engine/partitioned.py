@@ -1,8 +1,9 @@
-"""The base scheduler of a machine of partitions: WFP or FCFS order, and EASY backfill by partition, as Cobalt does it.
+"""The base scheduler of a machine of partitions: WFP or FCFS order, and EASY backfill by partition, as Cobalt
+does it.
 
-A job starts on a free partition of the smallest size that holds it, on the one that takes the fewest free partitions from
-others. The first job for which there is none is promised the partition that is free soonest by the time limits of the
-running jobs; those after it start elsewhere, or where they are over by then.
+A job starts on a free partition of the smallest size that holds it, on the one that takes the fewest free
+partitions from others. The first job for which there is none is promised the partition that is free soonest
+by the time limits of the running jobs; those after it start elsewhere, or where they are over by then.
 
 Reference: P1, sections 4 (WFP, the high-priority queue) and 5.2 (partitions).
 """
@@ -112,7 +113,9 @@ class PartitionedScheduler:
         return any(not live.nodes & ~self._partitions.every[index].nodes for index in members(of_size))
 
     def _in_order(self, now_s: float) -> list[JobRun]:
-        """The queue as it is served: those moved to the front, urgent ones if they go first, then by WFP or as they came."""
+        """The queue as it is served: those moved to the front, urgent ones if they go first, then by WFP or
+        as they came.
+        """
         urgent_first = self._urgent_first
         if self.settings.order is Order.WFP:
             return sorted(
@@ -136,7 +139,8 @@ class PartitionedScheduler:
         )
 
     def _promise(self, live: JobRun, machine: PartitionedView) -> tuple[float, int]:
-        """When the first partition for the job is free at the latest, and the partitions that would put that off.
+        """When the first partition for the job is free at the latest, and the partitions that would put that
+        off.
 
         Infinite, and none, if there will be none.
         """
@@ -164,7 +168,9 @@ class PartitionedScheduler:
 
 
 def _releases(machine: PartitionedView) -> list[tuple[float, int]]:
-    """The nodes that are available by an instant, for each instant at which that changes; the present ones are in all."""
+    """The nodes that are available by an instant, for each instant at which that changes; the present ones
+    are in all.
+    """
     reserved = machine.reserved
     parts = [(live.limit_s, live.nodes & ~reserved) for live in machine.running.values()]
     for hold in machine.holds.values():

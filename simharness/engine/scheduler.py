@@ -1,10 +1,12 @@
-"""The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative backfill.
+"""The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative
+backfill.
 
-It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a job takes.
-With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as it may have then, like
-a job that asked Slurm for a range of nodes; its time limit grows as its size falls.
+It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a
+job takes. With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as
+it may have then, like a job that asked Slurm for a range of nodes; its time limit grows as its size falls.
 
-Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the textbook's.
+Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the
+    textbook's.
 EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
 """
 
@@ -20,7 +22,9 @@ from makeway.simharness.engine.job_run import JobRun
 
 
 class Order(StrEnum):
-    """Who is served first. Jobs that were moved to the front always are, in the order in which they were moved."""
+    """Who is served first. Jobs that were moved to the front always are, in the order in which they were
+    moved.
+    """
 
     FCFS = "fcfs"  # by submit time
     WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed anew at each pass
@@ -32,7 +36,8 @@ class Backfill(StrEnum):
     NONE = "none"
     EASY = "easy"  # whoever does not delay the first job of the queue
     CONSERVATIVE = "conservative"  # whoever does not delay any job before it
-    EASY_CQSIM = "easy-cqsim"  # as easy, but a job that waits counts by its real run time, those that run by their limits
+    # as easy, but a job that waits counts by its real run time, those that run by their limits
+    EASY_CQSIM = "easy-cqsim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,9 @@ class SchedulerSettings:
     order: Order = Order.FCFS
     backfill: Backfill = Backfill.EASY
     start_smaller: bool = False
-    """Whether a malleable job may start with fewer nodes than it asks for (P5, sections III-A and V-A, observation 6)."""
+    """Whether a malleable job may start with fewer nodes than it asks for (P5, sections III-A and V-A,
+    observation 6).
+    """
 
     def __post_init__(self) -> None:
         if self.start_smaller and self.backfill is Backfill.CONSERVATIVE:
@@ -69,20 +76,23 @@ class SchedulerView(Protocol):
 
 
 _Entry = tuple[int, float, int, int, float, JobRun, int]
-"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS order."""
+"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS
+order.
+"""
 
 
 class Scheduler:
     """The common queue, and one pass over it whenever something has happened.
 
-    What a pass found is kept: until something gets easier (`disturb`) a job that could not start still cannot, so that
-    after mere arrivals only the new jobs are looked at.
+    What a pass found is kept: until something gets easier (`disturb`) a job that could not start still
+    cannot, so that after mere arrivals only the new jobs are looked at.
     """
 
     def __init__(self, settings: SchedulerSettings) -> None:
         self.settings = settings
         self.queue: list[_Entry] = []
-        # Under CQSim's rule a job that has started counts by its limit from the next pass on: nothing can be kept.
+        # Under CQSim's rule a job that has started counts by its limit from the next pass on: nothing can be
+        # kept.
         self._remember = settings.order is Order.FCFS and settings.backfill is not Backfill.EASY_CQSIM
         self._disturbed = True
         self._tested = 0
@@ -164,7 +174,9 @@ class Scheduler:
         return available
 
     def _easy(self, machine: SchedulerView) -> None:
-        """Start in order; then whoever ends before the first job's reservation or leaves enough nodes for it."""
+        """Start in order; then whoever ends before the first job's reservation or leaves enough nodes
+        for it.
+        """
         queue = self.queue
         if self._disturbed or not self._remember:
             available = self._start_in_order(machine)
@@ -201,9 +213,11 @@ class Scheduler:
         self._tested = end
 
     def _conservative(self, machine: SchedulerView) -> None:
-        """Give each job, in order, the earliest place that delays no job before it; start those whose place is now.
+        """Give each job, in order, the earliest place that delays no job before it; start those whose place
+        is now.
 
-        Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could start now.
+        Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could
+        start now.
         """
         queue = self.queue
         first = self._tested if self._remember and not self._disturbed else 0

@@ -1,4 +1,6 @@
-"""The simulated cluster as the daemon may see it: a `Cluster` value in which only what has changed is built anew."""
+"""The simulated cluster as the daemon may see it: a `Cluster` value in which only what has changed is built
+anew.
+"""
 
 from heapq import heappop, heappush
 from math import inf
@@ -28,7 +30,9 @@ def notice_id(job: SimJob) -> str:
 
 
 class SnapshotBuilder:
-    """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in it."""
+    """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in
+    it.
+    """
 
     def __init__(self, machine: SimMachine, storage: StorageSettings) -> None:
         self._machine = machine
@@ -37,7 +41,9 @@ class SnapshotBuilder:
         self._all_jobs: tuple[Job, ...] = ()
         self._specs: dict[tuple[int, int], CheckpointSpec | None] = {}
         self._due: list[tuple[float, str]] = []
-        """When a running job's last regular checkpoint becomes another one: a heap, with entries that are too early."""
+        """When a running job's last regular checkpoint becomes another one: a heap, with entries that are too
+        early.
+        """
         self._nodes: tuple[Node, ...] = ()
         self._nodes_version = -1
         self._holds: dict[str, tuple[SimHold, Reservation]] = {}

@@ -37,10 +37,11 @@ class _Transfer:
 
 
 class Storage:
-    """Checkpoints under way, as fluid: each has its max-min fair share of the aggregate bandwidth at any instant.
+    """Checkpoints under way, as fluid: each has its max-min fair share of the aggregate bandwidth at any
+    instant.
 
-    Rates change only when a transfer begins or ends. A transfer whose rate stays is not touched, so that one that
-    never had to share ends after exactly `alone_s`.
+    Rates change only when a transfer begins or ends. A transfer whose rate stays is not touched, so that one
+    that never had to share ends after exactly `alone_s`.
     """
 
     def __init__(self, settings: StorageSettings) -> None:
@@ -73,7 +74,9 @@ class Storage:
         return ended
 
     def _share(self, now_s: float) -> None:
-        """Give everyone the max-min fair rate: whoever is capped below an equal share leaves the rest to the others."""
+        """Give everyone the max-min fair rate: whoever is capped below an equal share leaves the rest to the
+        others.
+        """
         left_gb_s = self._settings.aggregate_gb_s
         waiting = len(self._transfers)
         for transfer in sorted(self._transfers.values(), key=lambda transfer: transfer.cap_gb_s):

@@ -1,8 +1,9 @@
-"""`makeway reproduce PAPER`: the experiments of a paper run again, and what it claims marked as holding or not.
+"""`makeway reproduce PAPER`: the experiments of a paper run again, and what it claims marked as holding or
+not.
 
-Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the papers
-share is here: the options, the work spread over processes, and where the results go. What was computed once is kept
-(see `common.cache`).
+Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the
+papers share is here: the options, the work spread over processes, and where the results go. What was computed
+once is kept (see `common.cache`).
 """
 
 import json
@@ -60,8 +61,8 @@ class PaperCommands(click.Group):
 def reproduce() -> None:
     """Run the experiments of a paper again and check what it claims.
 
-    Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A result
-    counts as long as the trial, the trace and the code that computes it are the same.
+    Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A
+    result counts as long as the trial, the trace and the code that computes it are the same.
     """
 
 
@@ -152,7 +153,8 @@ class ReproduceOptions:
             )
 
     def require_outputs(self) -> None:
-        """Make sure before anything is computed that the results will have a place; missing directories are made.
+        """Make sure before anything is computed that the results will have a place; missing directories are
+        made.
 
         Raises:
             ReportUnavailable: a report is wanted and bokeh is not installed.
@@ -192,12 +194,13 @@ def run_all(
     """The result of every trial, in their order, with a bar that counts them.
 
     Args:
-        work: a function of a module, so that another process can be given it. With a cache it says by its annotation
-            what it returns: frozen dataclasses of plain values, nested as they like.
+        work: a function of a module, so that another process can be given it. With a cache it says by its
+            annotation what it returns: frozen dataclasses of plain values, nested as they like.
         trials: values that another process can be given; with a cache frozen dataclasses of plain values.
         workers: processes side by side; 1: this one alone.
         label: what the bar says.
-        cache: where results are kept, and looked for first; each is kept as soon as it is there. None: nowhere.
+        cache: where results are kept, and looked for first; each is kept as soon as it is there. None:
+            nowhere.
     """
     from makeway.simharness.cli.terminal import counter
 
@@ -234,8 +237,8 @@ def _computed(
         for place, trial in enumerate(trials):
             yield place, work(trial)
         return
-    # A fork of a process with threads may take over a lock that nobody will ever open: with a number of tasks, which is
-    # never reached here, new processes are started from scratch.
+    # A fork of a process with threads may take over a lock that nobody will ever open: with a number of
+    # tasks, which is never reached here, new processes are started from scratch.
     with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
         places = {pool.submit(work, trial): place for place, trial in enumerate(trials)}
         failure: BaseException | None = None

@@ -29,7 +29,9 @@ class Headline:
     lead: str
     """What became of the urgent jobs, in one sentence."""
     rest: tuple[str, ...]
-    """How long the urgent jobs waited, what it cost, what became of the other jobs and of the machine: a sentence each."""
+    """How long the urgent jobs waited, what it cost, what became of the other jobs and of the machine: a
+    sentence each.
+    """
 
     def __str__(self) -> str:
         return " ".join((f"{self.name}: {self.lead}", *self.rest))

@@ -80,8 +80,8 @@ def render(page: ReportPage) -> str:
 
 
 STYLE = """
-:root { color-scheme: light; --ink: #1b1f24; --soft: #59626e; --line: #dfe3e8; --paper: #fff; --shade: #f5f7f9;
-  --better: #17635a; --worse: #a8330f; }
+:root { color-scheme: light; --ink: #1b1f24; --soft: #59626e; --line: #dfe3e8; --paper: #fff;
+  --shade: #f5f7f9; --better: #17635a; --worse: #a8330f; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
@@ -108,7 +108,8 @@ th:first-child, td:first-child { text-align: left; padding-left: 2px; white-spac
 .tables:not(.wide) table { table-layout: fixed; }
 col.n { width: 5.8em; }
 col.d { width: 4.7em; }
-thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; overflow-wrap: anywhere; font-weight: 500; }
+thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; overflow-wrap: anywhere;
+  font-weight: 500; }
 thead th:first-child { font-weight: 700; }
 td { border-bottom: 1px solid #eef0f3; }
 td.number, td.delta { white-space: nowrap; }
@@ -117,8 +118,8 @@ tbody td.better, .better { color: var(--better); }
 tbody td.worse, .worse { color: var(--worse); font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
   background: rgba(255, 255, 255, 0.94); padding: 4px 0; }
-.legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit; font-size: 13px; color: var(--ink);
-  background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: 2px 9px; cursor: pointer; }
+.legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit;
+  font-size: 13px; color: var(--ink); background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: 2px 9px; cursor: pointer; }
 .legend button:hover { border-color: #8b93a0; }
 .legend button[aria-pressed="false"] { opacity: 0.4; text-decoration: line-through; }
 figure { margin: 8px 0 14px; min-width: 0; }
@@ -162,8 +163,8 @@ HEAD = """\
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
-style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ page.title }}</title>
 <style>{{ style|safe }}</style>
@@ -176,7 +177,9 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 <h1>{{ page.title }}</h1>
 <p class="facts">{{ page.facts|join(" · ") }}</p>
 """
-"""How every page of ours begins: wants `page.title`, `page.facts`, `style` and `library`, the scripts that it needs."""
+"""How every page of ours begins: wants `page.title`, `page.facts`, `style` and `library`, the scripts that it
+needs.
+"""
 
 _TEMPLATE = """\
 {% macro legend(switches) %}
@@ -215,7 +218,8 @@ _TEMPLATE = """\
 <colgroup><col>{% for column in page.summary.columns %}{% if not loop.first %}<col class="n"><col class="d">\
 {% else %}<col class="n">{% endif %}{% endfor %}</colgroup>
 <thead><tr><th>{{ section.title }}</th>\
-{% for column in page.summary.columns %}<th>{{ column }}</th>{% if not loop.first %}<th></th>{% endif %}{% endfor %}</tr>
+{% for column in page.summary.columns %}<th>{{ column }}</th>\
+{% if not loop.first %}<th></th>{% endif %}{% endfor %}</tr>
 </thead>
 <tbody>
 {% for line in section.lines %}
@@ -237,8 +241,8 @@ _TEMPLATE = """\
 {% if page.window_note %}
 <p id="window-note">{{ page.window_note }}</p>
 {% endif %}
-<p class="hint interactive">Drag to move, Ctrl and the wheel to zoom, point at a job for its story. The pictures of all
-replays move together; the legend shows and hides.</p>
+<p class="hint interactive">Drag to move, Ctrl and the wheel to zoom, point at a job for its story.
+The pictures of all replays move together; the legend shows and hides.</p>
 {{ legend(page.kinds) }}
 {% for replay in page.replays %}
 <div class="replay">
@@ -265,8 +269,8 @@ replays move together; the legend shows and hides.</p>
 
 {% if page.distributions %}
 <h2>Waits and slowdowns</h2>
-<p class="hint">Each curve gives the share of the jobs that waited, or were slowed down, at most so much: higher and
-further left is better. Jobs that never started are missing at the top.{% if page.limit_note %} \
+<p class="hint">Each curve gives the share of the jobs that waited, or were slowed down, at most so much:
+higher and further left is better. Jobs that never started are missing at the top.{% if page.limit_note %} \
 {{ page.limit_note }}{% endif %}</p>
 {{ legend(page.distribution_switches) }}
 <div class="panels">
@@ -285,14 +289,17 @@ further left is better. Jobs that never started are missing at the top.{% if pag
 <dt>instant start rate</dt><dd>Share of the jobs that started within the limit below.</dd>
 <dt>p95, p99</dt><dd>The value that 95%, or 99%, do not exceed.</dd>
 <dt>turnaround</dt><dd>Completion − submission.</dd>
-<dt>bounded slowdown</dt><dd>(wait + max(run, B)) / max(run, B), where run is the length of one undisturbed run.</dd>
-<dt>slowdown to the end</dt><dd>The same with everything that came after the first start too: evictions, work done
-again, time on fewer nodes.</dd>
+<dt>bounded slowdown</dt>
+<dd>(wait + max(run, B)) / max(run, B), where run is the length of one undisturbed run.</dd>
+<dt>slowdown to the end</dt>
+<dd>The same with everything that came after the first start too: evictions, work done again,
+time on fewer nodes.</dd>
 <dt>jobs evicted, shrunk</dt><dd>Share of the jobs to which it happened at least once.</dd>
 <dt>work lost</dt><dd>Node-hours of work that were done, lost by an eviction and done again.</dd>
 <dt>overhead</dt><dd>Node-hours of checkpoints that makeway asked for, and of setups after the
 first.</dd>
-<dt>utilisation</dt><dd>Node-hours held by jobs / (nodes × time from the first submission to the last end).</dd>
+<dt>utilisation</dt>
+<dd>Node-hours held by jobs / (nodes × time from the first submission to the last end).</dd>
 <dt>useful utilisation</dt><dd>The same without work lost and overhead.</dd>
 <dt>makespan</dt><dd>Last end − first submission.</dd>
 <dt>queue length</dt><dd>Jobs that wait, evicted ones included.</dd>

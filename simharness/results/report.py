@@ -1,6 +1,7 @@
 """One self-contained HTML page about one replay, or about several of the same workload side by side.
 
-The page loads nothing: scripts and styles are inline, and its content security policy forbids every connection.
+The page loads nothing: scripts and styles are inline, and its content security policy forbids every
+connection.
 """
 
 from collections.abc import Mapping, Sequence
@@ -209,7 +210,9 @@ def _distribution_figures(
 
 
 def _common_limit_s(records: Sequence[ReplayRecord], settings: MeasureSettings) -> float | None:
-    """Until when a start is on time, if that is the same for every urgent job. None: it is not, or there is none."""
+    """Until when a start is on time, if that is the same for every urgent job. None: it is not, or there is
+    none.
+    """
     limits = {
         settings.start_within_s if entry.job.start_within_s is None else entry.job.start_within_s
         for record in records

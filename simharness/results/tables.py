@@ -1,9 +1,10 @@
 """The numbers of one or several replays side by side: for the terminal, for the report, as JSON and as CSV.
 
-The keys of JSON and CSV are those of `measures.numbers` and do not change: `<group>.<number>_<unit>`, where the group
-is `machine`, `rigid`, `malleable`, `on_demand`, `all` or one of the caller's. The unit is the last word: `_s` seconds,
-`_ms` milliseconds, `_hours` (node-hours); rates, ratios, shares and utilisations are fractions of 1; what has no unit
-is a count or a slowdown. A number that does not exist is null in JSON and empty in CSV.
+The keys of JSON and CSV are those of `measures.numbers` and do not change: `<group>.<number>_<unit>`, where
+the group is `machine`, `rigid`, `malleable`, `on_demand`, `all` or one of the caller's. The unit is the last
+word: `_s` seconds, `_ms` milliseconds, `_hours` (node-hours); rates, ratios, shares and utilisations are
+fractions of 1; what has no unit is a count or a slowdown. A number that does not exist is null in JSON and
+empty in CSV.
 """
 
 import csv
@@ -79,7 +80,8 @@ class SummaryCell:
     value: Number
     text: str
     delta: str = ""
-    """Empty in the first column, where nothing changed, and where the first has 0 or nothing to compare with."""
+    """Empty in the first column, where nothing changed, and where the first has 0 or nothing to compare with.
+    """
     verdict: ChangeVerdict = ChangeVerdict.NEUTRAL
 
 
@@ -188,7 +190,9 @@ def column_names(measured: Sequence[Measures]) -> tuple[str, ...]:
 
 
 def summarise(measured: Sequence[Measures]) -> ReplaySummary:
-    """The summary of one or several replays, changes against the first. Lines without any number are left out."""
+    """The summary of one or several replays, changes against the first. Lines without any number are left
+    out.
+    """
     values = [numbers(one) for one in measured]
     sections = [_section(title, group, rows, values) for title, group, rows in _layout(values)]
     return ReplaySummary(
@@ -197,7 +201,9 @@ def summarise(measured: Sequence[Measures]) -> ReplaySummary:
 
 
 def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tuple[SummaryRow, ...]]]:
-    """Title, group and rows of every section. Kinds that nobody has are left out; rigid jobs alone are all jobs."""
+    """Title, group and rows of every section. Kinds that nobody has are left out; rigid jobs alone are all
+    jobs.
+    """
     present = [group for group in GROUP_TITLES if any(one[f"{group}.jobs"] for one in values)]
     if present == [JobKind.RIGID.value, ALL]:
         present = [ALL]
@@ -266,7 +272,9 @@ def format_number(value: Number, unit: Unit) -> str:
 
 
 def format_estimate(estimate: Estimate, unit: Unit) -> str:
-    """The mean, and behind it half the width of its 95% confidence interval where there is one: 66.7% ± 1.2%."""
+    """The mean, and behind it half the width of its 95% confidence interval where there is one: 66.7%
+    ± 1.2%.
+    """
     if unit is Unit.COUNT and estimate.mean is not None and not estimate.mean.is_integer():
         unit = Unit.FACTOR
     spread = f" ± {format_number(estimate.ci95, unit)}" if estimate.ci95 else ""
@@ -286,7 +294,9 @@ def format_duration(duration_s: float) -> str:
 
 
 def format_change(value: float, base: float, unit: Unit) -> str:
-    """The change from `base` to `value`, signed: +12 for counts, +3.2 pts (percentage points) for shares, else +5.1% of `base`, not 0."""
+    """The change from `base` to `value`, signed: +12 for counts, +3.2 pts (percentage points) for shares,
+    else +5.1% of `base`, not 0.
+    """
     change = value - base
     sign = "+" if change > 0 else "−"
     match unit:
@@ -344,7 +354,9 @@ def summary_table(measured: Sequence[Measures], *, title: str | None = None) -> 
 
 
 def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None) -> "Table":
-    """Means over seeds as a table for the terminal, each with half the width of its 95% confidence interval."""
+    """Means over seeds as a table for the terminal, each with half the width of its 95% confidence
+    interval.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -365,7 +377,9 @@ def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None
 
 
 def to_json(measured: Sequence[Measures]) -> str:
-    """Replays as JSON: `{"format": 1, "replays": [{policy, backfill, workload, settings, numbers: {key: value}}]}`."""
+    """Replays as JSON: `{"format": 1, "replays": [{policy, backfill, workload, settings, numbers: {key:
+    value}}]}`.
+    """
     replays = [
         {
             "policy": one.policy,
@@ -380,7 +394,9 @@ def to_json(measured: Sequence[Measures]) -> str:
 
 
 def to_csv(measured: Sequence[Measures]) -> str:
-    """Replays as CSV: one line each; the columns are policy, backfill, workload and every key of `numbers`."""
+    """Replays as CSV: one line each; the columns are policy, backfill, workload and every key of
+    `numbers`.
+    """
     rows = [numbers(one) for one in measured]
     keys = list({key: None for row in rows for key in row})
     text = io.StringIO()

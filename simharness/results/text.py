@@ -98,7 +98,10 @@ def settings_text(settings: MeasureSettings) -> tuple[str, ...]:
     texts = [
         f"Runtimes below B = {format_duration(settings.bound_s)} count as B in the slowdowns.",
         f"A start is instant up to {format_duration(settings.instant_s)} after submission.",
-        f"Urgent jobs that name no time are on time up to {format_duration(settings.start_within_s)} from then.",
+        (
+            f"Urgent jobs that name no time are on time up to {format_duration(settings.start_within_s)} "
+            "from then."
+        ),
     ]
     if settings.from_s is not None:
         texts.append(f"Jobs submitted before {settings.from_s:,.0f} s of the trace do not count.")

@@ -45,8 +45,8 @@ def tell(experiment: Experiment, workload: Workload, say: Callable[[str], None])
         on_cycle=on_cycle,
     )
     say(
-        f"makeway runs beside {workload.node_count} nodes, {len(workload.jobs)} jobs ({workload.urgent} urgent),"
-        f" policy {policy.name}."
+        f"makeway runs beside {workload.node_count} nodes, {len(workload.jobs)} jobs ({workload.urgent} "
+        f"urgent), policy {policy.name}."
     )
     record = replay.run()
     journal.close()

@@ -1,7 +1,8 @@
 """A replay: the daemon's own cycle on a virtual clock, against the simulated cluster.
 
 Cycles fall on multiples of the poll interval, as on a live cluster; a poke (an urgent job is submitted, a job
-acknowledges its checkpoint) starts one at once. Cycles in which nothing can have changed for the daemon are skipped.
+acknowledges its checkpoint) starts one at once. Cycles in which nothing can have changed for the daemon are
+skipped.
 """
 
 import math
@@ -25,7 +26,8 @@ from makeway.simharness.engine.records import ReplayRecord
 CYCLES_AT_ONE_INSTANT = 300
 """A command that is accepted is followed by another cycle at once; more in a row than this would be a defect.
 
-Whoever starts early or makes way takes three to six cycles; on the whole of CTC up to 46 came together (p = 0.1).
+Whoever starts early or makes way takes three to six cycles; on the whole of CTC up to 46 came together (p =
+0.1).
 """
 
 
@@ -42,7 +44,9 @@ class ReplaySettings:
     keep_snapshots: bool = False
     """Whether decisions are stored with their snapshots, which costs time and space."""
     learn_durations: bool = False
-    """Whether measured durations of checkpoints take the place of declared ones, which are true in a simulation."""
+    """Whether measured durations of checkpoints take the place of declared ones, which are true in a
+    simulation.
+    """
 
 
 class RunawayCycles(Exception):
@@ -196,7 +200,9 @@ class Replay:
         return count * interval_s
 
     def _tell_notices(self) -> None:
-        """Give the daemon the announcements that came, each once; the jobs say themselves which one is theirs."""
+        """Give the daemon the announcements that came, each once; the jobs say themselves which one is
+        theirs.
+        """
         current = {notice.notice_id: notice for notice in self.adapter.notices()}
         for notice_id in sorted(current.keys() - self._noticed):
             self.journal.add_notice(current[notice_id])

@@ -9,8 +9,8 @@ from makeway.policies.model import JobKind
 class SimJob:
     """One job of a workload. Never changed once made; not frozen, because hundreds of thousands are made.
 
-    `runtime_s` is what one uninterrupted run on `node_count` nodes takes, setup and regular checkpoints included, so
-    that a replay in which nobody is evicted has exactly the runtimes of the trace.
+    `runtime_s` is what one uninterrupted run on `node_count` nodes takes, setup and regular checkpoints
+    included, so that a replay in which nobody is evicted has exactly the runtimes of the trace.
     """
 
     job_id: str
@@ -33,9 +33,13 @@ class SimJob:
     checkpoint_cost_s: float = 0.0
     """Duration of one regular checkpoint."""
     system_gb_per_node: float | None = None
-    """Size of a checkpoint that a signal starts; its duration follows from the storage (P2, eq. 1). None: see `save_s`."""
+    """Size of a checkpoint that a signal starts; its duration follows from the storage (P2, eq. 1). None: see
+    `save_s`.
+    """
     save_s: float | None = None
-    """Fixed duration of a checkpoint that a signal starts. With `system_gb_per_node` None too: a signal does nothing."""
+    """Fixed duration of a checkpoint that a signal starts. With `system_gb_per_node` None too: a signal does
+    nothing.
+    """
     announced_s: float | None = None
     """When an on-demand job was announced. None: it comes without notice."""
     expected_s: float | None = None

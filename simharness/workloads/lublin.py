@@ -1,13 +1,13 @@
 """A workload out of nothing: the Lublin-Feitelson model of rigid jobs, with users and their estimates.
 
-The model gives sizes, run times that grow with the size, and arrivals with a daily cycle, fitted to logs of machines of
-the nineties. It has no users and no requested times; both are added here.
+The model gives sizes, run times that grow with the size, and arrivals with a daily cycle, fitted to logs of
+machines of the nineties. It has no users and no requested times; both are added here.
 
 Reference:
-    U. Lublin and D. G. Feitelson, The workload on parallel supercomputers: modeling the characteristics of rigid jobs,
-    J. Parallel and Distributed Computing 63(11) (2003): the parameters for all jobs together, without their types.
-    A. W. Mu'alem and D. G. Feitelson, IEEE TPDS 12(6) (2001): the run time is a uniform share of the estimate.
-    D. Tsafrir, Y. Etsion, D. G. Feitelson, JSSPP 2005: estimates are few round values.
+    U. Lublin and D. G. Feitelson, The workload on parallel supercomputers: modeling the characteristics of
+    rigid jobs, J. Parallel and Distributed Computing 63(11) (2003): the parameters for all jobs together,
+    without their types. A. W. Mu'alem and D. G. Feitelson, IEEE TPDS 12(6) (2001): the run time is a uniform
+    share of the estimate. D. Tsafrir, Y. Etsion, D. G. Feitelson, JSSPP 2005: estimates are few round values.
 """
 
 from math import exp, lgamma, log, log2
@@ -56,8 +56,9 @@ ESTIMATES_S: tuple[float, ...] = (
 def generate(count: int, node_count: int, seed: int, load: float | None = None) -> list[SimJob]:
     """`count` rigid jobs for a machine of `node_count` nodes, sorted by submit time, numbered from 1.
 
-    The load is what the jobs need over what the machine has until the last of them arrives. To reach the asked one the
-    gaps are stretched under the daily cycle, which stays a day long. Times are whole seconds from a midnight on.
+    The load is what the jobs need over what the machine has until the last of them arrives. To reach the
+    asked one the gaps are stretched under the daily cycle, which stays a day long. Times are whole seconds
+    from a midnight on.
 
     Args:
         count: number of jobs, from 1.
@@ -106,7 +107,9 @@ def generate(count: int, node_count: int, seed: int, load: float | None = None) 
 
 
 def _sizes(count: int, node_count: int, rng: np.random.Generator) -> _Floats:
-    """Nodes: serial, a power of two, or anything; log2 uniform in two stages, the bend near a sixth of the machine."""
+    """Nodes: serial, a power of two, or anything; log2 uniform in two stages, the bend near a sixth of the
+    machine.
+    """
     kind = rng.random(count)
     small = rng.random(count) <= _SIZE_SMALL_SHARE
     place = rng.random(count)
@@ -145,7 +148,9 @@ def _gaps(count: int, rng: np.random.Generator) -> _Floats:
 
 
 def _arrivals_s(gaps: _Floats) -> _Floats:
-    """Arrivals at the rate of the daily cycle: time passes by its weight, which is 1 on average over a day."""
+    """Arrivals at the rate of the daily cycle: time passes by its weight, which is 1 on average over
+    a day.
+    """
     elapsed = np.cumsum(gaps)
     weights = _weights()
     passed = np.concatenate(([0.0], np.cumsum(weights))) * _SLOT_S
@@ -166,7 +171,9 @@ def _weights() -> _Floats:
 
 
 def _gamma_cdf(x: float, shape: float) -> float:
-    """The distribution function of a gamma of scale 1, by its power series; for x up to a few times `shape`."""
+    """The distribution function of a gamma of scale 1, by its power series; for x up to a few times
+    `shape`.
+    """
     term = total = 1.0 / shape
     divisor = shape
     while term > total * 1e-15:

@@ -1,14 +1,16 @@
-"""P1's machine and jobs: Mira's partitions, what a checkpoint costs there, and the paper's schemes of checkpointing.
+"""P1's machine and jobs: Mira's partitions, what a checkpoint costs there, and the paper's schemes of
+checkpointing.
 
-A node of the simulated machine is a midplane of 512 nodes, the smallest thing that Mira allocates; node-seconds are
-midplane-seconds. A job is given the smallest partition that holds it, and all of it.
+A node of the simulated machine is a midplane of 512 nodes, the smallest thing that Mira allocates;
+node-seconds are midplane-seconds. A job is given the smallest partition that holds it, and all of it.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 4, 5.2 and 7.1,
-    eq. 1 to 20 (schemes), 34 (cost of a checkpoint) and 59 (other traces scaled to Mira).
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 4, 5.2 and
+    7.1, eq. 1 to 20 (schemes), 34 (cost of a checkpoint) and 59 (other traces scaled to Mira).
 
 Differs from the paper:
-    A job's time limit is raised where its checkpoints and one restart would exceed it: the simulator holds jobs to theirs.
+    A job's time limit is raised where its checkpoints and one restart would exceed it: the simulator holds
+    jobs to theirs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -119,8 +121,8 @@ def checkpoint_s(midplanes: int) -> float:
 def on_mira(jobs: Sequence[SimJob], nodes: int, partitions: Partitions) -> list[SimJob]:
     """Jobs of a machine of `nodes` nodes on Mira, each as large as its partition.
 
-    Mira's own get the smallest partition that holds them. Those of another machine are scaled to Mira's size (eq. 59) and get
-    the partition whose size is nearest, of two the smaller.
+    Mira's own get the smallest partition that holds them. Those of another machine are scaled to Mira's size
+    (eq. 59) and get the partition whose size is nearest, of two the smaller.
     """
     if nodes == MIRA_NODES:
         wanted = [partitions.size_for(-(-job.node_count // MIDPLANE_NODES)) for job in jobs]
@@ -135,7 +137,9 @@ def _nearest(sizes: Sequence[int], midplanes: float) -> int:
 
 
 def with_checkpoints(job: SimJob, scheme: Scheme) -> SimJob:
-    """The job as the scheme has it: how it checkpoints, and what that adds to its run time (eq. 1, 6, 11 and 16)."""
+    """The job as the scheme has it: how it checkpoints, and what that adds to its run time (eq. 1, 6, 11 and
+    16).
+    """
     took_s = checkpoint_s(job.node_count)
     match scheme.checkpointing:
         case Checkpointing.NONE:

@@ -1,4 +1,6 @@
-"""Sets of nodes as integers: bit i is node i, so that union, intersection and counting are one operation each."""
+"""Sets of nodes as integers: bit i is node i, so that union, intersection and counting are one operation
+each.
+"""
 
 from collections.abc import Iterable
 from itertools import compress

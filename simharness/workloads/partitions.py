@@ -1,4 +1,6 @@
-"""Placements of the simulated machine: which sets of nodes may serve a job as a whole, and which of them conflict."""
+"""Placements of the simulated machine: which sets of nodes may serve a job as a whole, and which of them
+conflict.
+"""
 
 import csv
 from collections.abc import Iterable
@@ -77,7 +79,9 @@ class Partitions:
         return _set(index for index, partition in enumerate(self.every) if not partition.nodes & taken)
 
     def least_blocking(self, candidates: int, idle: int) -> int:
-        """Of the candidates the one that takes the fewest idle partitions from others; of several the first."""
+        """Of the candidates the one that takes the fewest idle partitions from others; of several the
+        first.
+        """
         return min(members(candidates), key=lambda index: ((self.conflicts[index] & idle).bit_count(), index))
 
     def placements(self, names: NodeNames) -> tuple[Placement, ...]:
@@ -103,7 +107,8 @@ def _set(indices: Iterable[int]) -> int:
 
 
 def read_partitions(path: Path) -> Partitions:
-    """Mira's partitions from a table with the columns `partition`, `nodes` and `midplanes` (numbers from 0, one space apart).
+    """Mira's partitions from a table with the columns `partition`, `nodes` and `midplanes` (numbers from 0,
+    one space apart).
 
     Raises:
         PartitionsError: no such file, other columns, or a line that cannot be.

@@ -1,4 +1,6 @@
-"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, made from a seed."""
+"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, made from
+a seed.
+"""
 
 import numpy as np
 
@@ -27,16 +29,17 @@ _MIX = HybridSettings(
     aggregate_gb_per_s=20.0,
     node_gb_per_s=2.0,
 )
-"""No urgent users: the urgent jobs are added. A regular checkpoint takes half a minute on a few nodes, some minutes on
-the whole machine, and comes every half hour to every three hours."""
+"""No urgent users: the urgent jobs are added. A regular checkpoint takes half a minute on a few nodes, some
+minutes on the whole machine, and comes every half hour to every three hours.
+"""
 
 
 def sample_workload(seed: int) -> tuple[int, list[SimJob]]:
     """The number of nodes (64) and the jobs of two to three and a half days, sorted by submit time.
 
-    360 jobs of the Lublin-Feitelson model load the machine to 83%: two thirds of the users are rigid and checkpoint,
-    one third is malleable. Twenty urgent jobs of 4 to 24 nodes bring it to about 88%, the first when the machine has
-    filled, the others spread over the rest; their start is on time within ten minutes.
+    360 jobs of the Lublin-Feitelson model load the machine to 83%: two thirds of the users are rigid and
+    checkpoint, one third is malleable. Twenty urgent jobs of 4 to 24 nodes bring it to about 88%, the first
+    when the machine has filled, the others spread over the rest; their start is on time within ten minutes.
 
     Raises:
         WorkloadError: a seed below 0.

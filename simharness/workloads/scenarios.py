@@ -1,10 +1,12 @@
-"""P2's three scenarios, rebuilt from Theta's trace of 2023: 12, 16 and 24 running jobs that nearly fill the machine.
+"""P2's three scenarios, rebuilt from Theta's trace of 2023: 12, 16 and 24 running jobs that nearly fill the
+machine.
 
-The paper took instants of 2019 at which that many jobs, none of them expendable (shorter than half an hour), held 4352
-nodes. `scenario` looks for the instants of the recorded schedule at which that many such jobs ran, takes those whose
-jobs come nearest to 4352 nodes, and chooses among them, and the second within, by the seed. In this trace they are
-exact for 12 and 16 jobs. 24 such jobs ran at few instants, on 4139 nodes at the most, beside a short job of 128.
-Expendable jobs, and with them the idle nodes, are left out, so that all nodes that are wanted must come from the jobs.
+The paper took instants of 2019 at which that many jobs, none of them expendable (shorter than half an hour),
+held 4352 nodes. `scenario` looks for the instants of the recorded schedule at which that many such jobs ran,
+takes those whose jobs come nearest to 4352 nodes, and chooses among them, and the second within, by the seed.
+In this trace they are exact for 12 and 16 jobs. 24 such jobs ran at few instants, on 4139 nodes at the most,
+beside a short job of 128. Expendable jobs, and with them the idle nodes, are left out, so that all nodes that
+are wanted must come from the jobs.
 
 Reference:
     CoSim (P2), section IV-A (scenarios), IV-B (checkpoints) and eq. 1 (their duration).
@@ -62,8 +64,8 @@ def scenario(
 ) -> Cluster:
     """One of P2's scenarios, as a snapshot at its t0.
 
-    Application checkpoints are hourly from the start of a job; `last_checkpoint_s` neglects their duration, as the
-    paper does. Every job may be evicted.
+    Application checkpoints are hourly from the start of a job; `last_checkpoint_s` neglects their duration,
+    as the paper does. Every job may be evicted.
 
     Args:
         number: 1, 2 or 3: 12, 16 or 24 jobs.
@@ -151,7 +153,8 @@ def _joined(parts: Iterable[list[float]]) -> _Floats:
 
 
 def _instant(recorded: _Recorded, job_count: int, rng: np.random.Generator) -> float:
-    """A whole second at which exactly `job_count` jobs ran that are not expendable, on nearly `_BUSY_NODES` nodes.
+    """A whole second at which exactly `job_count` jobs ran that are not expendable, on nearly `_BUSY_NODES`
+    nodes.
 
     Instants at which the record has more nodes in use than there were are passed over.
     """

@@ -1,7 +1,7 @@
 """The Standard Workload Format, line by line: what a sound line is, and what is wrong with one that is not.
 
-A file is text, plain or compressed by gzip: header lines `; Key: value`, then one line of 18 numbers a job, -1 for
-what is not known. `trace` makes a workload of it.
+A file is text, plain or compressed by gzip: header lines `; Key: value`, then one line of 18 numbers a job,
+-1 for what is not known. `trace` makes a workload of it.
 """
 
 import gzip
@@ -61,7 +61,9 @@ _MARK = ";"
 
 
 class TraceError(UserError):
-    """A trace that cannot be read, or written. The message is one line that names the file and what is accepted."""
+    """A trace that cannot be read, or written. The message is one line that names the file and what is
+    accepted.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,9 @@ class SwfReader:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     def _sound(self, first: int, block: list[str]) -> Iterator[str]:
-        """The job lines of a block that is not made of sound ones alone. The header and the damage are noted."""
+        """The job lines of a block that is not made of sound ones alone. The header and the damage
+        are noted.
+        """
         for line_number, line in enumerate(block, first):
             text = line.strip()
             if text.startswith(";"):
@@ -182,7 +186,9 @@ def shown(text: str) -> str:
 
 
 def _open(path: Path) -> TextIO:
-    """The file as text, decompressed if it begins like gzip. Bytes that are not UTF-8 become replacement characters."""
+    """The file as text, decompressed if it begins like gzip. Bytes that are not UTF-8 become replacement
+    characters.
+    """
     try:
         if path.is_dir():
             raise TraceError(f"{path}: is a directory; accepted: an SWF file, .swf or .swf.gz")
@@ -206,8 +212,8 @@ def _open(path: Path) -> TextIO:
 def _columns(lines: list[str]) -> Columns | None:
     """The columns of job lines. None if any line is not a sound job line.
 
-    Whole blocks are split and converted at once, which halves the time; a mark put between the lines shows that each
-    of them has its 18 fields.
+    Whole blocks are split and converted at once, which halves the time; a mark put between the lines shows
+    that each of them has its 18 fields.
     """
     text = "".join(lines)
     if not text.isascii() or "_" in text:  # float() takes other digits, and 1_000

@@ -1,12 +1,13 @@
 """Workloads with urgent jobs, made of plain ones: P5's mix of kinds, and P1's urgent share.
 
-A trace says when jobs come, how large they are and how long they run. Which of them are urgent, which can be resized,
-when they checkpoint and what that costs is drawn here, from a seed.
+A trace says when jobs come, how large they are and how long they run. Which of them are urgent, which can be
+resized, when they checkpoint and what that costs is drawn here, from a seed.
 
 Reference:
     P5 (on-demand, rigid and malleable jobs on one machine), sections III-A, IV-A and IV-B.
     P1 (real-time jobs on a batch machine), section 7.1.3. P2 (the eviction problem), eq. 1 and section IV-B.
-    J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), eq. 37.
+    J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006),
+    eq. 37.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,19 +85,25 @@ NOTICE_MIXES: Mapping[str, NoticeShares] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridSettings:
-    """How `synthesise` draws. The defaults are P5's, and P2's for sizes and bandwidths, unless said otherwise.
+    """How `synthesise` draws. The defaults are P5's, and P2's for sizes and bandwidths, unless said
+    otherwise.
 
     Raises `WorkloadError` on a value that cannot be.
     """
 
     on_demand_share: float = 0.10
-    """A share of the groups (see `group_by`), not of the jobs: a group has one kind, so urgent jobs come in bursts."""
+    """A share of the groups (see `group_by`), not of the jobs: a group has one kind, so urgent jobs come in
+    bursts.
+    """
     rigid_share: float = 0.60
     malleable_share: float = 0.30
     group_by: Literal["user", "account"] = "user"
-    """`account` where the trace has projects, as P5's had. A job without such a name is a group of its own."""
+    """`account` where the trace has projects, as P5's had. A job without such a name is a group of its own.
+    """
     on_demand_max_share: float = 0.5
-    """An on-demand job above this share of the machine becomes rigid or malleable instead, with equal chances."""
+    """An on-demand job above this share of the machine becomes rigid or malleable instead, with equal
+    chances.
+    """
     notices: NoticeShares = NOTICE_MIXES["W5"]
     notice_lead_s: Range = (900.0, 1800.0)
     """From the announcement to the expected arrival."""
@@ -111,7 +118,8 @@ class HybridSettings:
     malleable_save_s: float = 120.0
     """The two-minute warning."""
     mtbf_s: float = 86_400.0
-    """Mean time between failures for Daly's interval, the same for every job. The paper gives none: one day."""
+    """Mean time between failures for Daly's interval, the same for every job. The paper gives none: one day.
+    """
     checkpoint_frequency: float = 1.0
     """How often rigid jobs checkpoint, in multiples of Daly's optimum (P5, figure 7: 0.5 to 2)."""
     checkpoint_cost: Literal["fixed", "by_size"] = "fixed"
@@ -172,7 +180,9 @@ def notice_mix(name: str) -> NoticeShares:
 
 
 def daly_interval_s(checkpoint_s: float, mtbf_s: float) -> float:
-    """Work between two checkpoints of `checkpoint_s` that loses least at one failure every `mtbf_s` (Daly, eq. 37)."""
+    """Work between two checkpoints of `checkpoint_s` that loses least at one failure every `mtbf_s` (Daly,
+    eq. 37).
+    """
     if checkpoint_s >= 2 * mtbf_s:
         return mtbf_s
     ratio = checkpoint_s / (2 * mtbf_s)
@@ -182,19 +192,22 @@ def daly_interval_s(checkpoint_s: float, mtbf_s: float) -> float:
 def checkpoint_duration_s(
     node_count: int, gb_per_node: float, *, aggregate_gb_per_s: float, node_gb_per_s: float
 ) -> float:
-    """Duration of a checkpoint of `gb_per_node` on each node (P2, eq. 1): the file system's time, or a node's."""
+    """Duration of a checkpoint of `gb_per_node` on each node (P2, eq. 1): the file system's time, or a
+    node's.
+    """
     return max(node_count * gb_per_node / aggregate_gb_per_s, gb_per_node / node_gb_per_s)
 
 
 def synthesise(
     trace_jobs: Sequence[SimJob], node_count: int, settings: HybridSettings, seed: int
 ) -> list[SimJob]:
-    """P5's workload on the jobs of a trace: their ids, submit times, sizes, run times and limits stay as they are.
+    """P5's workload on the jobs of a trace: their ids, submit times, sizes, run times and limits stay as they
+    are.
 
-    The groups are dealt out in a random order: the first tenth is on-demand, and so on, at least one group for every
-    share above 0 as long as there are groups. An on-demand job arrives when the trace says; its notice is set back from
-    that, never before second 0. Regular checkpoints are part of the run time of the trace, so a job too short for an
-    interval has none.
+    The groups are dealt out in a random order: the first tenth is on-demand, and so on, at least one group
+    for every share above 0 as long as there are groups. An on-demand job arrives when the trace says; its
+    notice is set back from that, never before second 0. Regular checkpoints are part of the run time of the
+    trace, so a job too short for an interval has none.
 
     Each job's draws depend on the seed and its place alone, so that two settings differ in nothing else.
 
@@ -238,7 +251,8 @@ def mark_urgent(
     max_runtime_s: float | None = None,
     start_within_s: float | None = None,
 ) -> list[SimJob]:
-    """P1's workload (section 7.1.3): a share of the jobs at random becomes on-demand, the others stay as they are.
+    """P1's workload (section 7.1.3): a share of the jobs at random becomes on-demand, the others stay as they
+    are.
 
     Args:
         jobs: the jobs; the answer has the same order.
@@ -309,7 +323,9 @@ def _kinds(
 
 
 def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
-    """An on-demand job that arrives when the trace says, with a notice set back from that (P5, section IV-B)."""
+    """An on-demand job that arrives when the trace says, with a notice set back from that (P5,
+    section IV-B).
+    """
     urgent = replace(job, kind=JobKind.ON_DEMAND, start_within_s=settings.start_within_s)
     shares = settings.notices
     if draw.notice < shares.none:
@@ -326,7 +342,9 @@ def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
 
 
 def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
-    """A rigid job that checkpoints at Daly's interval; one that a signal starts is as large as its memory in use."""
+    """A rigid job that checkpoints at Daly's interval; one that a signal starts is as large as its memory in
+    use.
+    """
     system_gb = settings.node_memory_gb * _between(settings.system_size_share, draw.system_size)
     if settings.checkpoint_cost == "by_size":
         cost_s = checkpoint_duration_s(

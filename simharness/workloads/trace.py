@@ -43,13 +43,14 @@ def read_trace(
 ) -> Trace:
     """Read a trace as a workload.
 
-    A job's size is its allocated processors (requested ones where those are missing), in whole nodes, rounded up. Its
-    limit is the requested time, or the run time where that is more or nothing was requested. Jobs without a run time
-    or a size are dropped, jobs larger than the machine are named in `Trace.impossible`.
+    A job's size is its allocated processors (requested ones where those are missing), in whole nodes, rounded
+    up. Its limit is the requested time, or the run time where that is more or nothing was requested. Jobs
+    without a run time or a size are dropped, jobs larger than the machine are named in `Trace.impossible`.
 
-    Where the header has more processors than nodes, a node has `MaxProcs // MaxNodes` of them and there are as many
-    nodes as keep the processors: SDSC-BLUE 144 nodes of 8. Curie, whose nodes differ (its thin ones, nine in ten, have
-    16), becomes 5832 nodes of 16 instead of 5544 of 16.8. Without `MaxNodes` a node is one processor.
+    Where the header has more processors than nodes, a node has `MaxProcs // MaxNodes` of them and there are
+    as many nodes as keep the processors: SDSC-BLUE 144 nodes of 8. Curie, whose nodes differ (its thin ones,
+    nine in ten, have 16), becomes 5832 nodes of 16 instead of 5544 of 16.8. Without `MaxNodes` a node is one
+    processor.
 
     Args:
         path: an SWF file, plain or gzip, whatever its name.
@@ -58,8 +59,8 @@ def read_trace(
         procs_per_node: processors of a node. None: by the header.
 
     Raises:
-        TraceError: no such file, not a trace, damage (without `skip_bad`), no usable job, or a header without the size
-            of the machine and no `node_count`.
+        TraceError: no such file, not a trace, damage (without `skip_bad`), no usable job, or a header without
+            the size of the machine and no `node_count`.
     """
     reader = SwfReader(path=Path(path), skip_bad=skip_bad)
     workload = _Workload()
@@ -141,11 +142,12 @@ class _Workload:
 
 
 def write_swf(path: str | Path, node_count: int, jobs: Iterable[SimJob]) -> None:
-    """Write `jobs` as an SWF file of a machine of `node_count` nodes, one processor each; gzip if the name ends in .gz.
+    """Write `jobs` as an SWF file of a machine of `node_count` nodes, one processor each; gzip if the name
+    ends in .gz.
 
-    What the format has no field for (kinds, checkpoints, notices) is left out. Job ids are kept if they are distinct
-    whole numbers, else the jobs are numbered from 1; so are users and groups if they are whole numbers, and else they
-    are numbered in the order in which they come.
+    What the format has no field for (kinds, checkpoints, notices) is left out. Job ids are kept if they are
+    distinct whole numbers, else the jobs are numbered from 1; so are users and groups if they are whole
+    numbers, and else they are numbered in the order in which they come.
 
     Raises:
         TraceError: the file cannot be written.

@@ -9,13 +9,58 @@ from makeway.policies import api, contract, model
 from tests.paths import ROOT
 
 PROMISED = frozenset(
-    """
-    Action Cancel Candidate Checkpoint CheckpointSpec Cluster Decision Expand Job JobKind JobState Limits Method Node
-    NodeState Notice Operation Placement Plan Planner Policy Prioritise Proposal Rationale Reason Release Request Requeue
-    Reservation Reserve RestorePriority Shrink UrgentJob VictimGroup application_s decide_each eviction_actions hold
-    leavers loss_node_s no_room queue_key rationale require_durations reservation_name stays system_s take_until
-    victim_groups waits_for_nodes
-    """.split()
+    [
+        "Action",
+        "Cancel",
+        "Candidate",
+        "Checkpoint",
+        "CheckpointSpec",
+        "Cluster",
+        "Decision",
+        "Expand",
+        "Job",
+        "JobKind",
+        "JobState",
+        "Limits",
+        "Method",
+        "Node",
+        "NodeState",
+        "Notice",
+        "Operation",
+        "Placement",
+        "Plan",
+        "Planner",
+        "Policy",
+        "Prioritise",
+        "Proposal",
+        "Rationale",
+        "Reason",
+        "Release",
+        "Request",
+        "Requeue",
+        "Reservation",
+        "Reserve",
+        "RestorePriority",
+        "Shrink",
+        "UrgentJob",
+        "VictimGroup",
+        "application_s",
+        "decide_each",
+        "eviction_actions",
+        "hold",
+        "leavers",
+        "loss_node_s",
+        "no_room",
+        "queue_key",
+        "rationale",
+        "require_durations",
+        "reservation_name",
+        "stays",
+        "system_s",
+        "take_until",
+        "victim_groups",
+        "waits_for_nodes",
+    ]
 )
 """A name that is added to the module is added here; a removal breaks the policies of others."""
 

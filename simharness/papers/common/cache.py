@@ -1,8 +1,10 @@
-"""Results of experiments kept on disk by content, so that an interrupted run resumes and a second one only reports.
+"""Results of experiments kept on disk by content, so that an interrupted run resumes and a second one only
+reports.
 
-What a result is kept under: the work function, every value of the trial, the bytes of the traces, and the source of
-every module of makeway that the work function reaches by imports. Whatever of it changes, the result is computed anew;
-nothing is ever out of date. One file holds one result and may be deleted at any time.
+What a result is kept under: the work function, every value of the trial, the bytes of the traces, and the
+source of every module of makeway that the work function reaches by imports. Whatever of it changes, the
+result is computed anew; nothing is ever out of date. One file holds one result and may be deleted at any
+time.
 """
 
 import ast
@@ -33,7 +35,9 @@ ResultT = TypeVar("ResultT")
 
 
 def default_directory() -> Path:
-    """Where results are kept unless said otherwise: $XDG_CACHE_HOME/makeway/reproduce, by default below ~/.cache."""
+    """Where results are kept unless said otherwise: $XDG_CACHE_HOME/makeway/reproduce, by default below
+    ~/.cache.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "makeway" / "reproduce"
 
@@ -56,8 +60,8 @@ class ResultCache:
             tempfile.TemporaryFile(dir=self.directory).close()
         except OSError as error:
             raise UserError(
-                f"--cache {self.directory}: no results can be kept there ({error.strerror}); "
-                "accepted: a directory that can be written, or --no-cache"
+                f"--cache {self.directory}: no results can be kept there ({error.strerror}); accepted: a "
+                "directory that can be written, or --no-cache"
             ) from error
 
     def of(self, work: Callable[[TrialT], ResultT]) -> "KeptResults[TrialT, ResultT]":
@@ -96,7 +100,9 @@ class KeptResults(Generic[TrialT, ResultT]):
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def get(self, trial: TrialT) -> tuple[ResultT] | None:
-        """The result that was kept. None: there is none, or its file is damaged, which is told on standard error."""
+        """The result that was kept. None: there is none, or its file is damaged, which is told on standard
+        error.
+        """
         path = self.path(trial)
         try:
             return (self.adapter.validate_json(path.read_bytes()),)
@@ -108,10 +114,12 @@ class KeptResults(Generic[TrialT, ResultT]):
             return None
 
     def put(self, trial: TrialT, result: ResultT) -> None:
-        """Keep a result: its file is there whole or not at all. If it cannot be written, standard error tells.
+        """Keep a result: its file is there whole or not at all. If it cannot be written, standard error
+        tells.
 
         Raises:
-            TypeError: the result would not come back as it is, because it holds something else than plain values.
+            TypeError: the result would not come back as it is, because it holds something else than plain
+                values.
         """
         text = json.dumps(self.adapter.dump_python(result, mode="json"))
         if self.adapter.validate_json(text) != result:
@@ -169,7 +177,9 @@ def source_digest(module: str) -> str:
 
 
 def reached(module: str) -> frozenset[str]:
-    """The modules of makeway that one reaches by imports, wherever they stand, or by naming them in a string."""
+    """The modules of makeway that one reaches by imports, wherever they stand, or by naming them in a
+    string.
+    """
     return frozenset(_reached(module))
 
 

@@ -1,4 +1,6 @@
-"""What a paper claims, checked on every seed or trace: it holds, it does not, or the run was too short to say."""
+"""What a paper claims, checked on every seed or trace: it holds, it does not, or the run was too short to
+say.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,11 +49,15 @@ class Claim:
     unit: str = "seed"
     """What the parts are: seeds, or traces."""
     average: ClaimStatus | None = None
-    """What becomes of it on the average over the parts, where the paper speaks of that. None: every part counts."""
+    """What becomes of it on the average over the parts, where the paper speaks of that. None: every part
+    counts.
+    """
 
     @property
     def standing(self) -> ClaimStatus:
-        """It holds if it holds on every part, and one on which it does not refutes it; or the average decides."""
+        """It holds if it holds on every part, and one on which it does not refutes it; or the average
+        decides.
+        """
         if self.average is not None:
             return self.average
         found = {finding.standing for _, finding in self.parts}

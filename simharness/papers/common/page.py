@@ -1,4 +1,5 @@
-"""The HTML page of a reproduced paper: what it claims and what was found, its figures drawn again, the numbers.
+"""The HTML page of a reproduced paper: what it claims and what was found, its figures drawn again, the
+numbers.
 
 One file that loads nothing, in the style of the report of a replay.
 """
@@ -105,7 +106,8 @@ _TEMPLATE = """\
 <thead><tr><th>verdict</th><th>the paper</th><th>measured here</th></tr></thead>
 <tbody>
 {% for claim in page.claims %}
-<tr data-key="{{ claim.key }}"><td class="{{ {"holds": "better", "open": "open"}.get(claim.standing.value, "worse") }}">\
+<tr data-key="{{ claim.key }}">\
+<td class="{{ {"holds": "better", "open": "open"}.get(claim.standing.value, "worse") }}">\
 {{ claim.told }}</td><td>{{ claim.says }}</td>
 <td>{{ claim.measured }} <span class="wanted">(wanted: {{ claim.criterion }})</span></td></tr>
 {% endfor %}

@@ -1,8 +1,9 @@
-"""What P1 says of its experiment, each sentence with the criterion by which it holds here, checked on each week.
+"""What P1 says of its experiment, each sentence with the criterion by which it holds here, checked on each
+week.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), the summary of section 4, and
-    section 7.2.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), the summary of
+    section 4, and section 7.2.
 
 Differs from the paper:
     Its figures are of one week, Mira's wk1, which decides here too; the other weeks are told beside it.
@@ -220,7 +221,10 @@ def _batch_benefits(means: P1Means, week: str) -> Finding:
 _SENTENCES = (
     _Sentence(
         key="urgent-gain",
-        says="With 10% real-time jobs, JIT-CKPT and WCJS improve their slowdown by 35%, from 1.94 to 1.25 (7.2).",
+        says=(
+            "With 10% real-time jobs, JIT-CKPT and WCJS improve their slowdown by 35%, from 1.94 to 1.25 "
+            "(7.2)."
+        ),
         criterion=f"at least {GAIN:.0%} less",
         finding=_urgent_gain,
     ),
@@ -238,7 +242,9 @@ _SENTENCES = (
     ),
     _Sentence(
         key="order-urgent",
-        says="For real-time jobs JIT-CKPT is better than APP-CKPT-5%, and that better than APP-CKPT-10% (7.2).",
+        says=(
+            "For real-time jobs JIT-CKPT is better than APP-CKPT-5%, and that better than APP-CKPT-10% (7.2)."
+        ),
         criterion="in this order, over all shares",
         finding=_ordered(URGENT),
     ),
@@ -250,7 +256,10 @@ _SENTENCES = (
     ),
     _Sentence(
         key="batch-categories",
-        says="In three of the categories batch jobs lose less than 10%; only narrow-short ones lose more (7.2).",
+        says=(
+            "In three of the categories batch jobs lose less than 10%; only narrow-short ones lose more "
+            "(7.2)."
+        ),
         criterion="at most one category loses more",
         finding=_batch_categories,
     ),

@@ -1,10 +1,12 @@
-"""`makeway reproduce p1`: real-time jobs on Mira's partitions under WCJS, and the sweep that its defaults come from.
+"""`makeway reproduce p1`: real-time jobs on Mira's partitions under WCJS, and the sweep that its defaults
+come from.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 4 and 7.
 
 Differs from the paper:
-    Section 5, the offline optimum, and the jobs of the Advanced Photon Source, whose log is not public, are not here.
+    Section 5, the offline optimum, and the jobs of the Advanced Photon Source, whose log is not public, are
+    not here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,29 +37,42 @@ SEEDS = 20
 QUICK_SEEDS = 2
 SHARES = (0.05, 0.10, 0.15, 0.20)
 NOTES = (
-    "Slowdowns are bounded (600 s) and by the run time of the trace: what checkpoints and restarts add counts as waiting.",
-    "Jobs count that were submitted in the authors' own week of each trace; those before and after it run, too.",
     (
-        "The baseline is the simulator's WFP with EASY backfill by partition; a job gets the partition that takes the fewest "
-        "free ones from others."
-    ),
-    "Under APP-CKPT real-time jobs checkpoint like all others (section 7.1.4); under JIT-CKPT and SYS-CKPT they do not.",
-    (
-        "Real-time jobs wait for the checkpoint under JIT-CKPT, 512 s at the least (eq. 34), and under APP-CKPT for nothing: "
-        "for them the two are nearer to each other here than in the paper, or the other way round."
+        "Slowdowns are bounded (600 s) and by the run time of the trace: what checkpoints and restarts add "
+        "counts as waiting."
     ),
     (
-        "Nobody starts a batch job for makeway or stops one from starting: while a real-time job of high priority waits, the "
-        "scheduler below goes on, where the paper's serves the high-priority queue alone."
-    ),
-    "Who was preempted goes first in the queue when the real-time job is over; the paper resubmits it among all others.",
-    (
-        "Thresholds and weights, which the paper does not give, were chosen on wk3 (--sweep); nothing was chosen on wk1 and "
-        "on Curie."
+        "Jobs count that were submitted in the authors' own week of each trace; those before and after it "
+        "run, too."
     ),
     (
-        "Curie is scaled to Mira (eq. 59); as in the authors' script, sizes are rounded to the nearest partition and jobs of "
-        "fewer than 257 processors are left out."
+        "The baseline is the simulator's WFP with EASY backfill by partition; a job gets the partition that "
+        "takes the fewest free ones from others."
+    ),
+    (
+        "Under APP-CKPT real-time jobs checkpoint like all others (section 7.1.4); under JIT-CKPT and "
+        "SYS-CKPT they do not."
+    ),
+    (
+        "Real-time jobs wait for the checkpoint under JIT-CKPT, 512 s at the least (eq. 34), and under "
+        "APP-CKPT for nothing: for them the two are nearer to each other here than in the paper, or the "
+        "other way round."
+    ),
+    (
+        "Nobody starts a batch job for makeway or stops one from starting: while a real-time job of high "
+        "priority waits, the scheduler below goes on, where the paper's serves the high-priority queue alone."
+    ),
+    (
+        "Who was preempted goes first in the queue when the real-time job is over; the paper resubmits it "
+        "among all others."
+    ),
+    (
+        "Thresholds and weights, which the paper does not give, were chosen on wk3 (--sweep); nothing was "
+        "chosen on wk1 and on Curie."
+    ),
+    (
+        "Curie is scaled to Mira (eq. 59); as in the authors' script, sizes are rounded to the nearest "
+        "partition and jobs of fewer than 257 processors are left out."
     ),
 )
 
@@ -78,8 +93,8 @@ NOTES = (
 def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     """Real-time jobs on Mira (Nickolay et al., arXiv:2103.13130, sections 4 and 7).
 
-    Two weeks of Mira and one of Curie, 5% to 20% real-time jobs: the baseline, WCJS with JIT-CKPT, APP-CKPT-5% and
-    APP-CKPT-10%, and the basic schemes. Everything takes about an hour of one processor.
+    Two weeks of Mira and one of Curie, 5% to 20% real-time jobs: the baseline, WCJS with JIT-CKPT,
+    APP-CKPT-5% and APP-CKPT-10%, and the basic schemes. Everything takes about an hour of one processor.
     """
     options = ReproduceOptions(**shared)
     table = partitions or options.traces.parent / "data" / "mira-partitions.csv"
@@ -110,7 +125,9 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
 
 
 def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
-    """Every replay of the experiment; with `--quick` wk3 and Curie with 10% real-time jobs and one seed only."""
+    """Every replay of the experiment; with `--quick` wk3 and Curie with 10% real-time jobs and one
+    seed only.
+    """
     quick = options.quick and options.seeds is None
     asked = []
     for week in WINDOWS:

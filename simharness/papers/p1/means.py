@@ -23,7 +23,9 @@ class P1Combination:
 
 
 class P1Means:
-    """Spreads over all seeds: means over all jobs, quantiles averaged over the seeds, each by its number of jobs."""
+    """Spreads over all seeds: means over all jobs, quantiles averaged over the seeds, each by its number of
+    jobs.
+    """
 
     def __init__(self, cases: Sequence[P1Result]) -> None:
         self._cases: dict[P1Combination, list[P1Result]] = {}
@@ -77,7 +79,9 @@ class P1Means:
         )
 
     def levels(self, week: str) -> str:
-        """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are none."""
+        """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are
+        none.
+        """
         told = []
         for scheme in (BASELINE, JIT):
             place = P1Combination(week=week, scheme=scheme.name)
@@ -89,9 +93,9 @@ class P1Means:
             told.append((few.jobs / every.jobs, part / total, every.slowdown_mean, without))
         (share, of_sum, before, plain_before), (_, _, after, plain_after) = told
         return (
-            f"{week}: {share:.1%} of the real-time jobs are wide-short and make {of_sum:.0%} of the sum of their slowdowns "
-            f"under the baseline; with them the mean goes from {before:.2f} to {after:.2f}, without them from "
-            f"{plain_before:.2f} to {plain_after:.2f}."
+            f"{week}: {share:.1%} of the real-time jobs are wide-short and make {of_sum:.0%} of the sum of "
+            f"their slowdowns under the baseline; with them the mean goes from {before:.2f} to {after:.2f}, "
+            f"without them from {plain_before:.2f} to {plain_after:.2f}."
         )
 
     def slowdown(self, place: P1Combination, kind: JobKind, category: str = "all") -> float | None:

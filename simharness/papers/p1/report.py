@@ -1,4 +1,6 @@
-"""P1's figures 3 to 7 made again as boxplots, its numbers beside ours, and the page around them. bokeh is loaded late."""
+"""P1's figures 3 to 7 made again as boxplots, its numbers beside ours, and the page around them. bokeh is
+loaded late.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +52,8 @@ def report_html(cases: Sequence[P1Result], claims: Sequence[Claim], title: str, 
     sections = []
     for week in means.weeks:
         keys = []
-        # A figure takes the longer to make, the more of them are on the page: a piece of an experiment gets the first only.
+        # A figure takes the longer to make, the more of them are on the page: a piece of an experiment gets
+        # the first only.
         whole = len(means.shares(week)) > 1
         for category in CATEGORIES if whole else CATEGORIES[:1]:
             for kind in GROUPS:
@@ -74,7 +77,10 @@ def report_html(cases: Sequence[P1Result], claims: Sequence[Claim], title: str, 
         sections=(
             PageSection(
                 heading="The paper's numbers and ours",
-                hint="Mean bounded slowdowns (bound 600 s) with 10% real-time jobs (RTJ); the others are batch jobs (BJ).",
+                hint=(
+                    "Mean bounded slowdowns (bound 600 s) with 10% real-time jobs (RTJ); the others are "
+                    "batch jobs (BJ)."
+                ),
                 grids=tuple(grids(means)),
             ),
             *sections,
@@ -88,8 +94,8 @@ def facts(cases: Sequence[P1Result]) -> tuple[str, ...]:
     means = P1Means(cases)
     return (
         *(
-            f"{week}: seeds {max(case.seed for case in cases if case.week == week) + 1}, "
-            f"jobs that count {_jobs(means, week):,}"
+            f"{week}: seeds {max(case.seed for case in cases if case.week == week) + 1}, jobs that count "
+            f"{_jobs(means, week):,}"
             for week in means.weeks
         ),
         f"{len(cases)} replays",

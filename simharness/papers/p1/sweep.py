@@ -1,7 +1,8 @@
 """The sweep that the defaults of policy "wcjs" come from: one setting after another, on Mira's third trace.
 
-Each stage tries its options with what the stages before have chosen, and keeps the best. An option is the better, the lower
-the slowdowns of real-time and of batch jobs are against the baseline, both alike: the mean of the two quotients.
+Each stage tries its options with what the stages before have chosen, and keeps the best. An option is the
+better, the lower the slowdowns of real-time and of batch jobs are against the baseline, both alike: the mean
+of the two quotients.
 """
 
 from collections.abc import Callable, Mapping, Sequence

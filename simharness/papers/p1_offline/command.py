@@ -1,10 +1,13 @@
-"""`makeway reproduce p1-offline`: the offline optimum, P1's table 2 (how long it takes) and table 3 (what it comes to).
+"""`makeway reproduce p1-offline`: the offline optimum, P1's table 2 (how long it takes) and table 3 (what it
+comes to).
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 5.5 and 7.3.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 5.5 and
+    7.3.
 
 Differs from the paper:
-    Its logs are not published, so ours are drawn anew (see `offline_logs`), and the solver is CP-SAT, not CPLEX.
+    Its logs are not published, so ours are drawn anew (see `offline_logs`), and the solver is CP-SAT, not
+    CPLEX.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,11 +49,14 @@ PAPER_BATCH, PAPER_URGENT = 1.50, 1.08
 PAPER_WCJS = (2.54, 1.50)
 NOTES = (
     (
-        f"Random logs: runtimes {RUNTIME_MIN[0]} to {RUNTIME_MIN[1]} minutes, all submitted within {SUBMIT_WITHIN_MIN} minutes; the "
-        "paper does not tell its own, so levels do not compare."
+        f"Random logs: runtimes {RUNTIME_MIN[0]} to {RUNTIME_MIN[1]} minutes, all submitted within "
+        f"{SUBMIT_WITHIN_MIN} minutes; the paper does not tell its own, so levels do not compare."
     ),
     "Optimal means proven by the solver; what is not proven is called feasible.",
-    "A limit that no schedule keeps is loosened by steps of 0.1; that the step is the tightest is proven too.",
+    (
+        "A limit that no schedule keeps is loosened by steps of 0.1; that the step is the tightest is proven "
+        "too."
+    ),
     "Times are wall-clock times of one thread on the machine that solved them; kept results keep theirs.",
 )
 
@@ -271,7 +277,9 @@ def _urgent_first(cases: Sequence[OfflineResult]) -> Claim:
     holds = batch is not None and urgent is not None and urgent <= float(RTJ_LIMIT) <= batch
     return Claim(
         key="table-3",
-        says=f"At the optimum BJ have a slowdown of {PAPER_BATCH:.2f} and RTJ of {PAPER_URGENT:.2f} (table 3)",
+        says=(
+            f"At the optimum BJ have a slowdown of {PAPER_BATCH:.2f} and RTJ of {PAPER_URGENT:.2f} (table 3)"
+        ),
         criterion="on average RTJ at most 1.2, and BJ above",
         measured=f"BJ {_figure(batch)}, RTJ {_figure(urgent)} over {len(mine)} logs",
         average=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS,
@@ -302,8 +310,8 @@ def _distance(cases: Sequence[OfflineResult]) -> Finding:
     if batch is None or urgent is None or wcjs_batch is None or wcjs_urgent is None:
         return Finding(standing=ClaimStatus.OPEN, measured="no log was solved")
     text = (
-        f"BJ {wcjs_batch:.2f} to {batch:.2f} ({wcjs_batch / batch - 1:+.0%}), "
-        f"RTJ {wcjs_urgent:.2f} to {urgent:.2f} ({wcjs_urgent / urgent - 1:+.0%})"
+        f"BJ {wcjs_batch:.2f} to {batch:.2f} ({wcjs_batch / batch - 1:+.0%}), RTJ {wcjs_urgent:.2f} to "
+        f"{urgent:.2f} ({wcjs_urgent / urgent - 1:+.0%})"
     )
     holds = wcjs_batch > batch and wcjs_urgent > urgent
     return Finding(standing=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS, measured=text)

@@ -1,11 +1,12 @@
 """Random job logs for the offline optimum: small enough to be solved, and as P1 sizes them.
 
 Reference:
-    P1, section 5.5 (table 2: how many jobs on how many blocks) and section 7.3 (table 3: 20 logs of 5 batch and 2 urgent
-    jobs, sizes at random from 512 to 8,192 nodes).
+    P1, section 5.5 (table 2: how many jobs on how many blocks) and section 7.3 (table 3: 20 logs of 5 batch
+    and 2 urgent jobs, sizes at random from 512 to 8,192 nodes).
 
 Differs from the paper:
-    It does not tell runtimes and submissions: here runtimes are 10 to 240 minutes, and all jobs come within an hour.
+    It does not tell runtimes and submissions: here runtimes are 10 to 240 minutes, and all jobs come within
+    an hour.
 """
 
 from math import ceil
@@ -28,7 +29,9 @@ TABLE_3_LOGS = 20
 
 
 def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> OfflineProblem:
-    """A log of so many jobs: sizes are powers of two up to the whole machine, all times uniform and whole minutes."""
+    """A log of so many jobs: sizes are powers of two up to the whole machine, all times uniform and whole
+    minutes.
+    """
     random = Random(seed)
     sizes = sizes_of(machine_blocks)
     jobs = []

@@ -1,17 +1,20 @@
-"""The offline optimum of P1: all jobs known in advance, the batch jobs' average slowdown least, urgent jobs in time.
+"""The offline optimum of P1: all jobs known in advance, the batch jobs' average slowdown least, urgent jobs
+in time.
 
-A machine is a row of 512-node blocks. A job takes an aligned run of them and stays there. A batch job may be interrupted
-once, each part at least a tenth of its work, and then pays for its checkpoint in the first part and for the restart in
-the second. The formulation is ours, for CP-SAT: interval variables, a choice of blocks for each job, and for each pair
-of parts whether one comes first or their blocks are apart.
+A machine is a row of 512-node blocks. A job takes an aligned run of them and stays there. A batch job may be
+interrupted once, each part at least a tenth of its work, and then pays for its checkpoint in the first part
+and for the restart in the second. The formulation is ours, for CP-SAT: interval variables, a choice of blocks
+for each job, and for each pair of parts whether one comes first or their blocks are apart.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 5: objective eq. 36,
-    urgent jobs eq. 37, starts and ends eq. 27 to 33, blocks eq. 45 to 50 and 55, interruptions eq. 51 to 54, eq. 34.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 5:
+    objective eq. 36, urgent jobs eq. 37, starts and ends eq. 27 to 33, blocks eq. 45 to 50 and 55,
+    interruptions eq. 51 to 54, eq. 34.
 
 Differs from the paper:
-    No number of sequences per block is fixed in advance. Times are whole seconds, so overheads are rounded up.
-    Interruptions in whose gap no other job has a part are left out: without them some schedule is as good.
+    No number of sequences per block is fixed in advance. Times are whole seconds, so overheads are rounded
+    up. Interruptions in whose gap no other job has a part are left out: without them some schedule is as
+    good.
 """
 
 import math
@@ -112,8 +115,8 @@ def solve_offline(
 ) -> OfflineSchedule:
     """The schedule that is best for batch jobs among those that keep the urgent jobs' limit.
 
-    Where none keeps it, the limit is loosened by the least number of steps: urgent jobs can always be served as if there
-    were no batch jobs, so what is possible for them alone tells how many.
+    Where none keeps it, the limit is loosened by the least number of steps: urgent jobs can always be served
+    as if there were no batch jobs, so what is possible for them alone tells how many.
 
     Args:
         problem: what to schedule.
@@ -244,7 +247,9 @@ class _Formulation:
         self.last.append(part)
 
     def _add_batch(self, index: int) -> None:
-        """One part, or two with the overhead in each and room for another job between them (eq. 29 to 33, 42 to 44, 51)."""
+        """One part, or two with the overhead in each and room for another job between them (eq. 29 to 33, 42
+        to 44, 51).
+        """
         job, model = self.problem.jobs[index], self.model
         smallest = -(-job.runtime_s // SMALLEST_PART)
         whole = job.runtime_s + job.overhead_s
@@ -304,7 +309,9 @@ class _Formulation:
         return apart
 
     def _keep_apart(self) -> None:
-        """Of two parts one comes first, or their jobs share no block; a gap of a job has a part of another in it."""
+        """Of two parts one comes first, or their jobs share no block; a gap of a job has a part of another in
+        it.
+        """
         model, jobs, parts = self.model, self.problem.jobs, self.parts
         apart = {(one, other): self._apart(one, other) for other in range(len(jobs)) for one in range(other)}
         first: dict[tuple[int, int], Any] = {}
@@ -334,7 +341,9 @@ class _Formulation:
                 self._fill_gap(place, part, first)
 
     def _fill_gap(self, place: int, part: _Part, first: dict[tuple[int, int], Any]) -> None:
-        """Somebody runs between the two parts of an interrupted job: else it had better not be interrupted."""
+        """Somebody runs between the two parts of an interrupted job: else it had better not be
+        interrupted.
+        """
         between = []
         for other, candidate in enumerate(self.parts):
             if candidate.job != part.job:

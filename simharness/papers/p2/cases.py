@@ -1,16 +1,18 @@
-"""P2's comparison: the exact programme, greedy and backtracking on one scenario, with their times, and two additions.
+"""P2's comparison: the exact programme, greedy and backtracking on one scenario, with their times, and two
+additions.
 
-The additions are the exact programme where a share of the jobs is malleable (P5's share and smallest size, drawn by the
-seed) and may shrink, and where checkpoints share the file system instead of being written one after another.
+The additions are the exact programme where a share of the jobs is malleable (P5's share and smallest size,
+drawn by the seed) and may shrink, and where checkpoints share the file system instead of being written one
+after another.
 
-Losses and plans depend on the seed alone. Times, and how far backtracking comes within its budget, depend on the
-machine. Times are processor time of the thread that decides, so that other work on the machine does not count; what
-takes a few milliseconds is measured five times, and the median counts.
+Losses and plans depend on the seed alone. Times, and how far backtracking comes within its budget, depend on
+the machine. Times are processor time of the thread that decides, so that other work on the machine does not
+count; what takes a few milliseconds is measured five times, and the median counts.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section IV-D (deadlines and node counts) and IV-E (how response times are accumulated). Fan et al., "Hybrid Workload
-    Scheduling on HPC Systems" (IPDPS 2022), section IV-A (malleable jobs).
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section IV-D (deadlines and node counts) and IV-E (how response times are accumulated). Fan
+    et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV-A (malleable jobs).
 """
 
 import math
@@ -121,7 +123,9 @@ class P2Result:
 
     @property
     def excess_node_hours(self) -> tuple[float, ...]:
-        """How much more than the least greedy loses, for each deadline (the paper's relative compute loss)."""
+        """How much more than the least greedy loses, for each deadline (the paper's relative compute
+        loss).
+        """
         return tuple(
             (run.plan.loss_node_s - plan.loss_node_s) / 3600
             for run, plan in zip(self.greedy, self.exact, strict=True)
@@ -201,7 +205,9 @@ class P2SeedMeans:
 
     @property
     def stopped_s(self) -> float | None:
-        """At least so long would backtracking have taken up to the next deadline. None: it finished all of them."""
+        """At least so long would backtracking have taken up to the next deadline. None: it finished all of
+        them.
+        """
         reached = len(self.backtracking_s)
         if reached == len(DEADLINES_S):
             return None
@@ -242,7 +248,8 @@ def compute(trial: P2Trial) -> P2Result:
 
 
 def compare(cluster: Cluster, trial: P2Trial) -> P2Result:
-    """Ask the three approaches on a cluster whose running jobs may all be evicted; `trial.traces` is not read.
+    """Ask the three approaches on a cluster whose running jobs may all be evicted; `trial.traces` is not
+    read.
 
     Raises:
         ValueError: the jobs hold fewer nodes than are wanted.
@@ -310,7 +317,8 @@ def _some_malleable(items: Sequence[EvictionJob], seed: int) -> list[EvictionJob
 def _concurrent(cluster: Cluster, items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
     """The same with the file system that the durations of the scenario are of.
 
-    What is complete in time one after another is so together: where parts are too coarse to see it, that plan counts.
+    What is complete in time one after another is so together: where parts are too coarse to see it, that plan
+    counts.
     """
     storage = StorageSettings()
     jobs = cluster.jobs_by_id()

@@ -1,8 +1,8 @@
 """What P2 says of its experiment, each sentence with the criterion by which it holds here.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section IV-E.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section IV-E.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,7 +71,9 @@ def _same_optimum(cases: Sequence[P2Result]) -> Finding:
 
 
 def _slowdown(case: P2Result) -> float:
-    """How many times the exact programme's response time backtracking takes; at least so, if it was stopped."""
+    """How many times the exact programme's response time backtracking takes; at least so, if it was
+    stopped.
+    """
     return case.backtracking_s / case.exact_s
 
 

@@ -1,12 +1,13 @@
-"""`makeway reproduce p2`: the exact programme against greedy and backtracking, on P2's scenarios rebuilt from Theta.
+"""`makeway reproduce p2`: the exact programme against greedy and backtracking, on P2's scenarios rebuilt from
+Theta.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section IV.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section IV.
 
 Differs from the paper:
-    The trace is of 2023, not of 2019 (see `scenarios`). Every scenario is asked for every number of nodes. Backtracking
-    has a budget; what it did not finish is said, and counts for no claim.
+    The trace is of 2023, not of 2019 (see `scenarios`). Every scenario is asked for every number of nodes.
+    Backtracking has a budget; what it did not finish is said, and counts for no claim.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,8 +45,14 @@ QUICK_BUDGET_S = 0.5
 NOTES = (
     "Times are processor time.",
     "The exact programme works on whole arrays with numpy; greedy and backtracking are plain Python.",
-    "Not the paper's: shrinking (30% of the jobs, by the seed, to 20% of their nodes) and concurrent checkpoints.",
-    "The scenarios are instants of Theta's trace of 2023 (the paper: 2019): losses compare in kind, not in figure.",
+    (
+        "Not the paper's: shrinking (30% of the jobs, by the seed, to 20% of their nodes) and concurrent "
+        "checkpoints."
+    ),
+    (
+        "The scenarios are instants of Theta's trace of 2023 (the paper: 2019): losses compare in kind, not "
+        "in figure."
+    ),
 )
 
 
@@ -54,14 +61,18 @@ NOTES = (
 @click.option(
     "--budget",
     type=duration,
-    help=f"Processor time of backtracking for each scenario and K [default: {BUDGET_S:g} s; quick: {QUICK_BUDGET_S:g} s].",
+    help=(
+        f"Processor time of backtracking for each scenario and K [default: {BUDGET_S:g} s; quick: "
+        f"{QUICK_BUDGET_S:g} s]."
+    ),
 )
 def command(budget: float | None, **shared: Any) -> None:
     """Who leaves at the least loss (Maurya et al., DS-RT 2020, section IV).
 
-    Three scenarios of Theta with 12, 16 and 24 running jobs, 512, 1024 and 2048 nodes wanted, every deadline from 0 to
-    15 minutes: loss and response time of the exact programme, of the paper's greedy and of backtracking; and of the
-    exact programme with shrinking and with concurrent checkpoints, which are not the paper's.
+    Three scenarios of Theta with 12, 16 and 24 running jobs, 512, 1024 and 2048 nodes wanted, every deadline
+    from 0 to 15 minutes: loss and response time of the exact programme, of the paper's greedy and of
+    backtracking; and of the exact programme with shrinking and with concurrent checkpoints, which are not the
+    paper's.
     """
     options = ReproduceOptions(**shared)
     if budget is not None and budget <= 0:

@@ -63,8 +63,8 @@ def report_html(cases: Sequence[P2Result], claims: Sequence[Claim], title: str, 
         sections=(
             PageSection(
                 heading="Response time",
-                hint="One run for each deadline, accumulated; the exact programme answers all deadlines in one pass. "
-                "A hollow triangle: stopped there by its budget, so at least so long.",
+                hint="One run for each deadline, accumulated; the exact programme answers all deadlines in "
+                "one pass. A hollow triangle: stopped there by its budget, so at least so long.",
                 switches=line_switches(
                     APPROACHES,
                     _APPROACH_STYLES,
@@ -89,8 +89,8 @@ def report_html(cases: Sequence[P2Result], claims: Sequence[Claim], title: str, 
             _additions_section(names, wanted),
             PageSection(
                 heading="The numbers",
-                hint="Losses are node-hours of work, by the minutes until the deadline. "
-                "An empty cell: not finished within the budget.",
+                hint="Losses are node-hours of work, by the minutes until the deadline. An empty cell: not "
+                "finished within the budget.",
                 grids=(times_grid(found), *(_loss_grid(found, scenario) for scenario in scenarios)),
             ),
         ),
@@ -102,8 +102,8 @@ def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> PageSecti
     """What shrinking and concurrent checkpoints save, for every number of nodes."""
     return PageSection(
         heading="What two additions save",
-        hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints share "
-        "the file system. Higher is better.",
+        hint="Least loss of the paper's problem − least loss if some jobs may shrink, or if checkpoints "
+        "share the file system. Higher is better.",
         switches=line_switches(
             names,
             _SCENARIO_STYLES,
@@ -308,7 +308,9 @@ def response_figure(group: P2SeedMeans, *, low_s: float, high_s: float) -> "figu
 
 
 def excess_figure(found: Sequence[P2SeedMeans]) -> "figure":
-    """What greedy loses beyond the least, against the deadline, one line a scenario (one panel of figure 8)."""
+    """What greedy loses beyond the least, against the deadline, one line a scenario (one panel of
+    figure 8).
+    """
     return _scenarios_figure(
         found,
         excess_key(found[0].wanted_nodes),

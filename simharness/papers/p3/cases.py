@@ -1,16 +1,18 @@
-"""P3's experiment: a trace replayed under the classical backfilling, or with makeway's early starts on top of it.
+"""P3's experiment: a trace replayed under the classical backfilling, or with makeway's early starts on top of
+it.
 
-Nothing in it is drawn at random. The classical algorithm is the simulator's EASY without makeway; the checkpoint-based
-one is policy "ckpt-backfill" over the same EASY; beside it the paper's algorithms run as they are written. Every job can
-checkpoint, as the paper assumes (section 3.1).
+Nothing in it is drawn at random. The classical algorithm is the simulator's EASY without makeway; the
+checkpoint-based one is policy "ckpt-backfill" over the same EASY; beside it the paper's algorithms run as
+they are written. Every job can checkpoint, as the paper assumes (section 3.1).
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 4 (metrics),
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section
+    4 (metrics),
     4.1 (p), 4.2 (alpha) and 5.2 (overhead).
 
 Differs from the paper:
-    A checkpoint and a restart take half of T_extend each, but a restart no more than half of the job's run time. A job's
-    first setup is as long as a restart and part of its run time.
+    A checkpoint and a restart take half of T_extend each, but a restart no more than half of the job's run
+    time. A job's first setup is as long as a restart and part of its run time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,7 +66,9 @@ class P3Setting:
     extend_s: float = 0.0
     """T_extend: what a checkpoint and a restart take together (section 5.1)."""
     learned: bool = False
-    """Whether p is learned from each user's own history, and `p` is expected of users of whom too little is known."""
+    """Whether p is learned from each user's own history, and `p` is expected of users of whom too little is
+    known.
+    """
     literal: bool = False
     """Whether the paper's algorithms run as they are written, without makeway. Their checkpoints are free."""
 

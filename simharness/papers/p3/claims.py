@@ -1,11 +1,13 @@
-"""What P3 says of its experiment, each sentence with the criterion by which it holds here, checked on each trace.
+"""What P3 says of its experiment, each sentence with the criterion by which it holds here, checked on each
+trace.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections 4 and 5.2.
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections
+    4 and 5.2.
 
 Differs from the paper:
-    It says what it found in words and draws the rest: the criteria put numbers to the words. Overhead was measured on
-    Intrepid there, whose trace is not to be had; here on the three other traces.
+    It says what it found in words and draws the rest: the criteria put numbers to the words. Overhead was
+    measured on Intrepid there, whose trace is not to be had; here on the three other traces.
 """
 
 from collections.abc import Callable
@@ -84,9 +86,9 @@ def _finding(holds: bool, measured: str) -> Finding:
 
 def _gains(before: P3Result, after: P3Result) -> str:
     return (
-        f"wait {percent(gain(before.wait_s, after.wait_s))}, "
-        f"slowdown {percent(gain(before.slowdown, after.slowdown))}, "
-        f"queue {percent(gain(before.queue_length, after.queue_length))}"
+        f"wait {percent(gain(before.wait_s, after.wait_s))}, slowdown "
+        f"{percent(gain(before.slowdown, after.slowdown))}, queue "
+        f"{percent(gain(before.queue_length, after.queue_length))}"
     )
 
 
@@ -187,7 +189,10 @@ def _few(results: P3Results, trace: str) -> Finding:
     )
     return _finding(
         holds,
-        f"{100 * found.preempted_ratio:.1f}% of the jobs, {found.checkpoints_per_node_day:.2f} a node and day",
+        (
+            f"{100 * found.preempted_ratio:.1f}% of the jobs, {found.checkpoints_per_node_day:.2f} a node "
+            "and day"
+        ),
     )
 
 
@@ -199,13 +204,19 @@ def _waste(results: P3Results, trace: str) -> Finding:
 _SENTENCES = (
     _Sentence(
         key="better",
-        says="Checkpoint-based backfilling is better than the classical algorithm in wait and backfill ratio (4.1).",
+        says=(
+            "Checkpoint-based backfilling is better than the classical algorithm in wait and backfill "
+            "ratio (4.1)."
+        ),
         criterion="less wait and more jobs backfilled with p = 0.2",
         finding=_better,
     ),
     _Sentence(
         key="better_than_ideal",
-        says="It is better than the classical algorithm with the actual run times in wait and backfill ratio (4.1).",
+        says=(
+            "It is better than the classical algorithm with the actual run times in wait and backfill "
+            "ratio (4.1)."
+        ),
         criterion="less wait and more jobs backfilled with p = 0.2",
         finding=_better_than_ideal,
     ),
@@ -231,8 +242,8 @@ _SENTENCES = (
     ),
     _Sentence(
         key="ideal_slowdown",
-        says="Save on HPC2N the slowdown lies between that of the classical algorithm with the actual run times and "
-        "that with the users' limits (4.1).",
+        says="Save on HPC2N the slowdown lies between that of the classical algorithm with the actual run "
+        "times and that with the users' limits (4.1).",
         criterion="between them with p = 0.2; on HPC2N below both",
         finding=_ideal_slowdown,
     ),
@@ -244,14 +255,20 @@ _SENTENCES = (
     ),
     _Sentence(
         key="classical_suffers",
-        says="On CTC and HPC2N the classical slowdown more than doubles when time limits are those of the users (4.2).",
+        says=(
+            "On CTC and HPC2N the classical slowdown more than doubles when time limits are those of the "
+            "users (4.2)."
+        ),
         criterion="more than twice as much at α = 1 as at α = 0",
         finding=_classical_suffers,
         traces=("CTC", "HPC2N"),
     ),
     _Sentence(
         key="stable",
-        says="Checkpoint-based backfilling depends less on how good time limits are, above all its slowdown (4.2).",
+        says=(
+            "Checkpoint-based backfilling depends less on how good time limits are, above all its slowdown "
+            "(4.2)."
+        ),
         criterion="the slowdowns at α = 0, 0.5, 1 differ by a smaller factor",
         finding=_stable,
     ),

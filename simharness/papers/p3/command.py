@@ -1,7 +1,9 @@
-"""`makeway reproduce p3`: backfilling with checkpoints on CTC, SDSC-BLUE and HPC2N, beside what the paper says.
+"""`makeway reproduce p3`: backfilling with checkpoints on CTC, SDSC-BLUE and HPC2N, beside what the paper
+says.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections 4 and 5.
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections
+    4 and 5.
 
 Differs from the paper:
     Intrepid's trace is not to be had, and the archive has cleaned the others since (see `NOTES`).
@@ -28,18 +30,42 @@ TITLE = "P3: backfilling with checkpoints"
 QUICK_JOBS = 1_000
 NOTES = (
     "Nothing is drawn at random. Every job can checkpoint, as the paper assumes.",
-    "Classical is EASY without makeway; checkpoint-based is makeway's policy ckpt-backfill over the same EASY.",
+    (
+        "Classical is EASY without makeway; checkpoint-based is makeway's policy ckpt-backfill over the same "
+        "EASY."
+    ),
     "The policy adds starts that EASY would not make, and never shortens a time limit.",
-    "As written: the paper's algorithms in a scheduler of their own, where whoever passes the first of the queue may be "
-    + "preempted. Where they fall short of the paper as well, the difference lies in the traces and not in makeway.",
-    "Chosen on the first 6,000 jobs of CTC: besides those that makeway started, jobs that EASY has let pass since the first "
+    (
+        "As written: the paper's algorithms in a scheduler of their own, where whoever passes the first of "
+        "the queue may be "
+    )
+    + (
+        "preempted. Where they fall short of the paper as well, the difference lies in the traces and not in "
+        "makeway."
+    ),
+    (
+        "Chosen on the first 6,000 jobs of CTC: besides those that makeway started, jobs that EASY has let "
+        "pass since the first "
+    )
     + "of the queue was promised its start may be asked to leave. Nothing was chosen on SDSC-BLUE and HPC2N.",
-    "p learned: of each user, the median share of the time limit that the last 20 finished runs took, once there are "
+    (
+        "p learned: of each user, the median share of the time limit that the last 20 finished runs took, "
+        "once there are "
+    )
     + "five; 0.2 until then. Runs with time limits of less than half an hour do not count.",
-    "Levels differ from the paper's, which draws them and gives few numbers: these are the archive's cleaned traces "
-    + "(HPC2N 202,871 jobs of 527,371, SDSC-BLUE 232,536 of 250,440, CTC 77,205 of 79,302), and the machines are other "
+    (
+        "Levels differ from the paper's, which draws them and gives few numbers: these are the archive's "
+        "cleaned traces "
+    )
+    + (
+        "(HPC2N 202,871 jobs of 527,371, SDSC-BLUE 232,536 of 250,440, CTC 77,205 of 79,302), and the "
+        "machines are other "
+    )
     + "than in the paper (CTC 338 nodes, not 512; HPC2N 240 processors, not 120 nodes).",
-    "cNum counts an eviction once for each of its nodes; wRatio is of the machine's whole node-time, used or not.",
+    (
+        "cNum counts an eviction once for each of its nodes; wRatio is of the machine's whole node-time, "
+        "used or not."
+    ),
 )
 
 
@@ -53,9 +79,9 @@ NOTES = (
 def command(first: int | None, **shared: Any) -> None:
     """Backfilling with checkpoints (Niu et al., JSSPP 2012, sections 4 and 5).
 
-    CTC, SDSC-BLUE and HPC2N under EASY alone and with early starts on top of it: p = 0.1, 0.2, 0.5, 1, time limits between the
-    run time and what users asked for, checkpoints of up to an hour. Twenty replays of each trace, six of them with the
-    paper's algorithms as they are written.
+    CTC, SDSC-BLUE and HPC2N under EASY alone and with early starts on top of it: p = 0.1, 0.2, 0.5, 1, time
+    limits between the run time and what users asked for, checkpoints of up to an hour. Twenty replays of each
+    trace, six of them with the paper's algorithms as they are written.
     """
     options = ReproduceOptions(**shared)
     if options.seeds is not None:

@@ -1,14 +1,16 @@
 """P3's algorithms as they are written, in a scheduler of their own: what stands beside makeway's policy.
 
-Here the checkpoint-based scheduler is the only one: every job that passes the first of the queue is predicted and may be
-preempted, those too that the classical algorithm would have let pass. Checkpoints are free, as in the paper's section 4.
+Here the checkpoint-based scheduler is the only one: every job that passes the first of the queue is predicted
+and may be preempted, those too that the classical algorithm would have let pass. Checkpoints are free, as in
+the paper's section 4.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), algorithms 1 to 3.
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012),
+    algorithms 1 to 3.
 
 Differs from the paper:
-    Jobs below t_thr that have been preempted are predicted to last what is left of their limit. A reservation counts the
-    nodes of all jobs that are predicted to end at its very instant.
+    Jobs below t_thr that have been preempted are predicted to last what is left of their limit. A reservation
+    counts the nodes of all jobs that are predicted to end at its very instant.
 """
 
 import heapq
@@ -62,7 +64,9 @@ class LiteralSimulation:
         )
 
     def run(self) -> ReplayRecord:
-        """Schedule at every submission, every end, and when the reservation of the queue's first job is due."""
+        """Schedule at every submission, every end, and when the reservation of the queue's first job
+        is due.
+        """
         arrived, due_s = 0, inf
         while arrived < len(self._jobs) or self._running:
             while self._ends and self._void(self._ends[0]):
@@ -108,7 +112,9 @@ class LiteralSimulation:
         del self._queue[:started]
 
     def _reservation(self) -> tuple[float, int]:
-        """Algorithm 1, lines 14 to 25: when the first of the queue starts, and how many nodes are left over then."""
+        """Algorithm 1, lines 14 to 25: when the first of the queue starts, and how many nodes are left over
+        then.
+        """
         wanted = self._jobs[self._queue[0]].node_count
         ends = sorted((max(run.predicted_end_s, self._now_s), job) for job, run in self._running.items())
         available, due_s = self._free_count, inf
@@ -121,7 +127,9 @@ class LiteralSimulation:
         return due_s, available - wanted
 
     def _preempt(self) -> None:
-        """Algorithm 3: the largest of those that have lasted longer than predicted go, back to the head of the queue."""
+        """Algorithm 3: the largest of those that have lasted longer than predicted go, back to the head of
+        the queue.
+        """
         wanted = self._jobs[self._queue[0]].node_count
         overdue = [
             job for job, run in self._running.items() if run.backfilled and run.predicted_end_s <= self._now_s

@@ -88,7 +88,10 @@ def report_html(
             ),
             PageSection(
                 heading="Queue length by how busy the machine is",
-                hint="Days sorted by the utilisation that each algorithm reached on them; mean of their jobs that wait.",
+                hint=(
+                    "Days sorted by the utilisation that each algorithm reached on them; mean of their "
+                    "jobs that wait."
+                ),
                 switches=line_switches(_ALGORITHMS, _ALGORITHM_STYLES, [f"load-{trace}" for trace in traces]),
                 panels=(_panels("Figure 5", [(trace, f"load-{trace}") for trace in traces]),),
             ),
@@ -123,9 +126,8 @@ def _overhead_section(traces: Sequence[str]) -> PageSection:
     """What the time for checkpoints makes of the figures, and what evictions cost."""
     return PageSection(
         heading="What checkpoints cost",
-        hint=f"p = {P:g}. Above: in percent of the classical algorithm. "
-        "Below: jobs that were evicted, checkpoints per node and day, node-time that was lost by evictions. "
-        "The paper shows Intrepid.",
+        hint=f"p = {P:g}. Above: in percent of the classical algorithm. Below: jobs that were evicted, "
+        "checkpoints per node and day, node-time that was lost by evictions. The paper shows Intrepid.",
         switches=line_switches(
             traces,
             _TRACE_STYLES[: len(traces)],

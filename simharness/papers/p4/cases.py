@@ -1,8 +1,9 @@
-"""P4's scenarios: the queue and the machine of a trace at an instant, planned; and horizons one after another.
+"""P4's scenarios: the queue and the machine of a trace at an instant, planned; and horizons one after
+another.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), sections V-B (eq. 25 to 27) and V-C.
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), sections V-B (eq. 25 to 27) and V-C.
 """
 
 import math
@@ -63,7 +64,9 @@ class P4Trial:
     work: float
     """The solver's effort."""
     queue_size: int | None = None
-    """So many jobs of the trace, one after another, submitted at once to an empty machine. None: the queue at an instant."""
+    """So many jobs of the trace, one after another, submitted at once to an empty machine. None: the queue at
+    an instant.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +113,16 @@ class P4Result:
 
     @property
     def improvement(self) -> float | None:
-        """By which share the objective is smaller than the baseline's of the paper. None: that one is 0 already."""
+        """By which share the objective is smaller than the baseline's of the paper. None: that one is 0
+        already.
+        """
         return self._share(self.value(self.ours))
 
     @property
     def possible(self) -> float | None:
-        """By which share it could be smaller at the most, as far as is proven. None: the baseline's is 0 already."""
+        """By which share it could be smaller at the most, as far as is proven. None: the baseline's is 0
+        already.
+        """
         return self._share(self.bound)
 
     def _share(self, value: int) -> float | None:
@@ -259,7 +266,9 @@ def _waits(path: Path) -> Iterator[tuple[str, float]]:
 
 
 def scenario(trace: Trace, starts_s: dict[str, float], at_s: float, curve: Curve) -> PlanProblem | None:
-    """Queue and machine at an instant (eq. 25 to 27). None: by the record more nodes were busy then than there are."""
+    """Queue and machine at an instant (eq. 25 to 27). None: by the record more nodes were busy then than
+    there are.
+    """
     queue, taken = [], []
     for job in trace.jobs:
         if job.submit_s > at_s:

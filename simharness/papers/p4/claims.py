@@ -1,8 +1,9 @@
 """What P4 says of its plans, and what is found on ours.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), section V-C, figures 4 and 5; the last two claims are what it leaves open (sections III and VI).
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), section V-C, figures 4 and 5; the last two claims are what it leaves open (sections
+    III and VI).
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,10 @@ def claims(cases: Sequence[P4Result], months: Sequence[MonthResult]) -> list[Cla
         found.append(
             _claim(
                 f"tardiness-{curve}",
-                f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve (section V-C)",
+                (
+                    f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve "
+                    f"(section V-C)"
+                ),
                 f"at least {share:.1%}",
                 _improves(share),
                 mine,
@@ -154,7 +158,9 @@ def _scale(cases: Sequence[P4Result]) -> Claim:
     return Claim(
         key="scale",
         says="Queues of up to 350 jobs for late jobs and 30 for tardiness can be planned (section VI)",
-        criterion=f"{SCALE[LATE]:,} and {SCALE[TARDINESS]} jobs within the paper's time limits, not worse than EASY",
+        criterion=(
+            f"{SCALE[LATE]:,} and {SCALE[TARDINESS]} jobs within the paper's time limits, not worse than EASY"
+        ),
         measured="; ".join(f"{name}: {finding.measured}" for name, finding in parts),
         parts=tuple(parts),
         unit="queue",
@@ -180,7 +186,10 @@ def _months(months: Sequence[MonthResult]) -> Claim:
         parts.append((f"{mine.objective}, {mine.curve}", Finding(standing=_standing(holds), measured=text)))
     return Claim(
         key="months",
-        says="Horizons one after another distribute waiting times better (sections III and VI; not evaluated there)",
+        says=(
+            "Horizons one after another distribute waiting times better (sections III and VI; not "
+            "evaluated there)"
+        ),
         criterion="not more late jobs, or tardiness, than under EASY",
         measured="; ".join(f"{name}: {finding.measured}" for name, finding in parts),
         parts=tuple(parts),

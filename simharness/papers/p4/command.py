@@ -1,8 +1,9 @@
-"""`makeway reproduce p4`: planned queues of KTH and Mira beside EASY, long queues, and horizons one after another.
+"""`makeway reproduce p4`: planned queues of KTH and Mira beside EASY, long queues, and horizons one after
+another.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), section V.
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), section V.
 
 Differs from the paper:
     Mira's trace is a week of 2017, not 2014; the solver is CP-SAT on one thread, not CPLEX on five cores.
@@ -45,17 +46,20 @@ LEAST_WORK, WORK_SHARE = 1.0, 1 / 12
 MONTH_DAYS, QUICK_DAYS = 30, 5
 NOTES = (
     (
-        f"A scenario is the queue and the machine by the trace's own record at the submission of a job drawn at random, with at "
-        f"least {SMALLEST_QUEUE} jobs waiting. Lengths are the users' limits."
+        "A scenario is the queue and the machine by the trace's own record at the submission of a job drawn "
+        f"at random, with at least {SMALLEST_QUEUE} jobs waiting. Lengths are the users' limits."
     ),
     "Due dates are max(r(p), p) after the submission; the paper's eq. 22 as printed takes p off once more.",
     (
-        "EASY in the paper places each job where it delays none before it; that is called conservative here, and EASY is the "
-        "usual one, which delays no more than the first job. No plan is worse than either."
+        "EASY in the paper places each job where it delays none before it; that is called conservative here, "
+        "and EASY is the usual one, which delays no more than the first job. No plan is worse than either."
     ),
     "Late jobs include those that are late under any schedule, which the paper leaves out.",
     "The long queues are consecutive jobs of KTH, all submitted at once to an empty machine.",
-    "Efforts are in the solver's own measure, about a second each, so that the same question always gets the same answer.",
+    (
+        "Efforts are in the solver's own measure, about a second each, so that the same question always gets "
+        "the same answer."
+    ),
     "In the replays a plan is there at once; what jobs really take is the trace's, which no plan knows.",
 )
 
@@ -75,8 +79,9 @@ NOTES = (
 def command(work: float | None, days: int | None, **shared: Any) -> None:
     """Planning horizons for users' satisfaction (Schlagkamp et al., HPCS 2016, section V).
 
-    Twenty scenarios each of KTH and Mira, planned for the fewest late jobs and for the least tardiness under two curves of
-    acceptance; queues of 1,000 and 100 jobs; a month of KTH, horizon after horizon, beside EASY.
+    Twenty scenarios each of KTH and Mira, planned for the fewest late jobs and for the least tardiness under
+    two curves of acceptance; queues of 1,000 and 100 jobs; a month of KTH, horizon after horizon, beside
+    EASY.
     """
     options = ReproduceOptions(**shared)
     cp_sat()

@@ -1,4 +1,5 @@
-"""P5's thirteen observations, each with the criterion by which it holds here. The average over the seeds decides.
+"""P5's thirteen observations, each with the criterion by which it holds here. The average over the seeds
+decides.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section V.
@@ -102,7 +103,10 @@ def _boosts(means: P5Means) -> Finding:
         most_h = None if limit_h is None else limit_h * PAPER_TURNAROUND_RATIO
         parts.append(_at_most(means.mechanism(policy, TURNAROUND), most_h))
     text = "; ".join(
-        f"{metric.label}: FCFS/{means.under.value} {metric.text(base[metric.key])}, mechanisms {_span(means, metric)}"
+        (
+            f"{metric.label}: FCFS/{means.under.value} {metric.text(base[metric.key])}, mechanisms "
+            f"{_span(means, metric)}"
+        )
         for metric in (INSTANT, UTILISATION, TURNAROUND)
     )
     return _judge(parts, text)
@@ -130,7 +134,9 @@ def _n_paa_worst(means: P5Means) -> Finding:
 def _pairs(
     means: P5Means, metrics: Sequence[tuple[P5Metric, bool]], pairs: Sequence[tuple[str, str]]
 ) -> Finding:
-    """Whether the first of each pair has the lower figure (True), or the higher one (False), of each metric."""
+    """Whether the first of each pair has the lower figure (True), or the higher one (False), of each
+    metric.
+    """
     parts, texts = [], []
     for metric, lower in metrics:
         told = []
@@ -241,15 +247,20 @@ def _often(means: P5Means) -> Finding:
 _OBSERVATIONS = (
     _Observation(
         key="1-boost",
-        says="1. Against FCFS/EASY the mechanisms raise utilisation and instant starts, and turnaround slightly.",
-        criterion="instant start and useful utilisation above FCFS/EASY's with all six, turnaround at most 1.41 times "
-        "(the paper: 15.6 to 22 h)",
+        says=(
+            "1. Against FCFS/EASY the mechanisms raise utilisation and instant starts, and turnaround "
+            "slightly."
+        ),
+        criterion="instant start and useful utilisation above FCFS/EASY's with all six, turnaround at most "
+        "1.41 times (the paper: 15.6 to 22 h)",
         finding=_boosts,
     ),
     _Observation(
         key="2-n-paa",
         says="2. N&PAA has the worst overall performance.",
-        criterion="of all six the longest turnaround, the lowest utilisation and the most malleable jobs preempted",
+        criterion=(
+            "of all six the longest turnaround, the lowest utilisation and the most malleable jobs preempted"
+        ),
         finding=_n_paa_worst,
     ),
     _Observation(
@@ -266,7 +277,10 @@ _OBSERVATIONS = (
     ),
     _Observation(
         key="5-cua",
-        says="5. CUA is in most cases better than CUP: slightly shorter turnaround, slightly higher utilisation.",
+        says=(
+            "5. CUA is in most cases better than CUP: slightly shorter turnaround, slightly higher "
+            "utilisation."
+        ),
         criterion="each in more than half of the workloads and arrival strategies",
         finding=_cua_over_cup,
     ),
@@ -290,7 +304,10 @@ _OBSERVATIONS = (
     ),
     _Observation(
         key="9-instant",
-        says="9. All mechanisms start nearly all on-demand jobs instantly, 98% on average, without much difference.",
+        says=(
+            "9. All mechanisms start nearly all on-demand jobs instantly, 98% on average, without much "
+            "difference."
+        ),
         criterion="98% on average (rounded), 3 points between the best and the worst at most",
         finding=_instant,
     ),
@@ -314,7 +331,10 @@ _OBSERVATIONS = (
     ),
     _Observation(
         key="13-checkpoints",
-        says="13. Checkpoints more often than Daly's optimum shorten rigid jobs' turnaround and raise utilisation.",
+        says=(
+            "13. Checkpoints more often than Daly's optimum shorten rigid jobs' turnaround and raise "
+            "utilisation."
+        ),
         criterion="both better at 50% than at 200% of the interval, with all six",
         finding=_often,
     ),

@@ -1,11 +1,13 @@
-"""`makeway reproduce p5`: the six mechanisms on Theta, by the accuracy of notices and by the checkpoint interval.
+"""`makeway reproduce p5`: the six mechanisms on Theta, by the accuracy of notices and by the checkpoint
+interval.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), sections IV and V.
 
 Differs from the paper:
-    The trace is of 2023, not of 2019, and has users where the paper's has projects. The daemon polls every 30 seconds,
-    an evicted job may start again after two minutes, and a start within three minutes counts as instant.
+    The trace is of 2023, not of 2019, and has users where the paper's has projects. The daemon polls every 30
+    seconds, an evicted job may start again after two minutes, and a start within three minutes counts as
+    instant.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,14 +34,17 @@ SEEDS = 10
 """The paper's ten random traces."""
 QUICK_DAYS = 10
 SMALLER = (
-    "Malleable jobs start as soon as their smallest size fits, on what is free, and under FCFS/EASY alone at full size; the "
-    "paper lets its scheduler choose, and does not say how."
+    "Malleable jobs start as soon as their smallest size fits, on what is free, and under FCFS/EASY alone at "
+    "full size; the paper lets its scheduler choose, and does not say how."
 )
 FULL_SIZE = "Malleable jobs start at the size that they ask for; the paper lets its scheduler choose."
 NOTES = (
     "The trace is of 2023 (the paper: 2019): directions compare, levels do not.",
     "A tenth of the users, not of the projects, is on-demand: the trace has no projects.",
-    "Of the waiting jobs only those start on nodes held for announced ones that lose no work when they have to leave.",
+    (
+        "Of the waiting jobs only those start on nodes held for announced ones that lose no work when they "
+        "have to leave."
+    ),
     "Useful utilisation leaves out work that was lost, and setups and checkpoints that preemptions caused.",
     "Decision times are processor times of the machine that ran the replays; kept results keep theirs.",
 )
@@ -68,7 +73,8 @@ NOTES = (
 def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any) -> None:
     """On-demand, rigid and malleable jobs together (Fan et al., IPDPS 2022, section V).
 
-    The six mechanisms and FCFS/EASY on Theta: workloads W1 to W5, and checkpoints at 50% to 200% of Daly's interval.
+    The six mechanisms and FCFS/EASY on Theta: workloads W1 to W5, and checkpoints at 50% to 200% of Daly's
+    interval.
     """
     options = ReproduceOptions(**shared)
     options.require_trace(TRACE)
@@ -118,7 +124,9 @@ def tables(
 def as_values(
     cases: Sequence[P5Result], checked: Sequence[Claim], notes: Sequence[str], last: P5Trial, days: int | None
 ) -> dict[str, object]:
-    """Everything as plain values for JSON; decision times differ from run to run. `last`: a trial on a mechanism."""
+    """Everything as plain values for JSON; decision times differ from run to run. `last`: a trial on a
+    mechanism.
+    """
     return {
         "paper": "P5",
         "title": TITLE,

@@ -1,4 +1,6 @@
-"""P5's tables II and III and figures 6 and 7 made again, and the page around them. bokeh is loaded for the first one."""
+"""P5's tables II and III and figures 6 and 7 made again, and the page around them. bokeh is loaded for the
+first one.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -86,7 +88,10 @@ def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, 
             ),
             PageSection(
                 heading="By the accuracy of notices",
-                hint="W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, W5: even.",
+                hint=(
+                    "W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, "
+                    "W5: even."
+                ),
                 switches=line_switches(names, styles, [f"notices-{metric.key}" for metric in _DRAWN]),
                 panels=(_panels("Figure 6", "notices"),),
             ),

@@ -59,9 +59,10 @@ def _utilisation(cases: Sequence[P5Result]) -> str:
     if not known or not with_base or max(known) - min(known) >= SAME_UTILISATION:
         return ""
     return (
-        f"Useful utilisation is {min(known):.2%} to {max(known):.2%} in every single replay, without mechanisms too: all the work "
-        "of the trace is done within it, whoever waits for whom, so that utilisation tells its load. Observations 1, 2, 3, 5 "
-        "and 13 cannot show in it here; what mechanisms cost shows in the turnaround and in the work that is lost."
+        f"Useful utilisation is {min(known):.2%} to {max(known):.2%} in every single replay, without "
+        "mechanisms too: all the work of the trace is done within it, whoever waits for whom, so that "
+        "utilisation tells its load. Observations 1, 2, 3, 5 and 13 cannot show in it here; what mechanisms "
+        "cost shows in the turnaround and in the work that is lost."
     )
 
 
@@ -72,8 +73,9 @@ def _noise(cases: Sequence[P5Result]) -> str:
     clear = [one for one in found if one.is_clear]
     told = "; ".join(f"{one.one} {one.mean:+.2f} ± {one.ci95:.2f} h against {one.other}" for one in clear)
     return (
-        "From seed to seed the turnaround of one mechanism against another varies: the 95% interval of the mean difference is "
-        f"± {statistics.median(one.ci95 for one in found):.2f} h for the middle one of the {len(found)} pairs. Differences that "
-        f"are larger than their interval: {told or 'none'}. The orders among mechanisms that the paper reads off its averages "
-        "(observations 2, 4, 5, 7, 11, 12) are not told apart by less."
+        "From seed to seed the turnaround of one mechanism against another varies: the 95% interval of the "
+        f"mean difference is ± {statistics.median(one.ci95 for one in found):.2f} h for the middle one of "
+        f"the {len(found)} pairs. Differences that are larger than their interval: {told or 'none'}. The "
+        "orders among mechanisms that the paper reads off its averages (observations 2, 4, 5, 7, 11, 12) "
+        "are not told apart by less."
     )

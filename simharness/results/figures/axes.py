@@ -1,4 +1,6 @@
-"""The look of a report's pictures, and how their axes write time: since the first submission, as hours or as days."""
+"""The look of a report's pictures, and how their axes write time: since the first submission, as hours or as
+days.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -87,7 +89,9 @@ class TimeScale:
 def base_figure(
     *, height: int, x_range: "Range", y_range: "Range", x_type: Literal["linear", "log"] = "linear"
 ) -> "figure":
-    """An empty picture in the page's style, `height` pixels high and as wide as its place. It has no tools."""
+    """An empty picture in the page's style, `height` pixels high and as wide as its place. It has no
+    tools.
+    """
     from bokeh.plotting import figure
 
     drawn = figure(
@@ -119,7 +123,9 @@ def base_figure(
 
 
 def add_tools(drawn: "figure", *, dimensions: Literal["width", "both"] = "width") -> None:
-    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar, seen when pointed at."""
+    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar, seen when
+    pointed at.
+    """
     from bokeh.models import BoxZoomTool, PanTool, ResetTool, WheelZoomTool
 
     pan = PanTool(dimensions=dimensions)

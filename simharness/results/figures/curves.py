@@ -1,4 +1,6 @@
-"""The curves of a report: load over time, and distributions of wait and slowdown, one line for each replay."""
+"""The curves of a report: load over time, and distributions of wait and slowdown, one line for each
+replay.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 BINS = 800
-"""A curve over time with more steps than this is drawn as its means over so many stretches of equal length."""
+"""A curve over time with more steps than this is drawn as its means over so many stretches of equal length.
+"""
 _ECDF_POINTS = 500
 _HEIGHT_PX = 230
 _PANEL_HEIGHT_PX = 260
@@ -85,7 +88,9 @@ def line_styles(records: Sequence[ReplayRecord]) -> list[LineStyle]:
 def load_curve(
     name: str, series: StepSeries, whole: TimeWindow, scale: TimeScale, *, factor: float
 ) -> ReplayCurve:
-    """A step curve of `series` x `factor` over the whole replay; means over `BINS` stretches if it has more steps."""
+    """A step curve of `series` x `factor` over the whole replay; means over `BINS` stretches if it has more
+    steps.
+    """
     if series.times_s.size <= BINS:
         times_s = np.concatenate(([whole.from_s], series.times_s, [whole.to_s]))
         values = np.concatenate(([0.0], series.values, series.values[-1:] if series.values.size else [0.0]))
@@ -101,7 +106,8 @@ def load_curve(
 
 
 def share_curve(name: str, values: Floats, jobs: int) -> ReplayCurve:
-    """The share, in percent, of `jobs` jobs whose value is at most x; thinned evenly if there are many values.
+    """The share, in percent, of `jobs` jobs whose value is at most x; thinned evenly if there are many
+    values.
 
     A job without a value (it never started) is in `jobs` and not in `values`: the curve then ends below 100%.
     """

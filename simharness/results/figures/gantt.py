@@ -1,4 +1,5 @@
-"""What the node-by-time picture of a replay is made of: rectangles, marks, waits, and which stretch of time to show.
+"""What the node-by-time picture of a replay is made of: rectangles, marks, waits, and which stretch of time
+to show.
 
 Pure functions of the records; `report_figures` draws what they return. Times are trace seconds.
 """
@@ -166,10 +167,11 @@ def whole_window(records: Sequence[ReplayRecord]) -> TimeWindow | None:
 def choose_windows(
     records: Sequence[ReplayRecord], *, loaded_cost: int = LOADED_COST, view_cost: int = VIEW_COST
 ) -> GanttWindows | None:
-    """What to put into the page and what to show first: all of it, or the longest stretch that is not too much.
+    """What to put into the page and what to show first: all of it, or the longest stretch that is not too
+    much.
 
-    Of the stretches of one length only the one with the most evictions and shrinks is looked at; on a tie the one with
-    the most urgent arrivals, then the most starts, then the earliest. None: nothing was submitted.
+    Of the stretches of one length only the one with the most evictions and shrinks is looked at; on a tie the
+    one with the most urgent arrivals, then the most starts, then the earliest. None: nothing was submitted.
     """
     whole = whole_window(records)
     if whole is None:
@@ -184,7 +186,9 @@ def choose_windows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cost:
-    """What drawing costs up to an instant: segments that begin before it, and segments that are over by then."""
+    """What drawing costs up to an instant: segments that begin before it, and segments that are over
+    by then.
+    """
 
     starts_s: Floats
     started: Floats
@@ -230,7 +234,9 @@ class _Interest:
         return _Interest(instants_s=(np.sort(taken), np.sort(urgent), np.sort(starts)))
 
     def best(self, from_s: Floats, length_s: float) -> TimeWindow:
-        """The most interesting of the stretches of this length that begin at `from_s`, the earliest on a tie."""
+        """The most interesting of the stretches of this length that begin at `from_s`, the earliest
+        on a tie.
+        """
         counts = [
             np.searchsorted(instants_s, from_s + length_s) - np.searchsorted(instants_s, from_s)
             for instants_s in self.instants_s
@@ -240,7 +246,8 @@ class _Interest:
 
 
 def _longest(outer: TimeWindow, costs: Sequence[_Cost], interest: _Interest, *, limit: int) -> TimeWindow:
-    """The longest stretch within `outer` that is the most interesting of its length and costs at most `limit`.
+    """The longest stretch within `outer` that is the most interesting of its length and costs at most
+    `limit`.
 
     If there is none, the most interesting hour.
     """

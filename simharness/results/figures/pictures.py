@@ -1,7 +1,7 @@
 """The pictures of a report, as bokeh models. bokeh is loaded when the first one is drawn.
 
-Models that the page can show and hide are named `<what>-<replay>`; `toggle_names` gives the names of one switch.
-Names of jobs and users only ever become hover texts, which bokeh escapes.
+Models that the page can show and hide are named `<what>-<replay>`; `toggle_names` gives the names of one
+switch. Names of jobs and users only ever become hover texts, which bokeh escapes.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from bokeh.models.renderers import DataRenderer
     from bokeh.plotting import figure
 
-# Chosen to stay apart for colour-blind readers and in grey: light, middle, dark. Neighbouring jobs get different tints.
+# Chosen to stay apart for colour-blind readers and in grey: light, middle, dark. Neighbouring jobs get
+# different tints.
 KIND_COLOURS = {
     JobKind.ON_DEMAND: ("#B0300F", "#BF4020", "#9E270A"),
     JobKind.RIGID: ("#A9C8E8", "#BDD6EF", "#95BAE0"),
@@ -81,7 +82,9 @@ _NAMED_RUNS = 3
 
 
 def toggle_names(what: str, replays: int) -> str:
-    """The names, apart by blanks, of the models of every replay that one switch of the page shows and hides."""
+    """The names, apart by blanks, of the models of every replay that one switch of the page shows and
+    hides.
+    """
     return " ".join(f"{what}-{index}" for index in range(replays))
 
 
@@ -295,7 +298,9 @@ def waits_figure(
     *,
     start_within_s: float,
 ) -> "figure":
-    """One bar for each urgent job from its submission to its start; the symbol at its left end says if it was on time."""
+    """One bar for each urgent job from its submission to its start; the symbol at its left end says if it was
+    on time.
+    """
     from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
     waits = urgent_waits(record, windows.loaded, start_within_s=start_within_s)

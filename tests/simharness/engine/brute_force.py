@@ -1,4 +1,5 @@
-"""An independent scheduler for small workloads, written from the definitions alone; it shares no code with the simulator.
+"""An independent scheduler for small workloads, written from the definitions alone; it shares no code with
+the simulator.
 
 It keeps nothing between two instants: whatever it needs to know it works out from the start times so far.
 """
@@ -92,7 +93,8 @@ def _pass(
                     <= _easy_start_s(now_s, running, node_count, first_blocked)
                 )
             case "easy-cqsim":
-                # Those that passed in this very pass count by their real run times, like the one that is looked at.
+                # Those that passed in this very pass count by their real run times, like the one that is
+                # looked at.
                 running = [*_limits(now_s, asks, known), *passed]
                 wanted = Span(now_s, now_s + ask.runtime_s, ask.size)
                 may_start = fits and (

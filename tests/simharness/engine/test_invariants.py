@@ -234,8 +234,8 @@ def room_s(machine: SimMachine, first: JobRun, taken: dict[int, float]) -> float
 def accounts_balance(record: ReplayRecord, early: set[object]) -> None:
     """What a job held is its own runtime, plus what was lost, plus overhead.
 
-    Left out: jobs that did not complete, or completed `early`, and those whose number of regular checkpoints depends on
-    their evictions.
+    Left out: jobs that did not complete, or completed `early`, and those whose number of regular checkpoints
+    depends on their evictions.
     """
     held: dict[int, float] = {}
     for segment in record.segments:

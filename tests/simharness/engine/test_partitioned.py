@@ -85,7 +85,8 @@ def places(record: ReplayRecord) -> dict[str, str]:
 def test_two_free_midplanes_that_are_no_partition_do_not_serve() -> None:
     jobs = [job("a", 0, 100, 1), job("b", 1, 19, 1), job("c", 2, 100, 1), job("d", 30, 10, 2)]
     record = record_of(cluster_of(jobs))
-    # Each takes what it takes the fewest partitions from: the second its neighbour's pair, so that the other stays whole.
+    # Each takes what it takes the fewest partitions from: the second its neighbour's pair, so that the other
+    # stays whole.
     assert places(record) == {"a": "0001", "b": "0010", "c": "0100", "d": "0011"}
     assert starts(record) == {"a": 0.0, "b": 1.0, "c": 2.0, "d": 100.0}
 

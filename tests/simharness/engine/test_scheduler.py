@@ -48,7 +48,9 @@ def simulated(
 
 @st.composite
 def workloads(draw: st.DrawFn) -> tuple[int, list[Ask]]:
-    """A machine of up to 6 nodes, and up to 12 jobs whose times are whole seconds, so that instants coincide."""
+    """A machine of up to 6 nodes, and up to 12 jobs whose times are whole seconds, so that instants
+    coincide.
+    """
     node_count = draw(st.integers(1, 6))
     span = draw(st.sampled_from([0, 8, 25]))
     ask = st.builds(
@@ -148,7 +150,9 @@ def queued(index: int, runtime_s: float, size: int, rank: int = 0) -> JobRun:
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_change_in_the_middle_of_the_queue_has_everything_looked_at_again(removed: bool) -> None:
-    """The long job may not delay the wide one; it may once that is gone, and whoever stands before that may too."""
+    """The long job may not delay the wide one; it may once that is gone, and whoever stands before that may
+    too.
+    """
     wide, long = queued(0, 5.0, 4), queued(1, 50.0, 1)
     machine = Stub()
     scheduler = Scheduler(SchedulerSettings())

@@ -119,7 +119,9 @@ def test_the_optimum_is_that_of_exhaustive_search(problem: OfflineProblem) -> No
 
 
 def check(problem: OfflineProblem, found: OfflineSchedule) -> None:
-    """Aligned blocks, no two jobs on one at once, all the work done, parts of a tenth at least, and the limit kept."""
+    """Aligned blocks, no two jobs on one at once, all the work done, parts of a tenth at least, and the limit
+    kept.
+    """
     assert [place.job_id for place in found.placed] == [job.job_id for job in problem.jobs]
     busy: list[tuple[int, int, int]] = []
     for job, place in zip(problem.jobs, found.placed, strict=True):

@@ -1,4 +1,6 @@
-"""`makeway reproduce p1`: the replays that are asked, what is made of them, the sweep, and the command on small traces."""
+"""`makeway reproduce p1`: the replays that are asked, what is made of them, the sweep, and the command on
+small traces.
+"""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +42,9 @@ URGENT, BATCH = GROUPS
 
 
 def write_world(folder: Path) -> tuple[Path, Path]:
-    """A small week of each trace, and a machine of four midplanes. Returns the directory of traces, and the partitions."""
+    """A small week of each trace, and a machine of four midplanes. Returns the directory of traces, and the
+    partitions.
+    """
     traces, data = folder / "traces", folder / "data"
     traces.mkdir()
     data.mkdir()
@@ -167,7 +171,8 @@ def test_the_paper_s_own_numbers_hold() -> None:
     found = by_key(published())
     holding = {key for key, claim in found.items() if claim.standing is ClaimStatus.HOLDS}
     assert len(found) == 14
-    # A quarter is more than 1.94 to 1.3; two claims are about several shares; the queue's is about another trace.
+    # A quarter is more than 1.94 to 1.3; two claims are about several shares; the queue's is about another
+    # trace.
     assert holding == found.keys() - {"high-priority", "more-urgent-jobs", "urgent-stay"}
     assert found["urgent-gain"].measured == "wk1: 1.94 → 1.25 (-36%)"
     assert found["more-urgent-jobs"].standing is ClaimStatus.OPEN
@@ -234,8 +239,8 @@ def test_what_the_few_wide_short_jobs_make_of_the_mean() -> None:
 
     cases = [few("baseline", 3.0, 11.0), few("wcjs-jit", 1.5, 2.3)]
     assert P1Means(cases).levels("wk1") == (
-        "wk1: 20.0% of the real-time jobs are wide-short and make 73% of the sum of their slowdowns under the baseline; "
-        "with them the mean goes from 3.00 to 1.50, without them from 1.00 to 1.30."
+        "wk1: 20.0% of the real-time jobs are wide-short and make 73% of the sum of their slowdowns under "
+        "the baseline; with them the mean goes from 3.00 to 1.50, without them from 1.00 to 1.30."
     )
     assert P1Means(cases).levels("wk3") == ""
 

@@ -41,7 +41,9 @@ def trial(*, wanted_nodes: int = 4, budget_s: float = 1000.0, traces: Path = Pat
 
 
 def busy(*jobs: tuple[int, float, float], now_s: float = 10 * HOUR_S) -> Cluster:
-    """A cluster that jobs fill; of each its nodes, the hours since its last checkpoint, the minutes of one."""
+    """A cluster that jobs fill; of each its nodes, the hours since its last checkpoint, the minutes
+    of one.
+    """
     running, taken = [], 0
     for index, (node_count, hours, minutes) in enumerate(jobs):
         running.append(
@@ -62,7 +64,8 @@ def hard(node_count: int, jobs: int = 34) -> Cluster:
 
 
 def test_the_three_approaches_on_a_cluster_worked_out_by_hand() -> None:
-    # Four nodes are wanted. Killed, the jobs lose 12, 8 and 6 node-hours; saved, they take 5, 3 and 4 minutes.
+    # Four nodes are wanted. Killed, the jobs lose 12, 8 and 6 node-hours; saved, they take 5, 3 and 4
+    # minutes.
     case = compare(busy((4, 3, 5), (2, 4, 3), (2, 3, 4)), trial())
 
     exact = [plan.loss_node_s / HOUR_S for plan in case.exact]
@@ -80,7 +83,8 @@ def test_the_three_approaches_on_a_cluster_worked_out_by_hand() -> None:
 
 
 def test_the_additions_on_a_cluster_worked_out_by_hand() -> None:
-    # Three of ten jobs may give 4 of their 5 nodes: 12 nodes for nothing. Half the bandwidth is dealt to each of two.
+    # Three of ten jobs may give 4 of their 5 nodes: 12 nodes for nothing. Half the bandwidth is dealt to each
+    # of two.
     case = compare(busy(*[(5, 1, 2)] * 10), trial(wanted_nodes=15))
     assert [plan.loss_node_s for plan in case.exact][:7] == [15 * HOUR_S, 15 * HOUR_S, *[10 * HOUR_S] * 2] + [
         5 * HOUR_S
@@ -278,7 +282,9 @@ def test_response_times_in_words(time_s: float, text: str) -> None:
 
 @pytest.fixture
 def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a file called as the trace, and small scenarios in its place; the third is a hard one."""
+    """A directory with a file called as the trace, and small scenarios in its place; the third is a
+    hard one.
+    """
 
     def scenario(number: int, traces_dir: Path, seed: int) -> Cluster:
         assert traces_dir == tmp_path

@@ -1,4 +1,6 @@
-"""`makeway reproduce p4`: the scenarios of a trace, what is made of their plans, and the command on small traces."""
+"""`makeway reproduce p4`: the scenarios of a trace, what is made of their plans, and the command on small
+traces.
+"""
 
 import gzip
 import json

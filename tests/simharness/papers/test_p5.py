@@ -1,4 +1,6 @@
-"""`makeway reproduce p5`: the replays that are asked, what is made of them, and the command on a small trace."""
+"""`makeway reproduce p5`: the replays that are asked, what is made of them, and the command on a
+small trace.
+"""
 
 import gzip
 import json
@@ -150,7 +152,9 @@ def test_utilisation_that_is_the_same_everywhere_is_told() -> None:
 
 
 def test_what_varies_from_seed_to_seed_is_told() -> None:
-    """n-paa takes an hour longer on every seed; the others differ by chance, one way on a seed and the other way on the next."""
+    """n-paa takes an hour longer on every seed; the others differ by chance, one way on a seed and the other
+    way on the next.
+    """
     cases = [
         replace(case(policy, seed=seed), turnaround_h=10.0 + (policy == "n-paa") + 0.1 * ((seed + place) % 2))
         for seed in range(4)
@@ -162,7 +166,8 @@ def test_what_varies_from_seed_to_seed_is_told() -> None:
         ("n-paa", other) for other in MECHANISMS[1:]
     }
     second = next(one for one in found if one.other == "n-spaa")
-    # The differences are 0.9, 1.1, 0.9, 1.1: a standard deviation of 0.11547, and t = 3.182 for three degrees of freedom.
+    # The differences are 0.9, 1.1, 0.9, 1.1: a standard deviation of 0.11547, and t = 3.182 for three degrees
+    # of freedom.
     assert [second.mean, second.ci95] == pytest.approx([1.0, 3.182 * 0.11547 / 2], rel=1e-3)
     (told,) = explanations(cases)
     assert "larger than their interval: n-paa +1.00 ± 0.18 h against n-spaa; n-paa" in told

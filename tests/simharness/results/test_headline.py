@@ -10,12 +10,11 @@ from tests.simharness.workloads.record_samples import empty, with_makeway, witho
 def test_a_policy_is_told_beside_the_run_without_makeway() -> None:
     (headline,) = headlines([measure(without_makeway()), measure(with_makeway())])
     assert str(headline) == (
-        "With eviction: 1 of 1 urgent job started on time (0 without makeway). "
-        "The urgent jobs waited 10.0 s on average (without: 2.50 min). "
-        "1 eviction lost 0.033 node-hours (15% of the useful work); 1 shrink took nodes from 1 malleable job; "
-        "checkpoints and repeated setups took 0.0056 node-hours (2.5% of the useful work). "
-        "On average, rigid jobs were done 2.62 min later (154%), malleable jobs were done 10.0 s later (5%). "
-        "Useful utilisation 76.9% (without: 75.4%)."
+        "With eviction: 1 of 1 urgent job started on time (0 without makeway). The urgent jobs waited 10.0 s "
+        "on average (without: 2.50 min). 1 eviction lost 0.033 node-hours (15% of the useful work); 1 shrink "
+        "took nodes from 1 malleable job; checkpoints and repeated setups took 0.0056 node-hours (2.5% of "
+        "the useful work). On average, rigid jobs were done 2.62 min later (154%), malleable jobs were done "
+        "10.0 s later (5%). Useful utilisation 76.9% (without: 75.4%)."
     )
 
 

@@ -1,4 +1,6 @@
-"""Policy "ckpt-backfill" on whole workloads: nobody who is first in the queue waits for those that started early."""
+"""Policy "ckpt-backfill" on whole workloads: nobody who is first in the queue waits for those that started
+early.
+"""
 
 from dataclasses import replace
 from random import Random
@@ -24,7 +26,9 @@ SLOWEST_S = 90.0
 
 
 def workload(seed: int) -> list[SimJob]:
-    """Thirty jobs, more than the machine can serve, whose time limits are up to ten times too long; all save themselves."""
+    """Thirty jobs, more than the machine can serve, whose time limits are up to ten times too long; all save
+    themselves.
+    """
     draw = Random(seed)
     jobs = []
     submit_s = 0.0
@@ -52,7 +56,8 @@ workloads = st.integers(0, 10**9).map(workload)
 class Watch:
     """Foresees, from the machine itself, the start of each job when it becomes the first of the queue.
 
-    Whoever was put first because it had to leave comes before that: what was foreseen for others is void then.
+    Whoever was put first because it had to leave comes before that: what was foreseen for others is void
+    then.
     """
 
     def __init__(self, cluster: SimCluster, journal: Journal, config: CkptBackfillConfig) -> None:
@@ -82,7 +87,9 @@ class Watch:
             self.foreseen_s.setdefault(head.job.job_id, self._foresee(head))
 
     def _foresee(self, head: JobRun) -> float:
-        """When enough nodes are free if those that started early last as long as predicted, all others to their limits."""
+        """When enough nodes are free if those that started early last as long as predicted, all others to
+        their limits.
+        """
         now_s = self.machine.now_s
         early = {
             operation.for_job_id

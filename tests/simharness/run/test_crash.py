@@ -1,8 +1,8 @@
 """A daemon that is killed at any moment, and started again, finishes what it began.
 
-A journal write is the only thing that a death can come between: every command stands between two of them. The test
-replays one small story for every write, kills the daemon before or after that write reaches the disk, starts a new one
-on the same file, and looks at what the cluster was asked to do in all.
+A journal write is the only thing that a death can come between: every command stands between two of them. The
+test replays one small story for every write, kills the daemon before or after that write reaches the disk,
+starts a new one on the same file, and looks at what the cluster was asked to do in all.
 """
 
 import os
@@ -37,7 +37,9 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder in memory where there is one: a process that dies leaves its files there as it does on a disk."""
+    """A folder in memory where there is one: a process that dies leaves its files there as it does on
+    a disk.
+    """
     with TemporaryDirectory(prefix="makeway-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
         yield Path(name)
 
@@ -95,7 +97,8 @@ def announced(job_id: str, submit_s: float, node_count: int, announced_s: float,
 
 
 def announced_story() -> list[SimJob]:
-    """Three urgent jobs that were announced: one comes early, one late, and one so late that nothing is held for it.
+    """Three urgent jobs that were announced: one comes early, one late, and one so late that nothing is held
+    for it.
 
     Job 6 passes the time on nodes that are held for them.
     """
@@ -115,7 +118,9 @@ def announced_story() -> list[SimJob]:
 
 
 def early_story() -> list[SimJob]:
-    """No urgent job: 2 starts before 1, which is first; 3 passes too, by itself. Both leave for 1 and resume."""
+    """No urgent job: 2 starts before 1, which is first; 3 passes too, by itself. Both leave for 1 and
+    resume.
+    """
     return [
         rigid("0", 0.0, 6, 900.0, save_s=60.0),
         rigid("1", 30.0, 8, 600.0, save_s=60.0),
@@ -149,7 +154,9 @@ def replay(
     jobs: list[SimJob] | None = None,
     watched: frozenset[str] = frozenset({"u1", "u2", "u3"}),
 ) -> tuple[End, int]:
-    """Replay the story, with a death if `cut` says so. Returns how it ended and the writes of the first life."""
+    """Replay the story, with a death if `cut` says so. Returns how it ended and the writes of the
+    first life.
+    """
     cluster = SimCluster(
         8,
         jobs if jobs is not None else story(),
@@ -257,7 +264,9 @@ def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: P
 def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
     folder: Path,
 ) -> None:
-    """The first of the queue may wait longer for it; nobody loses more than he does between a save and his requeue."""
+    """The first of the queue may wait longer for it; nobody loses more than he does between a save and his
+    requeue.
+    """
     watched = frozenset({"1", "4"})
     undisturbed, writes = replay(folder, "ckpt-backfill", jobs=early_story(), watched=watched)
     assert undisturbed.operations == {"1", "2"}

@@ -1,4 +1,6 @@
-"""Policy "horizon" on whole workloads: horizon after horizon, nobody is left behind, and two runs go alike."""
+"""Policy "horizon" on whole workloads: horizon after horizon, nobody is left behind, and two runs go
+alike.
+"""
 
 from random import Random
 

@@ -35,7 +35,9 @@ def replayed(jobs: list[SimJob], policy: str = "cua-paa", backfill_held: str = "
 
 
 def story(arrival_s: float) -> list[SimJob]:
-    """Four nodes come free for an announced job; `first` wants all eight, `elastic` two and can save itself."""
+    """Four nodes come free for an announced job; `first` wants all eight, `elastic` two and can save
+    itself.
+    """
     return [
         batch("short", 4, runtime_s=1200.0),
         batch("long", 4),

@@ -1,4 +1,6 @@
-"""Checkpoints that take longer than declared, in a replay: the first urgent job teaches what the later ones cost."""
+"""Checkpoints that take longer than declared, in a replay: the first urgent job teaches what the later ones
+cost.
+"""
 
 from dataclasses import replace
 
@@ -35,7 +37,9 @@ class Optimist(SimAdapter):
 
 
 def workload() -> list[SimJob]:
-    """A slow saver with a little work done and a quick one with much; three urgent jobs, each when all runs again."""
+    """A slow saver with a little work done and a quick one with much; three urgent jobs, each when all runs
+    again.
+    """
     slow = SimJob("1-slow", 0.0, 40_000.0, 60_000.0, 4, user="slow", save_s=SLOW_S)
     quick = SimJob("2-quick", 0.0, 40_000.0, 60_000.0, 4, user="quick", save_s=QUICK_S)
     return [
@@ -78,7 +82,9 @@ def replayed(*, learns: bool) -> ReplayRecord:
 
 
 def test_later_urgent_jobs_cost_no_work_once_durations_are_learned() -> None:
-    """The slow saver comes first among equals; what it does not save in time is lost, and the start is on time anyway."""
+    """The slow saver comes first among equals; what it does not save in time is lost, and the start is on
+    time anyway.
+    """
     taught, untaught = replayed(learns=True), replayed(learns=False)
     assert evictions(untaught) == {"1-slow": 3, "2-quick": 0}
     assert evictions(taught) == {"1-slow": 1, "2-quick": 2}

@@ -22,7 +22,8 @@ from makeway.simharness.workloads.sample import sample_workload
 
 ACTIVE = sorted(name for name, policy in POLICIES.items() if policy.active)
 PUNCTUAL = [name for name in ACTIVE if POLICIES[name].arrivals_only and name != "wcjs"]
-"""The policies that have an urgent job on time if they can; P1's goes by slowdowns, and spares larger jobs."""
+"""The policies that have an urgent job on time if they can; P1's goes by slowdowns, and spares larger jobs.
+"""
 
 
 def cluster(jobs: list[SimJob], node_count: int = 8, failures: tuple[NodeFailure, ...] = ()) -> SimCluster:

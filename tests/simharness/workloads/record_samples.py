@@ -83,7 +83,9 @@ def empty() -> ReplayRecord:
 
 @st.composite
 def random_records(draw: st.DrawFn, *, most_jobs: int = 12) -> ReplayRecord:
-    """Jobs of every kind that start, wait, are evicted and come back as they like; their nodes may overlap."""
+    """Jobs of every kind that start, wait, are evicted and come back as they like; their nodes may
+    overlap.
+    """
     seconds = st.integers(0, 500).map(float)
     record = ReplayRecord(
         policy=draw(st.sampled_from(["none", "eviction"])),

@@ -1,4 +1,6 @@
-"""The Lublin-Feitelson model: its marginals by the published parameters, and against its authors' own output."""
+"""The Lublin-Feitelson model: its marginals by the published parameters, and against its authors' own
+output.
+"""
 
 from itertools import pairwise
 from pathlib import Path

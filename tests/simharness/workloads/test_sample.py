@@ -13,7 +13,9 @@ from makeway.simharness.workloads.trace import read_trace, write_swf
 
 
 def easy_starts(jobs: list[SimJob], node_count: int) -> dict[str, float]:
-    """First come, first served with EASY backfilling, as plainly as it can be written: when each job starts."""
+    """First come, first served with EASY backfilling, as plainly as it can be written: when each job
+    starts.
+    """
     starts: dict[str, float] = {}
     running: list[SimJob] = []
     queue: list[SimJob] = []
