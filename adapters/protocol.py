@@ -1,14 +1,9 @@
-"""What an adapter is: one read, eight verbs, and five ways to fail.
-
-A verb that returns was accepted; only a later snapshot tells that it is done. A verb that raises `Unavailable` may or
-may not have been applied. Every verb is safe to repeat: it names the state that is wanted, or the run of the job that
-is meant.
-"""
+"""What an adapter is: one method to read the cluster, one to act on it, and five ways to fail."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from makeway.policies.model import Cluster, SignalTarget
+from makeway.policies.model import Action, Cluster, Verb
 
 
 class AdapterError(Exception):
@@ -16,7 +11,7 @@ class AdapterError(Exception):
 
 
 class Unavailable(AdapterError):
-    """No answer in time. A verb that raises it may have been applied all the same."""
+    """No answer in time. The action may have been applied all the same."""
 
 
 class Unreadable(AdapterError):
@@ -39,7 +34,7 @@ class Rejected(AdapterError):
 
     Args:
         message: the controller's words.
-        retryable: whether it asked to be asked again in a bit.
+        retryable: whether the same action may succeed a little later.
     """
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
@@ -48,7 +43,7 @@ class Rejected(AdapterError):
 
 
 class Gone(AdapterError):
-    """The job, or the reservation, was over before the verb arrived: success by other means."""
+    """The job, or the reservation, was over before the action arrived: success by other means."""
 
 
 class Unsupported(AdapterError):
@@ -57,18 +52,43 @@ class Unsupported(AdapterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What this cluster can do beyond what every Slurm can."""
+    """What a cluster can do."""
 
     name: str
     """What `doctor` and the log call the cluster, with its version."""
-    expand: bool
-    """Whether a shrunk job can be grown back."""
+    actions: frozenset[Verb]
+    """The kinds of action that `apply` takes. The arbiter refuses the others. Empty: the adapter only reads."""
     recomputes_priority: bool
-    """Whether a waiting job whose queue position is taken back stands where it stood before, and not behind all others."""
+    """Whether a waiting job gets its old queue position back when its planned one is taken away, rather than the last one."""
 
 
 class Adapter(Protocol):
-    """The only way to a cluster. Implementations are not thread-safe: the daemon's cycle is the one caller."""
+    """The only way to a cluster. Implementations need not be thread-safe: only the daemon's cycle calls them.
+
+    What `apply` does with each action:
+
+    - `Checkpoint`: raise the running job's time limit to `walltime_s` if it is less, and send `signal` to the processes
+      that `signal_to` names. `Gone` if it is not running.
+    - `Requeue`: put the running job back into the queue; `Gone` if it is not running. With `forgotten_run` also a job
+      that was requeued from that run and that a controller which crashed takes for ended; `Gone` if it is over for
+      another reason.
+    - `Cancel`: end the job, pending or running. `Gone` if there is none.
+    - `Shrink`: leave the running job `keep_nodes` only and raise its time limit to `walltime_s` if it is less. `Gone` if
+      it is not running, `Rejected` if `keep_nodes` lacks the batch host or has nodes that are not the job's.
+    - `Expand`: add `nodes` to the running job; they are free, or held by `reservation` while that exists. `Gone` if it
+      is not running.
+    - `Reserve`: hold exactly `nodes`, busy ones too, until `duration_s` from now. With `user` None the pending job
+      `job_id` is bound to them; else the job of `user` has not arrived, and nothing is bound. A reservation of that name
+      is changed to these nodes and this end. With `out_of` other reservations may have the nodes too, and keep them.
+      `Gone` if the job is not pending, `Rejected` if another reservation has a node and `out_of` is empty.
+    - `Release`: end the reservation; its pending job goes back to the common queue, its running job runs on. `Gone` if
+      there is none, `Rejected` (retryable) while its job is about to end.
+    - `Prioritise`: with `queue_position` None, move the pending job to the front of the queue and lift any requeue delay;
+      else give it that position of the planned order, which follows the front and precedes the common queue, the lowest
+      first, and lifts no delay. `Gone` if the job is not pending.
+    - `RestorePriority`: let the cluster set the job's priority again: a running job's, or that of one in a queue position. `Gone`
+      if it neither runs nor waits in one, `Rejected` if it is held.
+    """
 
     @property
     def capabilities(self) -> Capabilities:
@@ -82,73 +102,23 @@ class Adapter(Protocol):
             Unreadable: an answer that is not whole or cannot be understood.
         """
 
-    def checkpoint(
-        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
-    ) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and send `signal` to those of its processes.
+    def apply(self, action: Action) -> None:
+        """Send one action to the cluster. It is accepted when this returns; a later snapshot shows that it is done.
 
-        Raises `Gone` if it is not running.
-        """
+        Repeating it is safe: an action names the state that is wanted, or the run of the job that is meant.
 
-    def requeue(self, job_id: str) -> None:
-        """Put the running job back into the queue. Raises `Gone` if it is not running."""
-
-    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
-        """Put back a job that was requeued and then taken for ended, by a controller that crashed and had forgotten it.
-
-        `requeue_count` is that of the run that was requeued. Raises `Gone` if the job is over for another reason.
-        """
-
-    def cancel(self, job_id: str) -> None:
-        """End the job. Raises `Gone` if there is none."""
-
-    def shrink(self, job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
-        """Leave the running job `keep_nodes` only and raise its time limit to `walltime_s`.
-
-        Raises `Gone` if it is not running, `Rejected` if `keep_nodes` lacks the batch host or is no part of its nodes.
-        """
-
-    def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
-        """Add `nodes`, free or kept by `reservation` as long as that is there, to the running job.
-
-        Raises `Gone` if it is not running, `Unsupported` where jobs cannot grow.
-        """
-
-    def reserve(
-        self,
-        name: str,
-        *,
-        nodes: tuple[str, ...],
-        duration_s: float,
-        job_id: str | None,
-        user: str | None = None,
-        overlap: bool = False,
-    ) -> None:
-        """Keep exactly `nodes`, busy ones too, until `duration_s` from now, and bind the pending job to them.
-
-        A reservation of that name is changed to these nodes and this end. `job_id` None: the job of `user` has not
-        arrived, and nothing is bound. `overlap`: other reservations may have the nodes too, and keep them. Raises
-        `Gone` if the job is not pending, `Rejected` if another reservation has a node and `overlap` is not set.
-        """
-
-    def release(self, name: str) -> None:
-        """End the reservation; its pending job goes back to the common queue, its running job runs on without it.
-
-        Raises `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
-        """
-
-    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order.
-
-        The planned order follows the front and comes before the common queue; `queue_position` is from 1 to `QUEUE_POSITIONS`, the lowest
-        first, and lifts no delay. None: to the front. Raises `Gone` if the job is not pending.
-        """
-
-    def restore_priority(self, job_id: str) -> None:
-        """Give the job the priority again that the cluster sets by itself: a running one, or one in a planned order's queue position.
-
-        Raises `Gone` if it neither runs nor waits in such a queue position, `Rejected` if it is held.
+        Raises:
+            Unavailable: no answer in time; the action may have been applied.
+            Rejected: the controller refused it.
+            Gone: the job, or the reservation, was over first.
+            Unsupported: its kind is not in `capabilities.actions`.
+            Unreadable: the controller's answer cannot be understood; the action may have been applied.
         """
 
     def close(self) -> None:
-        """Let go of whatever the adapter holds. Nothing may be called afterwards."""
+        """Release whatever the adapter holds. Nothing may be called afterwards."""
+
+
+def unsupported(action: Action) -> Unsupported:
+    """The error for an action of a kind that this cluster cannot do."""
+    return Unsupported(f"this cluster does not support the action {action.verb}")

@@ -101,7 +101,6 @@ def cluster(
     now_s: float = 1000.0,
     reservations: tuple[Reservation, ...] = (),
     operations: tuple[Operation, ...] = (),
-    can_expand: bool = True,
 ) -> Cluster:
     """A cluster of nodes n1..n<count>, all up."""
     return Cluster(
@@ -110,5 +109,4 @@ def cluster(
         jobs=jobs,
         reservations=reservations,
         operations=operations,
-        can_expand=can_expand,
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.adapters.protocol import Adapter
 from tests.paths import ROOT
 
 FOLDERS = ("policies", "adapters", "daemon", "simharness")
@@ -275,19 +276,43 @@ def test_one_module_starts_processes(folder: str) -> None:
     assert wrong == []
 
 
-def test_only_the_executor_calls_verbs() -> None:
-    verbs = {"checkpoint", "requeue", "cancel", "shrink", "expand", "reserve", "release", "prioritise"}
-    wrong = []
-    for path in sources("daemon"):
-        if path.name == "executor.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            owner = ast.unparse(node.func.value)
-            if node.func.attr in verbs and "adapter" in owner:
-                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} calls {owner}.{node.func.attr}")
-    assert wrong == []
+def applies_an_action(path: Path) -> list[str]:
+    """Where a file calls, or takes hold of, an `apply`: in the daemon only adapters have one."""
+    return [
+        f"{path.name}:{node.lineno} {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "apply"
+    ]
+
+
+def test_only_the_executor_applies_actions() -> None:
+    door = ROOT / "daemon" / "control" / "executor.py"
+    assert len(applies_an_action(door)) == 1
+    assert [found for path in sources("daemon") if path != door for found in applies_an_action(path)] == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "self._adapter.apply(action)",
+        "connection.adapter.apply(action)",
+        "send = adapter.apply",
+        "list(map(self._door.apply, actions))",
+    ],
+)
+def test_a_second_door_is_found(tmp_path: Path, planted: str) -> None:
+    source = tmp_path / "planted.py"
+    source.write_text(f"def _act():\n    {planted}\n")
+    assert len(applies_an_action(source)) == 1
+
+
+def test_an_adapter_has_one_way_to_act() -> None:
+    assert {name for name in vars(Adapter) if not name.startswith("_")} == {
+        "apply",
+        "capabilities",
+        "close",
+        "snapshot",
+    }
 
 
 def test_every_room_is_packaged() -> None:

@@ -1,11 +1,17 @@
 """How Slurm's commands are run, and what the controller that answers them can do."""
 
+import os
 import secrets
+from collections.abc import Mapping
 
-from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand
-from makeway.adapters.protocol import Capabilities, Unreadable
+from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
+from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.settings import SlurmSettings
+from makeway.adapters.slurm.translate import over, state
+from makeway.policies.model import VERBS, JobState
 
 
 def runner_of(settings: SlurmSettings) -> CommandRunner:
@@ -21,7 +27,7 @@ def new_token() -> str:
     return f"mw{secrets.token_hex(8)}"
 
 
-def known(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tuple[int, int]]:
+def known_from(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tuple[int, int]]:
     """What the configuration tells of the cluster, and the release as year and month.
 
     Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it permits: see
@@ -43,9 +49,87 @@ def known(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tup
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=done.argv, text=done.stdout) from None
     permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
+    grows = permitted and release >= build.RESIZES_CLEANLY and superuser
     capabilities = Capabilities(
         name=f"{settings.get('ClusterName', 'cluster')}, Slurm {version}",
-        expand=permitted and release >= build.RESIZES_CLEANLY and superuser,
+        actions=VERBS if grows else VERBS - {"expand"},
         recomputes_priority=settings.get("PriorityType") == "priority/multifactor",
     )
     return capabilities, release
+
+
+class SlurmClient:
+    """Runs Slurm's commands for one cluster and looks at its jobs.
+
+    Args:
+        settings: where Slurm is.
+        runner: what runs the commands. None: one that follows the settings.
+
+    The first use reads the controller's version and configuration, and raises `Unavailable` if it does not answer.
+    """
+
+    def __init__(self, settings: SlurmSettings, runner: Runner | None = None) -> None:
+        self._timeout_s = settings.timeout_s
+        self._runner: Runner = runner if runner is not None else runner_of(settings)
+        self._known: tuple[Capabilities, tuple[int, int]] | None = None
+
+    def known(self) -> tuple[Capabilities, tuple[int, int]]:
+        """The capabilities and the release, as year and month. Read once."""
+        if self._known is None:
+            command = build.show_config()
+            done = self.run(command)
+            if done.returncode != 0:
+                raise refusal(done)
+            self._known = known_from(done, superuser=os.geteuid() == 0)
+        return self._known
+
+    def squeue(
+        self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
+    ) -> tuple[RawJob, ...]:
+        """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too that are over."""
+        fields = build.job_fields(self.known()[1])
+        token = new_token()
+        command = build.squeue(job_id, reservation, ended=ended)
+        done = self.run(command, environment=build.squeue_environment(fields, token))
+        if done.returncode != 0:
+            raise refusal(done)
+        if "Invalid job format" in done.stderr:
+            # It goes on all the same, with an empty field.
+            raise Unreadable(f"this squeue lacks a field: {done.words}", command=command, text=done.stdout)
+        return parse.jobs(done.stdout, fields=fields, token=token, command=command)
+
+    def look(self, job_id: str) -> RawJob:
+        """The job as it is now. Raises `Gone` if it is over or was never there."""
+        for job in self.squeue(job_id):
+            if job.job_id == job_id and not over(job):
+                return job
+        raise Gone(f"job {job_id} is over")
+
+    def running(self, job_id: str) -> RawJob:
+        """The job, which runs. Raises `Gone` if it does not."""
+        job = self.look(job_id)
+        if state(job) is not JobState.RUNNING:
+            raise Gone(f"job {job_id} does not run: it is {job.state}")
+        return job
+
+    def pending(self, job_id: str) -> RawJob:
+        """The job, which waits. Raises `Gone` if it does not."""
+        job = self.look(job_id)
+        if state(job) is not JobState.PENDING:
+            raise Gone(f"job {job_id} does not wait: it is {job.state}")
+        return job
+
+    def do(self, argv: tuple[str, ...]) -> None:
+        """Run one command. Raises what its refusal means."""
+        done = self.run(argv)
+        if done.returncode != 0:
+            raise refusal(done)
+
+    def run(
+        self, argv: tuple[str, ...], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> CompletedCommand:
+        """Run one command. Raises `Unavailable` if no controller answered it; any other failure is the caller's to read."""
+        done = self._runner.run(argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {})
+        if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
+            raise error
+        return done

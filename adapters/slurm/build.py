@@ -276,9 +276,9 @@ def merge_expander(job_id: str) -> tuple[str, ...]:
     return (*_update_job(job_id), "NumNodes=0")
 
 
-def user_name(user: str | None) -> str:
+def user_name(user: str) -> str:
     """The name of a user, who cannot be Slurm's sign for anything else. Raises `Rejected` for another."""
-    if user is None or not _USER.fullmatch(user):
+    if not _USER.fullmatch(user):
         raise Rejected(f"no name of a user: {user!r}")
     return user
 

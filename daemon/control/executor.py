@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
 from makeway.adapters.protocol import (
     Adapter,
@@ -16,21 +15,7 @@ from makeway.adapters.protocol import (
 )
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.transitions import issuing, record
-from makeway.policies.model import (
-    Action,
-    Cancel,
-    Checkpoint,
-    Expand,
-    Operation,
-    Prioritise,
-    Progress,
-    Release,
-    Requeue,
-    Reserve,
-    RestorePriority,
-    Shrink,
-    Task,
-)
+from makeway.policies.model import Action, Operation, Progress
 from makeway.policies.safety.protection import Refusal
 
 
@@ -76,17 +61,16 @@ class Executor:
         Never raises an `AdapterError`: every answer, and none, is an outcome.
         """
         operation = issuing(operation, index, self._now())
-        task = operation.tasks[index]
-        action = task.action
+        action = operation.tasks[index].action
         command_id = self._journal.begin_command(operation, action, self._now())
-        progress, outcome, detail = self._attempt(task)
+        progress, outcome, detail = self._attempt(action)
         operation = record(operation, index, progress, self._now(), detail)
         self._journal.finish_command(command_id, operation, outcome=outcome, detail=detail, now_s=self._now())
         return operation, ActionReport(action=action, outcome=outcome, detail=detail)
 
-    def _attempt(self, task: Task) -> tuple[Progress, Outcome, str]:
+    def _attempt(self, action: Action) -> tuple[Progress, Outcome, str]:
         try:
-            self._send(task)
+            self._adapter.apply(action)
         except Gone as error:
             return Progress.GONE, Outcome.GONE, str(error)
         except Rejected as error:
@@ -97,42 +81,3 @@ class Executor:
         except (Unavailable, Unreadable, AdapterError) as error:
             return Progress.ISSUING, Outcome.IN_DOUBT, str(error)
         return Progress.ACCEPTED, Outcome.ACCEPTED, ""
-
-    def _send(self, task: Task) -> None:
-        adapter, action = self._adapter, task.action
-        match action:
-            case Checkpoint():
-                adapter.checkpoint(
-                    action.job_id,
-                    signal=action.signal,
-                    signal_to=action.signal_to,
-                    walltime_s=action.walltime_s,
-                )
-            case Requeue():
-                if task.forgotten:
-                    adapter.requeue_again(action.job_id, requeue_count=task.requeue_count)
-                else:
-                    adapter.requeue(action.job_id)
-            case Cancel():
-                adapter.cancel(action.job_id)
-            case Shrink():
-                adapter.shrink(action.job_id, keep_nodes=action.keep_nodes, walltime_s=action.walltime_s)
-            case Expand():
-                adapter.expand(action.job_id, nodes=action.nodes, reservation=action.reservation)
-            case Reserve():
-                adapter.reserve(
-                    action.reservation,
-                    nodes=action.nodes,
-                    duration_s=action.duration_s,
-                    job_id=action.job_id if action.user is None else None,
-                    user=action.user,
-                    overlap=bool(action.out_of),
-                )
-            case Release():
-                adapter.release(action.reservation)
-            case Prioritise():
-                adapter.prioritise(action.job_id, queue_position=action.queue_position)
-            case RestorePriority():
-                adapter.restore_priority(action.job_id)
-            case _:
-                assert_never(action)

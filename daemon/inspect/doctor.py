@@ -98,7 +98,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
                 words = printable(" ".join(str(error).split()))
                 checks.append(problem("slurm", f"its configuration cannot be read: {words}"))
             else:
-                checks += check_slurm(found, config, can_expand=capabilities.expand)
+                checks += check_slurm(found, config, can_expand="expand" in capabilities.actions)
     return tuple(checks)
 
 

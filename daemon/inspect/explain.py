@@ -3,13 +3,13 @@
 The arbiter is asked again about the stored snapshot, so that an answer can say which limit refused an action.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal.codec import StoredCommand, StoredDecision
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale
+from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale, Requeue
 from makeway.policies.safety.arbiter import arbitrate
 
 LAST = "last"
@@ -107,8 +107,13 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
     ]
 
 
+def _as_decided(action: Action) -> Action:
+    """The action that was decided on, of the one that was sent: a requeue may be repeated after a crash."""
+    return replace(action, forgotten_run=None) if isinstance(action, Requeue) else action
+
+
 def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
-    sent = [command for command in commands if command.action == action]
+    sent = [command for command in commands if _as_decided(command.action) == action]
     if not sent:
         return "not sent"
     last = sent[-1]

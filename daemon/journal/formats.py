@@ -58,7 +58,7 @@ class Step:
     decision: Change = unchanged
     cluster: Change = unchanged
 
-    def apply(self, noun: Noun, value: JsonObject) -> JsonObject:
+    def upgrade(self, noun: Noun, value: JsonObject) -> JsonObject:
         """The whole body in the next format."""
         match noun:
             case Noun.ACTION:
@@ -98,9 +98,33 @@ def _inside(value: JsonObject, key: str, change: Change) -> JsonObject:
     return {**value, key: changed}
 
 
+_ACTIONS_BEFORE_2 = (
+    *("cancel", "checkpoint", "expand", "prioritise", "release", "requeue"),
+    *("reserve", "restore_priority", "shrink"),
+)
+
+
+def _actions_for_can_expand(cluster: JsonObject) -> JsonObject:
+    """A cluster says which actions it can do; before, only whether jobs can grow."""
+    can_expand = cluster.get("can_expand", False) is True
+    kinds: list[JsonValue] = [verb for verb in _ACTIONS_BEFORE_2 if can_expand or verb != "expand"]
+    return {**{key: entry for key, entry in cluster.items() if key != "can_expand"}, "actions": kinds}
+
+
+def _forgotten_run(task: JsonObject) -> JsonObject:
+    """That a requeue was forgotten is part of the action; before, it was part of its task."""
+    rest = {key: entry for key, entry in task.items() if key != "forgotten"}
+    action = task.get("action")
+    if task.get("forgotten") is not True or not isinstance(action, dict):
+        return rest
+    return {**rest, "action": {**action, "forgotten_run": task.get("requeue_count", 0)}}
+
+
 STEPS: Final = (
     # 0 to 1: a job's place in a planned order is its queue position.
     Step(action=renamed("place", "queue_position"), job=renamed("place", "queue_position")),
+    # 1 to 2: a cluster lists the actions that it can do, and a forgotten requeue says so itself.
+    Step(task=_forgotten_run, cluster=_actions_for_can_expand),
 )
 """The step at index n leads from format n to format n + 1."""
 FORMAT: Final = len(STEPS)
@@ -110,5 +134,5 @@ FORMAT: Final = len(STEPS)
 def upgraded(noun: Noun, value: JsonObject, from_format: int) -> JsonObject:
     """A body of an older format in the present one."""
     for step in STEPS[from_format:]:
-        value = step.apply(noun, value)
+        value = step.upgrade(noun, value)
     return value

@@ -52,12 +52,12 @@ def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Tas
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
-    if _is_forgotten(task, cluster, jobs, timeouts):
+    if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
         return replace(
             task,
+            action=replace(task.action, forgotten_run=task.requeue_count),
             progress=Progress.PLANNED,
             ended_s=None,
-            forgotten=True,
             detail="the cluster has forgotten it",
         )
     if task.progress in ENDED:
@@ -87,15 +87,15 @@ def settled(task: Task, now_s: float) -> bool:
     return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
 
 
-def _is_forgotten(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> bool:
+def _is_forgotten(
+    task: Task, action: Requeue, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
+) -> bool:
     """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
     (No end follows a requeue by itself. Somebody may have ended the waiting job; the cluster can tell.)
     """
-    if not isinstance(task.action, Requeue):
-        return False
-    job = jobs.get(task.action.job_id)
+    job = jobs.get(action.job_id)
     same_run = (
         job is not None
         and job.state is JobState.RUNNING

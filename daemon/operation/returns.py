@@ -132,7 +132,7 @@ def _return_of(
             reason=reason,
         )
     nodes = _nodes_to_return(operation, task, cluster)
-    if not cluster.can_expand or not nodes:
+    if "expand" not in cluster.actions or not nodes:
         return None
     return Expand(
         job_id=task.action.job_id,

@@ -8,6 +8,7 @@ that imports it loads nothing else.
 
 from makeway.policies.model.actions import (
     QUEUE_POSITIONS,
+    VERBS,
     Action,
     Cancel,
     Checkpoint,
@@ -20,6 +21,7 @@ from makeway.policies.model.actions import (
     Reserve,
     RestorePriority,
     Shrink,
+    Verb,
 )
 from makeway.policies.model.announced import awaited, unbound
 from makeway.policies.model.cluster import (
@@ -61,6 +63,7 @@ from makeway.policies.model.operation import (
 __all__ = [
     "QUEUE_POSITIONS",
     "RESERVATION_PREFIX",
+    "VERBS",
     "Acknowledgement",
     "Action",
     "Cancel",
@@ -96,6 +99,7 @@ __all__ = [
     "Shrink",
     "SignalTarget",
     "Task",
+    "Verb",
     "awaited",
     "memoise_last",
     "names",

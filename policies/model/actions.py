@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from makeway.policies.model.entities import SignalTarget
 
@@ -71,6 +71,11 @@ class Requeue(ActionBase):
 
     method: Method
     not_after_s: float
+    forgotten_run: int | None = None
+    """The requeue count of a run that was requeued before, by a command that the controller forgot when it crashed.
+
+    The job may then count as ended, and is put back all the same. None: the job is running.
+    """
     verb: Literal["requeue"] = "requeue"
 
 
@@ -144,3 +149,18 @@ class RestorePriority(ActionBase):
 
 Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
 """Everything that can be done to a cluster."""
+
+Verb = Literal[
+    "checkpoint",
+    "requeue",
+    "cancel",
+    "shrink",
+    "expand",
+    "reserve",
+    "release",
+    "prioritise",
+    "restore_priority",
+]
+"""The kinds of action, by the word that an action carries in `verb`."""
+VERBS: Final[frozenset[Verb]] = frozenset(get_args(Verb))
+"""All of them."""

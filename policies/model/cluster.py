@@ -7,6 +7,7 @@ from itertools import filterfalse
 from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
+from makeway.policies.model.actions import VERBS, Verb
 from makeway.policies.model.entities import Eviction, Job, Node, NodeState, Notice, Placement, Reservation
 from makeway.policies.model.operation import Lease, Operation, Phase
 
@@ -110,8 +111,8 @@ class Cluster:
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
     reservations: tuple[Reservation, ...] = ()
-    can_expand: bool = False
-    """Whether a shrunk job can be grown back here."""
+    actions: frozenset[Verb] = VERBS
+    """The kinds of action that this cluster can do."""
     recomputes_priority: bool = False
     """Whether a waiting job whose place is taken back stands where it stood before, and not behind all others."""
     placements: tuple[Placement, ...] = ()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from makeway.policies.model.actions import Action, Method, Reason, Reserve
+from makeway.policies.model.actions import Action, Method, Reason, Requeue, Reserve
 from makeway.policies.model.entities import Notice
 
 
@@ -36,8 +36,11 @@ class Task:
     planned_s: float | None = None
     """When it was planned. None: with its operation."""
     detail: str = ""
-    forgotten: bool = False
-    """The cluster accepted it, then took the job for ended: a controller that crashed had not yet saved it."""
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the cluster accepted it and forgot it: a controller that crashed had not yet saved it."""
+        return isinstance(self.action, Requeue) and self.action.forgotten_run is not None
 
 
 class Phase(StrEnum):

@@ -143,6 +143,8 @@ class _Arbiter:
 
     def judge(self, action: Action) -> Ruling:
         """The ruling on one action; what it uses up is added to `spent` if it is allowed."""
+        if action.verb not in self.cluster.actions:
+            return Refusal.UNSUPPORTED, f"this cluster does not support the action {action.verb}"
         match action:
             case Checkpoint() | Requeue() | Cancel() | Shrink():
                 return self._judge_eviction(action)
@@ -153,13 +155,9 @@ class _Arbiter:
                     return _foreign(action.reservation)
                 self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
                 return None
-            case Expand():
-                if self.cluster.can_expand:
-                    return None
-                return Refusal.CANNOT_EXPAND, "running jobs cannot grow on this cluster"
             case Prioritise():
                 return None if action.queue_position is None else self._judge_queue_position(action)
-            case RestorePriority():
+            case Expand() | RestorePriority():
                 return None
         assert_never(action)
 

@@ -22,7 +22,7 @@ class Refusal(StrEnum):
     BATCH_HOST = (
         "batch_host"  # a shrink that gives up the batch host, or keeps nodes that the job does not have
     )
-    CANNOT_EXPAND = "cannot_expand"  # jobs cannot grow on this cluster
+    UNSUPPORTED = "unsupported"  # this cluster cannot do such an action
     MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
     NODE_TAKEN = "node_taken"  # in a reservation of another user, or promised to another urgent job
     NOT_OURS = "not_ours"  # a reservation without makeway's prefix

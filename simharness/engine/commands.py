@@ -4,34 +4,75 @@ Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks
 """
 
 from math import isfinite
+from typing import assert_never
 
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
-from makeway.policies.model import QUEUE_POSITIONS, JobKind
+from makeway.policies.model import (
+    QUEUE_POSITIONS,
+    Action,
+    Cancel,
+    Checkpoint,
+    Expand,
+    JobKind,
+    Prioritise,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+)
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.records import Ending, MarkKind
 
 
-def checkpoint(machine: SimMachine, job_id: str, walltime_s: float) -> None:
-    """Signal the job, its time limit raised to `walltime_s` from its start.
+def apply(machine: SimMachine, action: Action) -> None:
+    """Do to the machine what the action says. Raises what `Adapter.apply` raises for it."""
+    match action:
+        case Checkpoint():
+            _checkpoint(machine, action)
+        case Requeue():
+            _requeue(machine, action)
+        case Cancel():
+            _cancel(machine, action.job_id)
+        case Shrink():
+            _shrink(machine, action)
+        case Expand():
+            _expand(machine, action)
+        case Reserve():
+            _reserve(machine, action)
+        case Release():
+            _release(machine, action.reservation)
+        case Prioritise():
+            _prioritise(machine, action)
+        case RestorePriority():
+            _restore_priority(machine, action.job_id)
+        case _:
+            assert_never(action)
 
-    One that does not know how to save itself, or is at it already, ignores the signal.
+
+def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
+    """Signal the job; any signal to any process asks for a checkpoint.
+
+    A job that cannot checkpoint, or is checkpointing already, ignores it.
     """
-    live = _running(machine, job_id)
-    machine.raise_limit(live, walltime_s)
+    live = _running(machine, action.job_id)
+    machine.raise_limit(live, action.walltime_s)
     knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
     if knows_how and live.checkpointing_since_s is None:
         machine.begin_checkpoint(live)
 
 
-def requeue(machine: SimMachine, job_id: str) -> None:
-    """Put the running job back into the queue."""
-    live = _running(machine, job_id)
+def _requeue(machine: SimMachine, action: Requeue) -> None:
+    """Put the running job back into the queue. This cluster forgets nothing: a job that is over stays over."""
+    live = _running(machine, action.job_id)
+    if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
+        raise Gone(f"job {action.job_id}: it has been requeued")
     _count_eviction(machine, live)
     machine.requeue(live, Ending.REQUEUED)
 
 
-def cancel(machine: SimMachine, job_id: str) -> None:
+def _cancel(machine: SimMachine, job_id: str) -> None:
     """End the job, pending or running."""
     live = machine.live.get(job_id)
     if live is None:
@@ -42,12 +83,13 @@ def cancel(machine: SimMachine, job_id: str) -> None:
     machine.end(live, Ending.CANCELLED)
 
 
-def shrink(machine: SimMachine, job_id: str, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
+def _shrink(machine: SimMachine, action: Shrink) -> None:
     """Leave the running job these nodes only; its time limit rises to `walltime_s` from its start, and never falls."""
+    job_id, walltime_s = action.job_id, action.walltime_s
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
         raise Rejected(f"job {job_id}: Requested operation is presently disabled: the job cannot shrink")
-    keep = _node_set(machine, keep_nodes)
+    keep = _node_set(machine, action.keep_nodes)
     if keep & ~live.nodes:
         outside = ", ".join(machine.names.of(keep & ~live.nodes))
         raise Rejected(f"job {job_id}: Requested node configuration is not available: {outside} not its own")
@@ -67,12 +109,13 @@ def shrink(machine: SimMachine, job_id: str, keep_nodes: tuple[str, ...], wallti
     machine.resize(live, keep, walltime_s=walltime_s)
 
 
-def expand(machine: SimMachine, job_id: str, nodes: tuple[str, ...], reservation: str | None) -> None:
-    """Add these nodes, free or kept by `reservation` as long as that is there, to the running malleable job."""
+def _expand(machine: SimMachine, action: Expand) -> None:
+    """Add these nodes, free or held by the action's reservation while that exists, to the running malleable job."""
+    job_id = action.job_id
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
         raise Unsupported(f"job {job_id} is {live.job.kind}: it cannot grow")
-    added = _node_set(machine, nodes) & ~live.nodes
+    added = _node_set(machine, action.nodes) & ~live.nodes
     if not added:
         return
     if live.size + added.bit_count() > live.job.node_count:
@@ -80,7 +123,7 @@ def expand(machine: SimMachine, job_id: str, nodes: tuple[str, ...], reservation
             f"job {job_id}: {live.size} + {added.bit_count()} nodes are over its {live.job.node_count}"
         )
     allowed = machine.free & ~machine.reserved
-    hold = None if reservation is None else machine.holds.get(reservation)
+    hold = None if action.reservation is None else machine.holds.get(action.reservation)
     if hold is not None:
         allowed |= machine.free & hold.nodes
     if added & ~allowed:
@@ -90,34 +133,27 @@ def expand(machine: SimMachine, job_id: str, nodes: tuple[str, ...], reservation
     machine.mark(MarkKind.RETURNED, live, added)
 
 
-def reserve(
-    machine: SimMachine,
-    name: str,
-    nodes: tuple[str, ...],
-    duration_s: float,
-    job_id: str | None,
-    *,
-    overlap: bool = False,
-) -> None:
-    """Keep these nodes, busy or not, from now on, and bind the pending job to them. None: there is none yet.
+def _reserve(machine: SimMachine, action: Reserve) -> None:
+    """Hold these nodes, busy or not, from now on, and bind the pending job to them; an announced job is not there yet.
 
-    With `overlap` other reservations may have them too, and keep them.
+    A hold out of others shares their nodes with them.
     """
-    live = None if job_id is None else _pending(machine, job_id)
-    kept = _node_set(machine, nodes)
+    name, duration_s = action.reservation, action.duration_s
+    live = None if action.user is not None else _pending(machine, action.job_id)
+    kept = _node_set(machine, action.nodes)
     if not kept:
         raise Rejected(f"reservation {name}: no nodes were named")
     if not (isfinite(duration_s) and duration_s > 0):
         raise Rejected(f"reservation {name}: a duration of {duration_s} s is invalid")
     for hold in machine.holds.values():
-        if hold.name != name and hold.nodes & kept and not overlap:
+        if hold.name != name and hold.nodes & kept and not action.out_of:
             raise Rejected(f"reservation {name}: Requested reservation overlaps with {hold.name}")
     machine.hold(name, kept, machine.now_s + duration_s)
     if live is not None:
         machine.bind(live, name)
 
 
-def release(machine: SimMachine, name: str) -> None:
+def _release(machine: SimMachine, name: str) -> None:
     """End the reservation; a job that runs in it runs on without it."""
     hold = machine.holds.get(name)
     if hold is None:
@@ -125,15 +161,9 @@ def release(machine: SimMachine, name: str) -> None:
     machine.drop_hold(hold)
 
 
-def requeue_again(machine: SimMachine, job_id: str, requeue_count: int) -> None:
-    """Put the job back into the queue if it is still in the run that was requeued."""
-    if _running(machine, job_id).requeue_count > requeue_count:
-        raise Gone(f"job {job_id}: it has been requeued")
-    requeue(machine, job_id)
-
-
-def prioritise(machine: SimMachine, job_id: str, queue_position: int | None = None) -> None:
-    """Move the pending job to the front of the queue, any requeue delay lifted, or to its queue position in a planned order."""
+def _prioritise(machine: SimMachine, action: Prioritise) -> None:
+    """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a planned order."""
+    job_id, queue_position = action.job_id, action.queue_position
     live = _pending(machine, job_id)
     if queue_position is None:
         machine.move_to_front(live)
@@ -145,8 +175,8 @@ def prioritise(machine: SimMachine, job_id: str, queue_position: int | None = No
         )
 
 
-def restore_priority(machine: SimMachine, job_id: str) -> None:
-    """Put the job back into the common queue, if it waits in a planned order's queue position; by starting it has lost it here."""
+def _restore_priority(machine: SimMachine, job_id: str) -> None:
+    """Put a job that waits in a planned position back into the common queue; one that runs has lost that by starting."""
     live = machine.live.get(job_id)
     if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
         machine.give_queue_position(live, None)
@@ -155,7 +185,7 @@ def restore_priority(machine: SimMachine, job_id: str) -> None:
 
 
 def finish(machine: SimMachine, job_id: str) -> None:
-    """The job ends by itself, now: what a command can cross on its way. Nothing if there is no such job."""
+    """End the job now, as if by itself: a command may arrive just after that. Nothing happens if there is no such job."""
     live = machine.live.get(job_id)
     if live is not None:
         machine.interfere()

@@ -1,9 +1,11 @@
-"""Faults on order: which call to the simulated cluster goes wrong, and how."""
+"""Which calls to the simulated cluster go wrong on purpose, and how."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
+
+from makeway.policies.model import VERBS
 
 SNAPSHOT = "snapshot"
 """What the read is called where verbs are named."""
@@ -20,8 +22,7 @@ class FaultKind(StrEnum):
     DAMAGED = "damaged"  # a snapshot that cannot be understood: Unreadable
 
 
-VERBS = ("checkpoint", "requeue", "cancel", "shrink", "expand", "reserve", "release", "prioritise")
-
+_NAMES = (SNAPSHOT, *sorted(VERBS))
 _SNAPSHOT_KINDS = (FaultKind.NO_ANSWER, FaultKind.DAMAGED)
 
 
@@ -57,8 +58,8 @@ class FaultPlan:
         if min(self.rates.values(), default=0.0) < 0 or total > 1:
             raise ValueError(f"rates are {dict(self.rates)}: each must be 0 or more, their sum at most 1")
         for (verb, ordinal), fault in self.by_verb.items():
-            if verb not in (SNAPSHOT, *VERBS):
-                raise ValueError(f"{verb!r} is no verb: accepted are {', '.join((SNAPSHOT, *VERBS))}")
+            if verb not in _NAMES:
+                raise ValueError(f"{verb!r} is no verb: accepted are {', '.join(_NAMES)}")
             if (verb == SNAPSHOT) != (
                 fault.kind in _SNAPSHOT_KINDS
             ) and fault.kind is not FaultKind.NO_ANSWER:

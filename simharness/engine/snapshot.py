@@ -58,7 +58,6 @@ class SnapshotBuilder:
             nodes=self._node_values(),
             jobs=self._all_jobs,
             reservations=self._reservations() if machine.holds else (),
-            can_expand=True,
             recomputes_priority=True,
             placements=machine.placements,
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from makeway.adapters.protocol import Capabilities
 from makeway.daemon.config.load import Connection
 from makeway.daemon.config.schema import SimulatedSettings
-from makeway.policies.model import Cluster, SignalTarget
+from makeway.policies.model import Action, Cluster
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
@@ -35,58 +35,9 @@ class EmbeddedAdapter:
         """The cluster as it is now."""
         return self._now().snapshot()
 
-    def checkpoint(
-        self, job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
-    ) -> None:
+    def apply(self, action: Action) -> None:
         """See `Adapter`."""
-        self._now().checkpoint(job_id, signal=signal, signal_to=signal_to, walltime_s=walltime_s)
-
-    def requeue(self, job_id: str) -> None:
-        """See `Adapter`."""
-        self._now().requeue(job_id)
-
-    def requeue_again(self, job_id: str, *, requeue_count: int) -> None:
-        """See `Adapter`."""
-        self._now().requeue_again(job_id, requeue_count=requeue_count)
-
-    def cancel(self, job_id: str) -> None:
-        """See `Adapter`."""
-        self._now().cancel(job_id)
-
-    def shrink(self, job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> None:
-        """See `Adapter`."""
-        self._now().shrink(job_id, keep_nodes=keep_nodes, walltime_s=walltime_s)
-
-    def expand(self, job_id: str, *, nodes: tuple[str, ...], reservation: str | None) -> None:
-        """See `Adapter`."""
-        self._now().expand(job_id, nodes=nodes, reservation=reservation)
-
-    def reserve(
-        self,
-        name: str,
-        *,
-        nodes: tuple[str, ...],
-        duration_s: float,
-        job_id: str | None,
-        user: str | None = None,
-        overlap: bool = False,
-    ) -> None:
-        """See `Adapter`."""
-        self._now().reserve(
-            name, nodes=nodes, duration_s=duration_s, job_id=job_id, user=user, overlap=overlap
-        )
-
-    def release(self, name: str) -> None:
-        """See `Adapter`."""
-        self._now().release(name)
-
-    def prioritise(self, job_id: str, *, queue_position: int | None = None) -> None:
-        """See `Adapter`."""
-        self._now().prioritise(job_id, queue_position=queue_position)
-
-    def restore_priority(self, job_id: str) -> None:
-        """See `Adapter`."""
-        self._now().restore_priority(job_id)
+        self._now().apply(action)
 
     def close(self) -> None:
         """See `Adapter`."""

@@ -243,7 +243,7 @@ def shrinks_and_grows_back(story: Story, daemon: DaemonProcess, worker: str) -> 
     assert all(map(story.runs, others))
     assert not story.lenders()
     story.ends(urgent)
-    if story.world.adapter.capabilities.expand:
+    if "expand" in story.world.adapter.capabilities.actions:
         await_that("it has its nodes again", lambda: story.nodes(worker) == before, story.explain(daemon))
     else:
         # Here jobs cannot grow: it goes on smaller, and that is what the operation says.

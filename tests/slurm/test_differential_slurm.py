@@ -99,7 +99,7 @@ def test_an_eviction(story: Story, start_daemon: StartDaemon) -> None:
 
 def test_a_shrink(story: Story, start_daemon: StartDaemon) -> None:
     """Where jobs cannot grow on the real cluster, nobody is asked to."""
-    grows = story.world.adapter.capabilities.expand
+    grows = "expand" in story.world.adapter.capabilities.actions
     worker = story.fill_malleable()
     story.sizes[worker] = 6 if grows else 4
     on_slurm = played(story, start_daemon(policy="n-spaa"), {worker: "worker"}, 2)

@@ -43,7 +43,7 @@ def test_nodes_are_collected_from_the_notice_and_shrunk_at_the_arrival(
     assert not story.lenders()
 
     story.ends(urgent)
-    if story.world.adapter.capabilities.expand:
+    if "expand" in story.world.adapter.capabilities.actions:
         await_that("it has its nodes again", lambda: story.nodes(malleable) == before, explain)
     else:
         # Here jobs cannot grow: it goes on smaller, and that is what the operation says.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
+from tests import acts
 from tests.paths import DEPLOY
 from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
 
@@ -71,7 +72,7 @@ def ask(world: SlurmWorld, job_id: str) -> float:
     job = found(world.adapter.snapshot(), job_id)
     spec = (job and job.checkpoint) or CheckpointSpec()
     asked_s = time.time()
-    world.adapter.checkpoint(job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=0.0)
+    world.adapter.apply(acts.checkpoint(job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=0.0))
     return asked_s
 
 
@@ -101,7 +102,7 @@ def start_again(world: SlurmWorld, job_id: str) -> None:
         return job is not None and job.requeue_count == 1 and job.state is JobState.PENDING
 
     world.wait(waits, f"job {job_id} waits again")
-    world.adapter.prioritise(job_id)
+    world.adapter.apply(acts.prioritise(job_id))
 
 
 def finished(world: SlurmWorld, job_id: str) -> None:
@@ -133,7 +134,7 @@ def test_the_shell_loop_goes_on_where_it_was(world: SlurmWorld, work: Path) -> N
     until(lambda: state.exists() and int(state.read_text().split()[0]) >= 3, "three steps are done")
     acknowledged(world, job_id, ask(world, job_id))
     reached = int(state.read_text().split()[0])
-    world.adapter.requeue(job_id)
+    world.adapter.apply(acts.requeue(job_id))
     start_again(world, job_id)
     finished(world, job_id)
     output = world.cluster.output(job_id)
@@ -163,7 +164,7 @@ def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) 
     acknowledged(world, job_id, ask(world, job_id))
     # Time enough for a step: one that is done now would be done twice.
     time.sleep(3 * STEP_S)
-    world.adapter.requeue(job_id)
+    world.adapter.apply(acts.requeue(job_id))
     start_again(world, job_id)
     finished(world, job_id)
     output = world.cluster.output(job_id)
@@ -179,7 +180,7 @@ def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(world: Slurm
     until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
     acknowledged(world, job_id, ask(world, job_id))
     assert world.cluster.run("squeue", "-h", "--states=all", "-j", other, "-o", "%k").strip() == MINE
-    world.adapter.requeue(job_id)
+    world.adapter.apply(acts.requeue(job_id))
     start_again(world, job_id)
     finished(world, job_id)
     proven(world.cluster.output(array))

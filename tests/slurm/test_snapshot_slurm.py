@@ -10,6 +10,7 @@ from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.translate import NOT_BEFORE_S
 from makeway.policies.model import JobKind, JobState, NodeState
+from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
 from tests.slurm.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC
 from tests.slurm.crowd import CountingRunner
@@ -113,10 +114,10 @@ def test_array_tasks_are_jobs_and_keep_their_ids(mixed: SlurmWorld) -> None:
     array = mixed.cluster.submit(SLEEP, "-N1", "--array=3-5%1", "--account=batch")
     cluster = mixed.wait(runs(f"{array}_3"), "the first task runs")
     assert set(cluster.jobs_by_id()) == {f"{array}_3", f"{array}_4", f"{array}_5"}
-    mixed.adapter.cancel(f"{array}_3")
+    mixed.adapter.apply(acts.cancel(f"{array}_3"))
     cluster = mixed.wait(runs(f"{array}_4"), "the second task runs")
     assert set(cluster.jobs_by_id()) <= {f"{array}_3", f"{array}_4", f"{array}_5"}
-    mixed.adapter.requeue(f"{array}_4")
+    mixed.adapter.apply(acts.requeue(f"{array}_4"))
     cluster = mixed.wait(waits(f"{array}_4"), "the second task waits again")
     assert job_of(cluster, f"{array}_4").requeue_count == 1
 
@@ -172,7 +173,7 @@ def test_a_controller_that_is_down_costs_a_snapshot_and_no_more(mixed: SlurmWorl
     with pytest.raises(Unavailable):
         mixed.adapter.snapshot()
     with pytest.raises(Unavailable):
-        mixed.adapter.requeue(job_id)
+        mixed.adapter.apply(acts.requeue(job_id))
     mixed.cluster.start_controller()
     after = job_of(mixed.wait(runs(job_id), "the job is there again"), job_id)
     assert (after.state, after.start_s, after.nodes) == (JobState.RUNNING, before.start_s, before.nodes)

@@ -9,6 +9,7 @@ from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, SignalTarget
+from tests import acts
 from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
 from tests.slurm.world import SAVES, SlurmWorld
 
@@ -43,7 +44,7 @@ def expiring(slurm_root: str | None) -> Iterator[SlurmWorld]:
         running(world, world.submit(2, runtime_s=LONG_S))
         urgent = world.submit(1, kind=JobKind.ON_DEMAND)
         waiting(world, urgent)
-        world.adapter.reserve(HOLD, nodes=("n1",), duration_s=1.0, job_id=urgent)
+        world.adapter.apply(acts.reserve(HOLD, nodes=("n1",), duration_s=1.0, job_id=urgent))
         yield world
 
 
@@ -67,9 +68,9 @@ def test_a_job_that_returns_at_once_is_not_killed_by_its_node(slurm_world: Slurm
     """A slurmd refuses a credential of the second in which it ended the job's last run."""
     job_id = slurm_world.cluster.submit("echo run $SLURM_RESTART_COUNT.\nexec sleep 1000", "-N2", *WHOLE)
     await_output(slurm_world, job_id, "run .")
-    slurm_world.adapter.requeue(job_id)
+    slurm_world.adapter.apply(acts.requeue(job_id))
     slurm_world.wait(waits(job_id), "it waits")
-    slurm_world.adapter.prioritise(job_id)
+    slurm_world.adapter.apply(acts.prioritise(job_id))
     assert job_of(slurm_world.adapter.snapshot(), job_id).prioritised
     slurm_world.wait(runs(job_id), "it runs again")
     await_output(slurm_world, job_id, "run 1.")
@@ -82,9 +83,9 @@ def test_the_signal_reaches_the_batch_shell_and_no_step(slurm_world: SlurmWorld)
     await_output(slurm_world, job_id, "started")
     steps = ("squeue", "-h", "-s", "-o", "%i", "-j", job_id)
     slurm_world.wait(lambda _: f"{job_id}.0" in slurm_world.cluster.run(*steps), "the step runs")
-    slurm_world.adapter.checkpoint(job_id, signal="USR1", walltime_s=2 * LONG_S)
+    slurm_world.adapter.apply(acts.checkpoint(job_id, signal="USR1", walltime_s=2 * LONG_S))
     await_output(slurm_world, job_id, "trapped")
-    slurm_world.adapter.checkpoint(job_id, signal="USR1", walltime_s=0.0)
+    slurm_world.adapter.apply(acts.checkpoint(job_id, signal="USR1", walltime_s=0.0))
     await_output(slurm_world, job_id, "trapped", times=2)
     assert f"{job_id}.0" in slurm_world.cluster.run(*steps)
     assert job_of(slurm_world.adapter.snapshot(), job_id).walltime_s == 2 * LONG_S
@@ -99,7 +100,7 @@ def test_the_signal_goes_where_it_is_to_go(slurm_world: SlurmWorld) -> None:
         (SignalTarget.STEPS, 1, 4),
         (SignalTarget.BOTH, 2, 8),
     ):
-        slurm_world.adapter.checkpoint(job_id, signal="USR1", signal_to=target, walltime_s=0.0)
+        slurm_world.adapter.apply(acts.checkpoint(job_id, signal="USR1", signal_to=target, walltime_s=0.0))
         await_output(slurm_world, job_id, "batch trapped", times=shells)
         await_output(slurm_world, job_id, "step trapped", times=tasks)
     output = slurm_world.cluster.output(job_id)
@@ -116,8 +117,8 @@ def test_a_job_whose_step_saves_is_signalled_there(slurm_world: SlurmWorld) -> N
     await_output(slurm_world, job_id, "step ready")
     spec = job_of(slurm_world.adapter.snapshot(), job_id).checkpoint
     assert spec is not None
-    slurm_world.adapter.checkpoint(
-        job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=2 * LONG_S
+    slurm_world.adapter.apply(
+        acts.checkpoint(job_id, signal=spec.signal, signal_to=spec.signal_to, walltime_s=2 * LONG_S)
     )
     cluster = slurm_world.wait(
         lambda cluster: job_of(cluster, job_id).last_checkpoint_s is not None, "its step acknowledges"
@@ -130,10 +131,12 @@ def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) ->
     urgent = [slurm_world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0) for _ in range(2)]
     for job_id, victim in zip(urgent, reversed(victims), strict=True):
         waiting(slurm_world, job_id)
-        slurm_world.adapter.reserve(f"mw_{job_id}", nodes=victim.nodes[1:3], duration_s=LONG_S, job_id=job_id)
+        slurm_world.adapter.apply(
+            acts.reserve(f"mw_{job_id}", nodes=victim.nodes[1:3], duration_s=LONG_S, job_id=job_id)
+        )
     rival = slurm_world.submit(2)
     for victim in victims:
-        slurm_world.adapter.requeue(victim.job_id)
+        slurm_world.adapter.apply(acts.requeue(victim.job_id))
     for job_id, victim in zip(urgent, reversed(victims), strict=True):
         assert sorted(running(slurm_world, job_id).nodes) == sorted(victim.nodes[1:3])
     assert set(running(slurm_world, rival).nodes).isdisjoint(victims[0].nodes[1:3] + victims[1].nodes[1:3])
@@ -145,10 +148,10 @@ def test_a_reservation_is_for_the_user_of_its_job(slurm_world: SlurmWorld) -> No
     urgent = slurm_world.cluster.submit("exec sleep 1000", "-N2", "--account=urgent", *WHOLE, *NOBODY)
     job = waiting(slurm_world, urgent)
     assert job.user == "nobody"
-    slurm_world.adapter.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
+    slurm_world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent))
     with pytest.raises(DevClusterError, match="reservation"):
         slurm_world.cluster.submit("exec sleep 1000", "-N2", f"--reservation={HOLD}", *WHOLE, *SOMEBODY)
-    slurm_world.adapter.requeue(victim.job_id)
+    slurm_world.adapter.apply(acts.requeue(victim.job_id))
     assert sorted(running(slurm_world, urgent).nodes) == sorted(victim.nodes[:2])
 
 
@@ -156,24 +159,24 @@ def test_an_urgent_job_that_is_cancelled_leaves_a_reservation_that_can_go(slurm_
     victim = running(slurm_world, slurm_world.submit(8))
     urgent = slurm_world.submit(2, kind=JobKind.ON_DEMAND)
     waiting(slurm_world, urgent)
-    slurm_world.adapter.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
-    slurm_world.adapter.cancel(urgent)
+    slurm_world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent))
+    slurm_world.adapter.apply(acts.cancel(urgent))
     slurm_world.wait(over(urgent), "the urgent job is gone")
-    slurm_world.adapter.release(HOLD)
+    slurm_world.adapter.apply(acts.release(HOLD))
     assert slurm_world.adapter.snapshot().reservations == ()
     with pytest.raises(Gone):
-        slurm_world.adapter.release(HOLD)
+        slurm_world.adapter.apply(acts.release(HOLD))
 
 
 def test_a_shrunk_job_comes_back_in_its_full_size(slurm_world: SlurmWorld) -> None:
     """22.05 requeues it with the size that it was shrunk to."""
     job = running(slurm_world, slurm_world.submit(6, kind=JobKind.MALLEABLE, node_count_min=1))
-    slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:2], walltime_s=2 * LONG_S)
+    slurm_world.adapter.apply(acts.shrink(job.job_id, keep_nodes=job.nodes[:2], walltime_s=2 * LONG_S))
     slurm_world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 2, "the job has two nodes")
-    slurm_world.adapter.requeue(job.job_id)
+    slurm_world.adapter.apply(acts.requeue(job.job_id))
     cluster = slurm_world.wait(waits(job.job_id), "it waits")
     assert job_of(cluster, job.job_id).node_count == 6
-    slurm_world.adapter.prioritise(job.job_id)
+    slurm_world.adapter.apply(acts.prioritise(job.job_id))
     again = running(slurm_world, job.job_id)
     assert (again.node_count, again.node_count_max, again.requeue_count) == (6, 6, 1)
 
@@ -183,11 +186,11 @@ def test_the_nodes_that_a_job_gave_away_stay_usable(slurm_world: SlurmWorld) -> 
     options = ("-N4", "--exclusive", "--account=malleable", "--time=60")
     job = running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", *options))
     if job.kind is JobKind.MALLEABLE:
-        slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S)
+        slurm_world.adapter.apply(acts.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S))
     else:
         assert slurm_world.cluster.version < build.RESIZES_CLEANLY
         with pytest.raises(Rejected, match="exclusive"):
-            slurm_world.adapter.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S)
+            slurm_world.adapter.apply(acts.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S))
     for _ in range(2):
         slurm_world.clear()
         running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", "-N8", "--exclusive"))
@@ -197,12 +200,12 @@ def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
     options = ("-N2", "--account=malleable", *WHOLE, *NOBODY)
     job = running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", *options))
     free = tuple(name for name in slurm_world.nodes if name not in job.nodes)[:2]
-    if not slurm_world.adapter.capabilities.expand:
+    if "expand" not in slurm_world.adapter.capabilities.actions:
         assert slurm_world.cluster.version < build.RESIZES_CLEANLY
         with pytest.raises(Unsupported):
-            slurm_world.adapter.expand(job.job_id, nodes=free, reservation=None)
+            slurm_world.adapter.apply(acts.expand(job.job_id, nodes=free, reservation=None))
         return
-    slurm_world.adapter.expand(job.job_id, nodes=free, reservation=None)
+    slurm_world.adapter.apply(acts.expand(job.job_id, nodes=free, reservation=None))
     cluster = slurm_world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 4, "it has grown")
     assert sorted(job_of(cluster, job.job_id).nodes) == sorted((*job.nodes, *free))
     assert set(cluster.jobs_by_id()) == {job.job_id}
@@ -211,7 +214,7 @@ def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
 def test_a_held_job_is_not_let_loose(slurm_world: SlurmWorld) -> None:
     job_id = slurm_world.cluster.submit("exec sleep 1000", "-N1", "--hold")
     with pytest.raises(Rejected, match="is held"):
-        slurm_world.adapter.prioritise(job_id)
+        slurm_world.adapter.apply(acts.prioritise(job_id))
     assert job_of(slurm_world.adapter.snapshot(), job_id).state is JobState.PENDING
 
 
@@ -223,5 +226,5 @@ def test_a_hold_that_nobody_ends_ends_by_itself(expiring: SlurmWorld) -> None:
     (urgent,) = [job for job in cluster.jobs if job.kind is JobKind.ON_DEMAND]
     (other,) = [job for job in cluster.jobs if job.kind is JobKind.RIGID]
     assert (urgent.state, urgent.eligible_s) == (JobState.PENDING, None)
-    expiring.adapter.cancel(other.job_id)
+    expiring.adapter.apply(acts.cancel(other.job_id))
     running(expiring, urgent.job_id)

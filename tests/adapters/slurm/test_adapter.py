@@ -6,7 +6,8 @@ import pytest
 
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm import build
-from makeway.policies.model import JobKind, SignalTarget
+from makeway.policies.model import VERBS, JobKind, SignalTarget
+from tests import acts
 from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
 
@@ -51,7 +52,7 @@ def test_an_exclusive_job_is_not_shrunk_on_22_05() -> None:
     adapter = adapter_of(slurm)
     assert adapter.snapshot().jobs[0].kind is JobKind.RIGID
     with pytest.raises(Rejected, match="exclusive"):
-        adapter.shrink("17", keep_nodes=("n1",), walltime_s=7200)
+        adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
     assert slurm.acts == []
 
 
@@ -100,15 +101,18 @@ def test_a_verb_looks_before_it_acts() -> None:
     slurm = FakeSlurm(RUNNING, ROW | {"JobArrayID": "30"})
     adapter = adapter_of(slurm)
     for_running: dict[str, Callable[[str], None]] = {
-        "checkpoint": lambda job_id: adapter.checkpoint(job_id, signal="USR1", walltime_s=0.0),
-        "requeue": adapter.requeue,
-        "shrink": lambda job_id: adapter.shrink(job_id, keep_nodes=("n1",), walltime_s=0.0),
+        "checkpoint": lambda job_id: adapter.apply(acts.checkpoint(job_id, signal="USR1", walltime_s=0.0)),
+        "requeue": lambda job_id: adapter.apply(acts.requeue(job_id)),
+        "shrink": lambda job_id: adapter.apply(acts.shrink(job_id, keep_nodes=("n1",), walltime_s=0.0)),
     }
     for_pending: dict[str, Callable[[str], None]] = {
-        "prioritise": adapter.prioritise,
-        "reserve": lambda job_id: adapter.reserve("mw_1", nodes=("n1",), duration_s=60, job_id=job_id),
+        "prioritise": lambda job_id: adapter.apply(acts.prioritise(job_id)),
+        "reserve": lambda job_id: adapter.apply(
+            acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id=job_id)
+        ),
     }
-    for verb, attempt in {**for_running, **for_pending, "cancel": adapter.cancel}.items():
+    for_any: dict[str, Callable[[str], None]] = {"cancel": lambda job_id: adapter.apply(acts.cancel(job_id))}
+    for verb, attempt in {**for_running, **for_pending, **for_any}.items():
         with pytest.raises(Gone, match="is over"):
             attempt("99")
         assert slurm.acts == [], verb
@@ -124,9 +128,9 @@ def test_a_verb_looks_before_it_acts() -> None:
 def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)
-    adapter.checkpoint("17", signal="USR1", walltime_s=3600)
+    adapter.apply(acts.checkpoint("17", signal="USR1", walltime_s=3600))
     assert slurm.acts == [build.signal_batch("17", "USR1")]
-    adapter.checkpoint("17", signal="USR2", walltime_s=3661)
+    adapter.apply(acts.checkpoint("17", signal="USR2", walltime_s=3661))
     assert slurm.acts[1:] == [build.resize("17", None, 62), build.signal_batch("17", "USR2")]
 
 
@@ -134,7 +138,7 @@ def test_the_signal_goes_where_it_is_to_go() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)
     for target in SignalTarget:
-        adapter.checkpoint("17", signal="USR2", signal_to=target, walltime_s=0)
+        adapter.apply(acts.checkpoint("17", signal="USR2", signal_to=target, walltime_s=0))
     batch, steps = build.signal_batch("17", "USR2"), build.signal_steps("17", "USR2")
     assert slurm.acts == [batch, steps, batch, steps]
 
@@ -142,18 +146,18 @@ def test_the_signal_goes_where_it_is_to_go() -> None:
 def test_a_limit_that_cannot_rise_now_costs_no_checkpoint() -> None:
     later = "Job update not available right now, the DB index is being set, try again in a bit for job 17"
     slurm = FakeSlurm(RUNNING, script=((1, "", later),))
-    adapter_of(slurm).checkpoint("17", signal="USR1", walltime_s=7200)
+    adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=7200))
     assert slurm.acts[-1] == build.signal_batch("17", "USR1")
     slurm = FakeSlurm(RUNNING, script=((1, "", "Job has already finished for job 17"),))
     with pytest.raises(Gone):
-        adapter_of(slurm).checkpoint("17", signal="USR1", walltime_s=7200)
+        adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=7200))
     assert len(slurm.acts) == 1
 
 
 def test_a_shrunk_job_is_known_by_its_old_size_until_it_is_requeued() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)
-    adapter.shrink("17", keep_nodes=("n1",), walltime_s=7200)
+    adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
     assert slurm.acts == [build.resize("17", ("n1",), 120)]
     slurm.rows = [RUNNING | {"NodeList": "n1", "NumNodes": "1"}]
     assert adapter.snapshot().jobs[0].node_count_max == 2
@@ -164,9 +168,9 @@ def test_a_shrunk_job_is_known_by_its_old_size_until_it_is_requeued() -> None:
 def test_a_shrink_that_is_done_is_not_done_again() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)
-    adapter.shrink("17", keep_nodes=("n2", "n1"), walltime_s=1800)
+    adapter.apply(acts.shrink("17", keep_nodes=("n2", "n1"), walltime_s=1800))
     assert slurm.acts == []
-    adapter.shrink("17", keep_nodes=("n2", "n1"), walltime_s=7200)
+    adapter.apply(acts.shrink("17", keep_nodes=("n2", "n1"), walltime_s=7200))
     assert slurm.acts == [build.resize("17", None, 120)]
 
 
@@ -175,10 +179,10 @@ def test_a_refusal_keeps_slurm_s_words() -> None:
     slurm = FakeSlurm(RUNNING, script=((1, "", later), (1, "", "Invalid node name specified for job 17")))
     adapter = adapter_of(slurm)
     with pytest.raises(Rejected, match="try again in a bit") as refusal:
-        adapter.shrink("17", keep_nodes=("n1",), walltime_s=7200)
+        adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
     assert refusal.value.retryable
     with pytest.raises(Rejected, match="Invalid node name") as refusal:
-        adapter.shrink("17", keep_nodes=("n2",), walltime_s=7200)
+        adapter.apply(acts.shrink("17", keep_nodes=("n2",), walltime_s=7200))
     assert not refusal.value.retryable
 
 
@@ -198,8 +202,8 @@ ALLOCATE = build.allocate_expander("17", ("n3",), reservation="mw_1", user_id="1
 def test_growing() -> None:
     slurm = FakeSlurm(RUNNING, script=(OK, GRANTED))
     adapter = adapter_of(slurm)
-    assert adapter.capabilities.expand
-    adapter.expand("17", nodes=("n2", "n3"), reservation="mw_1")
+    assert adapter.capabilities.actions == VERBS
+    adapter.apply(acts.expand("17", nodes=("n2", "n3"), reservation="mw_1"))
     assert slurm.acts == [build.admit("mw_1", "1000"), ALLOCATE, build.merge_expander("44")]
 
 
@@ -207,7 +211,7 @@ def test_growing() -> None:
 def test_growing_to_nodes_whose_hold_was_released_meanwhile() -> None:
     gone = (1, "", "slurm_update error: Requested reservation is invalid")
     slurm = FakeSlurm(RUNNING, script=(gone, GRANTED))
-    adapter_of(slurm).expand("17", nodes=("n3",), reservation="mw_1")
+    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
     free = build.allocate_expander("17", ("n3",), reservation=None, user_id="1000", group_id="1000")
     assert slurm.acts == [build.admit("mw_1", "1000"), free, build.merge_expander("44")]
 
@@ -216,7 +220,7 @@ def test_growing_to_nodes_whose_hold_was_released_meanwhile() -> None:
 def test_growing_out_of_a_hold_that_admits_nobody_is_refused() -> None:
     slurm = FakeSlurm(RUNNING, script=((1, "", "slurm_update error: Access/permission denied"),))
     with pytest.raises(Rejected, match="denied"):
-        adapter_of(slurm).expand("17", nodes=("n3",), reservation="mw_1")
+        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
     assert slurm.acts == [build.admit("mw_1", "1000")]
 
 
@@ -224,7 +228,7 @@ def test_growing_out_of_a_hold_that_admits_nobody_is_refused() -> None:
 def test_an_allocation_that_cannot_be_merged_is_cancelled() -> None:
     slurm = FakeSlurm(RUNNING, script=(OK, GRANTED, (1, "", "Unspecified error for job 44")))
     with pytest.raises(Rejected, match="Unspecified error"):
-        adapter_of(slurm).expand("17", nodes=("n3",), reservation="mw_1")
+        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
     assert slurm.acts[-1] == build.cancel("44")
 
 
@@ -233,14 +237,14 @@ def test_an_allocation_that_was_left_over_is_used() -> None:
     """Its maker died, or was not heard, between the allocation and the merge."""
     left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}
     slurm = FakeSlurm(RUNNING, left)
-    adapter_of(slurm).expand("17", nodes=("n3",), reservation=None)
+    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation=None))
     assert slurm.acts == [build.merge_expander("43")]
 
 
 @pytest.mark.usefixtures("as_root")
 def test_growing_to_nodes_that_it_has_is_nothing() -> None:
     slurm = FakeSlurm(RUNNING)
-    adapter_of(slurm).expand("17", nodes=("n2",), reservation=None)
+    adapter_of(slurm).apply(acts.expand("17", nodes=("n2",), reservation=None))
     assert slurm.acts == []
 
 
@@ -250,7 +254,7 @@ def test_where_jobs_cannot_grow(lacks: str, monkeypatch: pytest.MonkeyPatch) -> 
     slurm = FakeSlurm(RUNNING, release="22.05.8" if lacks == "release" else "24.11.5")
     slurm.parameters = "(null)" if lacks == "permission" else slurm.parameters
     adapter = adapter_of(slurm)
-    assert not adapter.capabilities.expand
-    assert not adapter.snapshot().can_expand
+    assert adapter.capabilities.actions == VERBS - {"expand"}
+    assert adapter.snapshot().actions == VERBS - {"expand"}
     with pytest.raises(Unsupported):
-        adapter.expand("17", nodes=("n3",), reservation=None)
+        adapter.apply(acts.expand("17", nodes=("n3",), reservation=None))

@@ -13,6 +13,7 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
+    Checkpoint,
     CheckpointSpec,
     Cluster,
     JobState,
@@ -89,7 +90,8 @@ def test_a_run_that_goes_on_long_after_its_requeue_was_accepted_is_requeued_once
         adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
         loop.reconcile()
 
-    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue_again", "v")]
+    assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue", "v")]
+    assert [action.forgotten_run for action in adapter.actions if isinstance(action, Requeue)] == [None, 0]
 
 
 def test_a_job_is_signalled_as_it_wants() -> None:
@@ -100,7 +102,8 @@ def test_a_job_is_signalled_as_it_wants() -> None:
     loop.reconcile()
     loop.reconcile()
     assert adapter.calls == [("reserve", "mw_u"), ("checkpoint", "v")]
-    assert adapter.signals == [("v", "USR2", SignalTarget.STEPS)]
+    (sent,) = [action for action in adapter.actions if isinstance(action, Checkpoint)]
+    assert (sent.job_id, sent.signal, sent.signal_to) == ("v", "USR2", SignalTarget.STEPS)
 
 
 @pytest.mark.parametrize(

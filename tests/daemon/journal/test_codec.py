@@ -19,6 +19,7 @@ from makeway.daemon.journal.codec import (
 )
 from makeway.daemon.journal.formats import FORMAT, STEPS, Noun, Step, renamed, upgraded
 from makeway.policies.model import (
+    VERBS,
     Decision,
     Notice,
     Operation,
@@ -108,11 +109,11 @@ def test_every_noun_of_a_body_is_upgraded_and_the_inner_ones_first() -> None:
         "notice": {"NOTICE": []},
         "OPERATION": [],
     }
-    assert step.apply(Noun.ACTION, {}) == action
-    assert step.apply(Noun.PLAN, {}) == {"PLAN": []}
-    assert step.apply(Noun.NOTICE, {}) == {"NOTICE": []}
-    assert step.apply(Noun.OPERATION, {"tasks": [{"action": {}}], "notice": {}}) == operation
-    assert step.apply(Noun.DECISION, {"actions": [{}], "rationale": [{}]}) == {
+    assert step.upgrade(Noun.ACTION, {}) == action
+    assert step.upgrade(Noun.PLAN, {}) == {"PLAN": []}
+    assert step.upgrade(Noun.NOTICE, {}) == {"NOTICE": []}
+    assert step.upgrade(Noun.OPERATION, {"tasks": [{"action": {}}], "notice": {}}) == operation
+    assert step.upgrade(Noun.DECISION, {"actions": [{}], "rationale": [{}]}) == {
         "actions": [action],
         "rationale": [{"RATIONALE": []}],
         "DECISION": [],
@@ -123,7 +124,7 @@ def test_every_noun_of_a_body_is_upgraded_and_the_inner_ones_first() -> None:
         "operations": [{"tasks": [{"action": {}}], "notice": {}}],
         "plan": {},
     }
-    assert step.apply(Noun.CLUSTER, view) == {
+    assert step.upgrade(Noun.CLUSTER, view) == {
         "jobs": [{"JOB": []}],
         "notices": [{"NOTICE": []}],
         "operations": [operation],
@@ -139,6 +140,23 @@ def test_a_renamed_field_keeps_its_value() -> None:
     }
     assert upgraded(Noun.ACTION, {"place": 3}, 0) == {"queue_position": 3}
     assert upgraded(Noun.ACTION, {"place": 3}, FORMAT) == {"place": 3}
+
+
+@pytest.mark.parametrize("can_expand", [True, False])
+def test_format_2_lists_the_actions_of_a_cluster(can_expand: bool) -> None:
+    old: dict[str, Any] = {"now_s": 5.0, "can_expand": can_expand}
+    new = upgraded(Noun.CLUSTER, old, 1)
+    assert new.keys() == {"now_s", "actions"}
+    assert isinstance(new["actions"], list)
+    assert set(map(str, new["actions"])) == (VERBS if can_expand else VERBS - {"expand"})
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_format_2_marks_the_action_that_was_forgotten(forgotten: bool) -> None:
+    action: dict[str, Any] = {"verb": "requeue", "job_id": "7"}
+    old: dict[str, Any] = {"tasks": [{"action": action, "requeue_count": 3, "forgotten": forgotten}]}
+    marked = {**action, "forgotten_run": 3} if forgotten else action
+    assert upgraded(Noun.OPERATION, old, 1) == {"tasks": [{"action": marked, "requeue_count": 3}]}
 
 
 @pytest.mark.parametrize(

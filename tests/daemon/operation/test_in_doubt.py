@@ -53,7 +53,7 @@ def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
     view = replace(lent_view(now_s=1030.0), jobs=(running("u", NODES, start_s=1020.0), *jobs))
     repeated = lender is None or progress is Progress.DONE
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
-    assert issued == ([requeue("v")] if repeated else [])
+    assert issued == ([replace(requeue("v"), forgotten_run=0)] if repeated else [])
     assert operation.tasks[place].forgotten is repeated
 
     # Once the job waits again, its place in the queue is given back like everybody else's.

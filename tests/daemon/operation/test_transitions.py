@@ -8,6 +8,7 @@ from makeway.daemon.operation.due import awaits_regular_checkpoint, next_due, wa
 from makeway.daemon.operation.returns import leases
 from makeway.daemon.operation.transitions import advance, issuing, record, top_up
 from makeway.policies.model import (
+    VERBS,
     Action,
     Checkpoint,
     Expand,
@@ -244,7 +245,7 @@ def test_where_jobs_cannot_grow_the_hold_just_ends() -> None:
     operation = held_operation(shrink("v", ("n1",)))
     operation, _ = issue_all(operation, holding(running("v", NODES)))
     operation = advance(operation, lent_view(running("v", ("n1",))), PATIENCE)
-    view = replace(after_view(running("v", ("n1",))), can_expand=False)
+    view = replace(after_view(running("v", ("n1",))), actions=VERBS - {"expand"})
 
     assert [type(action) for action in due(advance(operation, view, PATIENCE), view)] == [Release]
 

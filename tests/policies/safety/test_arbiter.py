@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from makeway.policies.model import (
+    VERBS,
     Action,
     Cancel,
     Checkpoint,
@@ -30,6 +31,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    Verb,
     reservation_name,
 )
 from makeway.policies.safety.arbiter import arbitrate
@@ -352,10 +354,22 @@ def test_only_reservations_of_ours_are_released(cluster_of: BuildCluster) -> Non
     assert refusals((release, replace(release, reservation="mw_u")), cluster) == [Refusal.NOT_OURS, None]
 
 
-def test_growing_needs_a_cluster_that_can(cluster_of: BuildCluster) -> None:
-    expand = giving_back()[0]
-    assert refusals((expand,), cluster_of(2)) == [Refusal.CANNOT_EXPAND]
-    assert refusals((expand,), cluster_of(2, can_expand=True)) == [None]
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_an_action_that_the_cluster_cannot_do_is_refused(
+    verb: Verb, running: Build, cluster_of: BuildCluster
+) -> None:
+    job = running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1)
+    actions = (
+        hold("u", "n2"),
+        *(checkpoint("a"), requeue("a"), cancel("a"), shrink("a", "n0")),
+        *giving_back(),
+        RestorePriority(job_id="a", for_job_id="u", policy="test", reason=Reason.STARTED),
+    )
+    action = next(one for one in actions if one.verb == verb)
+    assert set(refusals(tuple(dict.fromkeys((actions[0], action))), cluster_of(4, job))) == {None}
+    (verdict,) = arbitrate((action,), cluster_of(4, job, actions=VERBS - {verb}))
+    assert verdict.refusal is Refusal.UNSUPPORTED
+    assert verdict.detail == f"this cluster does not support the action {verb}"
 
 
 def test_the_breaker_stops_what_takes_and_never_what_gives_back(
@@ -363,7 +377,7 @@ def test_the_breaker_stops_what_takes_and_never_what_gives_back(
 ) -> None:
     limits = Limits(breaker_failures=2, breaker_window_s=100.0)
     job = running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1)
-    cluster = cluster_of(4, job, limits=limits, failures_s=(9_950.0, 9_951.0), can_expand=True)
+    cluster = cluster_of(4, job, limits=limits, failures_s=(9_950.0, 9_951.0))
     assert breaker_tripped(cluster)
     takes = (hold("u", "n0"), checkpoint("a"), requeue("a"), cancel("a"), shrink("a", "n0"))
     assert refusals(takes, cluster) == [Refusal.BREAKER] * 5

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import CheckpointSpec, Job, JobKind, JobState, NodeState
+from makeway.policies.model import VERBS, CheckpointSpec, Job, JobKind, JobState, NodeState
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import NodeFailure
@@ -13,6 +13,7 @@ from makeway.simharness.engine.faults import NO_FAULTS, Fault, FaultKind, FaultP
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
+from tests import acts
 
 
 def world(
@@ -59,7 +60,7 @@ def test_a_snapshot_shows_what_a_scheduler_may_know() -> None:
     cluster.advance(90.0)
     snapshot = adapter.snapshot()
     assert snapshot.now_s == 90.0
-    assert snapshot.can_expand
+    assert snapshot.actions == VERBS
     assert snapshot.jobs == (
         Job(
             job_id="a",
@@ -91,7 +92,7 @@ def test_the_run_time_is_nowhere_in_a_snapshot() -> None:
         ]
         cluster, adapter = world(*jobs)
         cluster.advance(20.0)
-        adapter.checkpoint("rigid", signal="USR1", walltime_s=0.0)
+        adapter.apply(acts.checkpoint("rigid", signal="USR1", walltime_s=0.0))
         cluster.advance(59.0)
         pictures.append(asdict(adapter.snapshot()))
     assert pictures[0] == pictures[1]
@@ -105,7 +106,7 @@ def test_an_unchanged_cluster_gives_the_very_same_values() -> None:
     assert second.now_s == 10.0
     assert second.jobs is first.jobs
     assert second.nodes is first.nodes
-    adapter.reserve("mw_c", nodes=("n1",), duration_s=50.0, job_id="c")
+    adapter.apply(acts.reserve("mw_c", nodes=("n1",), duration_s=50.0, job_id="c"))
     third = adapter.snapshot()
     assert third.jobs[0] is first.jobs[0]
     assert third.jobs[2] is not first.jobs[2]
@@ -171,23 +172,23 @@ def plan(kind: FaultKind, *, delay_s: float = 60.0, retryable: bool = False) -> 
 def test_without_an_answer_nothing_is_applied() -> None:
     _, adapter = world(job("a"), faults=plan(FaultKind.NO_ANSWER))
     with pytest.raises(Unavailable):
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     assert seen(adapter, "a").requeue_count == 0
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     assert seen(adapter, "a").requeue_count == 1
 
 
 def test_a_lost_answer_hides_what_was_applied() -> None:
     _, adapter = world(job("a"), faults=plan(FaultKind.LOST_ANSWER))
     with pytest.raises(Unavailable):
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     assert seen(adapter, "a").requeue_count == 1
 
 
 def test_a_late_answer_is_applied_later() -> None:
     cluster, adapter = world(job("a"), faults=plan(FaultKind.LATE_ANSWER, delay_s=30.0))
     with pytest.raises(Unavailable):
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     cluster.advance(29.0)
     assert seen(adapter, "a").requeue_count == 0
     cluster.advance(30.0)
@@ -198,7 +199,7 @@ def test_a_late_answer_is_applied_later() -> None:
 def test_a_late_answer_to_a_job_that_is_over_does_nothing() -> None:
     cluster, adapter = world(job("a"), faults=plan(FaultKind.LATE_ANSWER, delay_s=130.0))
     with pytest.raises(Unavailable):
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     cluster.run()
     assert cluster.record(policy="none").jobs[0].end_s == 100.0
     assert (adapter.calls[0].applied, adapter.calls[0].error) == (False, "Gone")
@@ -208,7 +209,7 @@ def test_a_late_answer_to_a_job_that_is_over_does_nothing() -> None:
 def test_a_refusal_is_not_applied(retryable: bool) -> None:
     _, adapter = world(job("a"), faults=plan(FaultKind.REFUSED, retryable=retryable))
     with pytest.raises(Rejected) as refusal:
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     assert refusal.value.retryable == retryable
     assert seen(adapter, "a").requeue_count == 0
 
@@ -217,7 +218,7 @@ def test_a_job_can_end_just_before_the_verb() -> None:
     cluster, adapter = world(job("a"), faults=plan(FaultKind.GONE))
     cluster.advance(40.0)
     with pytest.raises(Gone):
-        adapter.requeue("a")
+        adapter.apply(acts.requeue("a"))
     assert adapter.snapshot().jobs == ()
     record = cluster.record(policy="none").jobs[0]
     assert (record.end_s, record.evictions) == (40.0, 0)
@@ -226,9 +227,9 @@ def test_a_job_can_end_just_before_the_verb() -> None:
 def test_a_reservation_can_end_just_before_its_release() -> None:
     faults = FaultPlan(by_verb={("release", 1): Fault(kind=FaultKind.GONE)})
     _, adapter = world(job("a", node_count=4), job("b"), faults=faults)
-    adapter.reserve("mw_b", nodes=("n1", "n2"), duration_s=99.0, job_id="b")
+    adapter.apply(acts.reserve("mw_b", nodes=("n1", "n2"), duration_s=99.0, job_id="b"))
     with pytest.raises(Gone):
-        adapter.release("mw_b")
+        adapter.apply(acts.release("mw_b"))
     assert adapter.snapshot().reservations == ()
 
 
@@ -252,9 +253,9 @@ def test_snapshots_can_fail() -> None:
 
 def test_faults_can_be_ordered_by_the_number_of_the_call() -> None:
     _, adapter = world(job("a"), job("b"), faults=FaultPlan(by_call={2: Fault(kind=FaultKind.REFUSED)}))
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     with pytest.raises(Rejected):
-        adapter.cancel("b")
+        adapter.apply(acts.cancel("b"))
     assert [(call.verb, call.applied, call.error) for call in adapter.calls] == [
         ("requeue", True, None),
         ("cancel", False, "Rejected"),
@@ -299,7 +300,7 @@ def test_an_impossible_plan_is_refused(
 def test_latency_accepts_at_once_and_applies_later() -> None:
     cluster, adapter = world(job("a"), latency_s=2.0)
     cluster.advance(10.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     cluster.advance(11.9)
     assert seen(adapter, "a").state is JobState.RUNNING
     cluster.advance(12.0)
@@ -312,13 +313,14 @@ def test_latency_accepts_at_once_and_applies_later() -> None:
 def test_every_call_is_written_down_and_the_accepted_ones_are_counted() -> None:
     cluster, adapter = world(job("a"), job("b"), job("c"))
     cluster.advance(5.0)
-    adapter.reserve("mw_c", nodes=("n1", "n2"), duration_s=99.0, job_id="c")
-    adapter.requeue("a")
+    hold = acts.reserve("mw_c", nodes=("n1", "n2"), duration_s=99.0, job_id="c")
+    adapter.apply(hold)
+    adapter.apply(acts.requeue("a"))
     with pytest.raises(Gone):
-        adapter.requeue("a")
-    assert [(call.at_s, call.verb, call.arguments, call.error) for call in adapter.calls] == [
-        (5.0, "reserve", ("mw_c", ("n1", "n2"), 99.0, "c", None), None),
-        (5.0, "requeue", ("a",), None),
-        (5.0, "requeue", ("a",), "Gone"),
+        adapter.apply(acts.requeue("a"))
+    assert [(call.at_s, call.verb, call.action, call.error) for call in adapter.calls] == [
+        (5.0, "reserve", hold, None),
+        (5.0, "requeue", acts.requeue("a"), None),
+        (5.0, "requeue", acts.requeue("a"), "Gone"),
     ]
     assert adapter.accepted == {"reserve": 1, "requeue": 1}

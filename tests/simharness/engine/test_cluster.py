@@ -12,6 +12,7 @@ from makeway.simharness.engine.records import Ending, Mark, MarkKind, Segment
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
+from tests import acts
 
 
 def job(job_id: str, submit_s: float, runtime_s: float, node_count: int, walltime_s: float = 0.0) -> SimJob:
@@ -204,7 +205,7 @@ def test_an_evicted_job_is_marked_and_marked_again_when_it_runs_again() -> None:
     cluster = cluster_of(2, job("a", 0.0, 10.0, 2))
     adapter = SimAdapter(cluster)
     cluster.advance(3.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     cluster.run()
     record = cluster.record(policy="p")
     assert record.marks == [

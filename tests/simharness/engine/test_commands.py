@@ -13,6 +13,7 @@ from makeway.simharness.engine.records import Ending
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
+from tests import acts
 
 STORAGE = StorageSettings(aggregate_gb_s=100.0, node_gb_s=10.0)
 
@@ -45,7 +46,7 @@ def starts(cluster: SimCluster) -> dict[str, float | None]:
 def test_a_verb_takes_effect_at_its_own_instant() -> None:
     cluster, adapter = world(2, job("a", 0.0, 100.0, 2), job("b", 5.0, 10.0, 2))
     cluster.advance(20.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     assert seen(adapter, "a").state is JobState.PENDING
     assert cluster.next_event_s() == 20.0
     assert cluster.step() == [
@@ -59,21 +60,21 @@ def test_a_bound_job_does_not_wait_for_its_turn() -> None:
     cluster, adapter = world(4, job("a", 0.0, 100.0, 3), job("wide", 1.0, 10.0, 4), job("u", 2.0, 200.0, 1))
     cluster.advance(5.0)
     assert seen(adapter, "u").start_s is None
-    adapter.reserve("mw_u", nodes=("n4",), duration_s=300.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n4",), duration_s=300.0, job_id="u"))
     assert starts(cluster) == {"a": 0.0, "wide": 305.0, "u": 5.0}
 
 
 def test_a_bound_job_that_would_outlast_its_reservation_waits_for_its_end() -> None:
     cluster, adapter = world(2, job("a", 0.0, 10.0, 1), job("u", 0.0, 5.0, 2, walltime_s=100.0))
     cluster.advance(1.0)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=105.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=105.0, job_id="u"))
     assert starts(cluster) == {"a": 0.0, "u": 106.0}
 
 
 def test_a_bound_job_that_just_fits_its_reservation_starts() -> None:
     cluster, adapter = world(2, job("a", 0.0, 10.0, 1), job("u", 0.0, 5.0, 2, walltime_s=100.0))
     cluster.advance(1.0)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=109.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=109.0, job_id="u"))
     assert starts(cluster) == {"a": 0.0, "u": 10.0}
 
 
@@ -87,7 +88,7 @@ def test_backfilling_counts_reserved_nodes_from_the_end_of_the_reservation() -> 
         job("fits", 3.0, 40.0, 1),
     )
     cluster.advance(2.5)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=47.5, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=47.5, job_id="u"))
     assert starts(cluster) == {"a": 0.0, "fits": 3.0, "u": 50.0, "wide": 150.0}
 
 
@@ -102,7 +103,7 @@ def test_conservative_backfilling_knows_reservations_too() -> None:
         backfill=Backfill.CONSERVATIVE,
     )
     cluster.advance(1.0)
-    adapter.reserve("mw_u", nodes=("n1",), duration_s=49.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1",), duration_s=49.0, job_id="u"))
     cluster.advance(2.0)
     assert starts(cluster) == {"a": 0.0, "fits": 3.0, "u": 50.0, "wide": 55.0, "too-long": 65.0}
 
@@ -110,25 +111,25 @@ def test_conservative_backfilling_knows_reservations_too() -> None:
 def test_overlapping_reservations_are_rejected() -> None:
     cluster, adapter = world(3, job("a", 0.0, 10.0, 3), job("u", 0.0, 5.0, 2), job("v", 0.0, 5.0, 2))
     cluster.advance(0.0)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=99.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=99.0, job_id="u"))
     with pytest.raises(Rejected, match="overlaps with mw_u"):
-        adapter.reserve("mw_v", nodes=("n2", "n3"), duration_s=99.0, job_id="v")
+        adapter.apply(acts.reserve("mw_v", nodes=("n2", "n3"), duration_s=99.0, job_id="v"))
     assert seen(adapter, "v").reservation is None
 
 
 def test_nodes_of_two_reservations_are_kept_until_both_are_over() -> None:
     cluster, adapter = world(3, job("a", 0.0, 200.0, 1), job("u", 0.0, 500.0, 3), job("v", 1.0, 300.0, 1))
     cluster.advance(1.0)
-    adapter.reserve("mw_u", nodes=("n2", "n3"), duration_s=99.0, job_id=None, user="u")
-    adapter.reserve("mw_v", nodes=("n3",), duration_s=349.0, job_id="v", overlap=True)
+    adapter.apply(acts.reserve("mw_u", nodes=("n2", "n3"), duration_s=99.0, job_id=None, user="u"))
+    adapter.apply(acts.reserve("mw_v", nodes=("n3",), duration_s=349.0, job_id="v", overlap=True))
     assert cluster.machine.releases() == [(100.0, -1, 1), (200.0, 0, 1), (350.0, -1, 1)]
     cluster.advance(2.0)
     assert seen(adapter, "v").nodes == ("n3",)
     assert cluster.machine.releases() == [(100.0, -1, 1), (200.0, 0, 1), (350.0, 2, 1)]
-    adapter.release("mw_v")
+    adapter.apply(acts.release("mw_v"))
     assert cluster.machine.available() == 0
     assert [kept.nodes for kept in adapter.snapshot().reservations] == [("n2", "n3")]
-    adapter.release("mw_u")
+    adapter.apply(acts.release("mw_u"))
     assert cluster.machine.available() == 1
 
 
@@ -140,36 +141,36 @@ def test_a_wrong_reservation_is_rejected(nodes: tuple[str, ...], duration_s: flo
     cluster, adapter = world(2, job("a", 0.0, 10.0, 2), job("u", 0.0, 5.0, 2))
     cluster.advance(0.0)
     with pytest.raises(Rejected, match=message):
-        adapter.reserve("mw_u", nodes=nodes, duration_s=duration_s, job_id="u")
+        adapter.apply(acts.reserve("mw_u", nodes=nodes, duration_s=duration_s, job_id="u"))
     assert adapter.snapshot().reservations == ()
 
 
 def test_a_requeued_job_stays_bound_and_is_unbound_by_the_end_of_its_reservation() -> None:
     cluster, adapter = world(2, job("a", 0.0, 10.0, 1), job("u", 0.0, 50.0, 2))
     cluster.advance(0.0)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=200.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=200.0, job_id="u"))
     cluster.advance(15.0)
     assert seen(adapter, "u").start_s == 10.0
-    adapter.requeue("u")
+    adapter.apply(acts.requeue("u"))
     cluster.advance(150.0)
     assert (seen(adapter, "u").reservation, seen(adapter, "u").start_s) == ("mw_u", 135.0)
-    adapter.requeue("u")
+    adapter.apply(acts.requeue("u"))
     assert Change(200.0, ChangeKind.RESERVATION_ENDED, None) in cluster.advance(200.0)
     assert adapter.snapshot().reservations == ()
     assert seen(adapter, "u").reservation is None
     cluster.advance(270.0)
     assert seen(adapter, "u").start_s == 270.0
     with pytest.raises(Gone):
-        adapter.release("mw_u")
+        adapter.apply(acts.release("mw_u"))
 
 
 def test_a_job_that_runs_on_after_its_reservation_is_bound_to_nothing() -> None:
     """The reservation is cut short under the running job's feet by binding its name to another one."""
     cluster, adapter = world(3, job("a", 0.0, 10.0, 2), job("u", 0.0, 50.0, 2), job("v", 0.0, 9.0, 3))
     cluster.advance(0.0)
-    adapter.reserve("mw_u", nodes=("n1", "n2"), duration_s=60.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=60.0, job_id="u"))
     cluster.advance(10.0)
-    adapter.reserve("mw_u", nodes=("n3",), duration_s=5.0, job_id="v")
+    adapter.apply(acts.reserve("mw_u", nodes=("n3",), duration_s=5.0, job_id="v"))
     cluster.advance(15.0)
     assert seen(adapter, "u").reservation is None
     assert seen(adapter, "u").state is JobState.RUNNING
@@ -179,10 +180,10 @@ def test_a_job_that_runs_on_after_its_reservation_is_bound_to_nothing() -> None:
 def test_a_job_that_is_bound_anew_leaves_its_old_reservation() -> None:
     cluster, adapter = world(4, job("a", 0.0, 99.0, 2), job("b", 0.0, 20.0, 2), job("u", 0.0, 5.0, 2))
     cluster.advance(0.0)
-    adapter.reserve("mw_1", nodes=("n1", "n2"), duration_s=300.0, job_id="u")
-    adapter.reserve("mw_2", nodes=("n3", "n4"), duration_s=300.0, job_id="u")
+    adapter.apply(acts.reserve("mw_1", nodes=("n1", "n2"), duration_s=300.0, job_id="u"))
+    adapter.apply(acts.reserve("mw_2", nodes=("n3", "n4"), duration_s=300.0, job_id="u"))
     assert seen(adapter, "u").reservation == "mw_2"
-    adapter.release("mw_1")
+    adapter.apply(acts.release("mw_1"))
     assert starts(cluster)["u"] == 20.0
 
 
@@ -197,8 +198,8 @@ def test_a_checkpoint_takes_what_the_storage_says_and_shares_it() -> None:
     spec = seen(adapter, "a").checkpoint
     assert spec is not None
     assert (spec.system_s, spec.grace_s, spec.interval_s, spec.application_s) == (10.0, 300.0, None, None)
-    adapter.checkpoint("a", signal="USR1", walltime_s=0.0)
-    adapter.checkpoint("b", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=0.0))
+    adapter.apply(acts.checkpoint("b", signal="USR1", walltime_s=0.0))
     assert seen(adapter, "a").checkpointing_since_s == 100.0
     cluster.advance(119.0)
     assert seen(adapter, "a").last_checkpoint_s is None
@@ -219,10 +220,10 @@ def test_an_eviction_in_the_middle_of_a_checkpoint_loses_it_and_frees_the_storag
     jobs = [replace(job(name, 0.0, 500.0, 10, 1000.0), system_gb_per_node=100.0) for name in ("a", "b")]
     cluster, adapter = world(20, *jobs)
     cluster.advance(100.0)
-    adapter.checkpoint("a", signal="USR1", walltime_s=0.0)
-    adapter.checkpoint("b", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=0.0))
+    adapter.apply(acts.checkpoint("b", signal="USR1", walltime_s=0.0))
     cluster.advance(110.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     cluster.advance(115.0)
     assert seen(adapter, "b").last_checkpoint_s == 115.0
     assert cluster.next_event_s() == 230.0
@@ -235,10 +236,10 @@ def test_an_eviction_in_the_middle_of_a_checkpoint_loses_it_and_frees_the_storag
 def test_a_second_signal_and_one_to_a_job_that_cannot_save_are_ignored() -> None:
     cluster, adapter = world(2, replace(job("a", 0.0, 50.0, 1, 99.0), save_s=10.0), job("b", 0.0, 50.0, 1))
     cluster.advance(5.0)
-    adapter.checkpoint("a", signal="USR1", walltime_s=0.0)
-    adapter.checkpoint("b", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=0.0))
+    adapter.apply(acts.checkpoint("b", signal="USR1", walltime_s=0.0))
     cluster.advance(12.0)
-    adapter.checkpoint("a", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=0.0))
     cluster.advance(15.0)
     assert seen(adapter, "a").last_checkpoint_s == 15.0
     assert seen(adapter, "b").checkpoint is None
@@ -249,7 +250,7 @@ def test_a_second_signal_and_one_to_a_job_that_cannot_save_are_ignored() -> None
 def test_without_a_higher_limit_a_checkpoint_can_bring_a_job_to_its_end() -> None:
     cluster, adapter = world(2, replace(job("a", 0.0, 50.0, 2, 55.0), save_s=10.0))
     cluster.advance(45.0)
-    adapter.checkpoint("a", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=0.0))
     cluster.run()
     record = cluster.record(policy="none")
     assert (cluster.now_s, record.jobs[0].end_s) == (55.0, None)
@@ -262,7 +263,7 @@ def test_a_checkpoint_can_raise_the_time_limit() -> None:
     wide, short = job("wide", 1.0, 5.0, 3), job("short", 46.0, 20.0, 1)
     cluster, adapter = world(3, replace(job("a", 0.0, 50.0, 2, 55.0), save_s=10.0), wide, short)
     cluster.advance(45.0)
-    adapter.checkpoint("a", signal="USR1", walltime_s=66.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=66.0))
     assert seen(adapter, "a").walltime_s == 66.0
     assert starts(cluster) == {"a": 0.0, "wide": 66.0, "short": 46.0}
     assert cluster.record(policy="none").jobs[0].end_s == 60.0
@@ -272,7 +273,7 @@ def test_the_limit_of_a_job_that_cannot_save_is_raised_all_the_same() -> None:
     cluster, adapter = world(2, job("a", 0.0, 50.0, 2, 55.0))
     cluster.advance(5.0)
     adapter.snapshot()
-    adapter.checkpoint("a", signal="USR1", walltime_s=66.0)
+    adapter.apply(acts.checkpoint("a", signal="USR1", walltime_s=66.0))
     assert seen(adapter, "a").walltime_s == 66.0
 
 
@@ -282,8 +283,8 @@ def test_the_limit_of_a_job_that_cannot_save_is_raised_all_the_same() -> None:
 def test_jobs_are_served_in_the_order_in_which_they_were_moved_to_the_front() -> None:
     cluster, adapter = world(1, *(job(name, 0.0, 10.0, 1) for name in "abcd"))
     cluster.advance(0.0)
-    adapter.prioritise("d")
-    adapter.prioritise("c")
+    adapter.apply(acts.prioritise("d"))
+    adapter.apply(acts.prioritise("c"))
     assert seen(adapter, "d").prioritised
     assert starts(cluster) == {"a": 0.0, "d": 10.0, "c": 20.0, "b": 30.0}
 
@@ -291,10 +292,10 @@ def test_jobs_are_served_in_the_order_in_which_they_were_moved_to_the_front() ->
 def test_the_mark_of_a_prioritised_job_is_dropped_when_it_starts() -> None:
     cluster, adapter = world(1, job("a", 0.0, 10.0, 1), job("b", 0.0, 10.0, 1), job("c", 0.0, 10.0, 1))
     cluster.advance(0.0)
-    adapter.prioritise("c")
+    adapter.apply(acts.prioritise("c"))
     cluster.advance(10.0)
     assert not seen(adapter, "c").prioritised
-    adapter.requeue("c")
+    adapter.apply(acts.requeue("c"))
     cluster.advance(12.0)
     assert seen(adapter, "b").start_s == 10.0
 
@@ -302,7 +303,7 @@ def test_the_mark_of_a_prioritised_job_is_dropped_when_it_starts() -> None:
 def test_a_requeued_job_keeps_its_place_by_submit_time() -> None:
     cluster, adapter = world(1, job("a", 0.0, 200.0, 1), job("b", 1.0, 300.0, 1), job("c", 2.0, 10.0, 1))
     cluster.advance(5.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     assert starts(cluster) == {"a": 0.0, "b": 5.0, "c": 505.0}
     assert cluster.record(policy="none").jobs[0].end_s == 505.0
 
@@ -310,8 +311,8 @@ def test_a_requeued_job_keeps_its_place_by_submit_time() -> None:
 def test_a_cancelled_job_loses_what_it_has_done() -> None:
     cluster, adapter = world(2, replace(job("a", 0.0, 50.0, 2), setup_s=5.0), job("b", 0.0, 5.0, 2))
     cluster.advance(20.0)
-    adapter.cancel("a")
-    adapter.cancel("b")
+    adapter.apply(acts.cancel("a"))
+    adapter.apply(acts.cancel("b"))
     cluster.run()
     a, b = cluster.record(policy="none").jobs
     assert (a.end_s, a.lost_node_s, a.evictions) == (None, 30.0, 1)
@@ -329,7 +330,7 @@ def test_a_shrink_under_the_minimum_is_rejected() -> None:
     cluster, adapter = world(4, lender())
     cluster.advance(0.0)
     with pytest.raises(Rejected, match="under its minimum of 2"):
-        adapter.shrink("m", keep_nodes=("n1",), walltime_s=200.0)
+        adapter.apply(acts.shrink("m", keep_nodes=("n1",), walltime_s=200.0))
     assert seen(adapter, "m").node_count == 4
 
 
@@ -337,24 +338,24 @@ def test_rigid_jobs_neither_shrink_nor_grow() -> None:
     cluster, adapter = world(4, job("a", 0.0, 10.0, 2))
     cluster.advance(0.0)
     with pytest.raises(Rejected, match="cannot shrink"):
-        adapter.shrink("a", keep_nodes=("n1",), walltime_s=200.0)
+        adapter.apply(acts.shrink("a", keep_nodes=("n1",), walltime_s=200.0))
     with pytest.raises(Unsupported):
-        adapter.expand("a", nodes=("n3",), reservation=None)
+        adapter.apply(acts.expand("a", nodes=("n3",), reservation=None))
 
 
 def test_a_job_grows_into_free_nodes_only_and_never_over_its_size() -> None:
     cluster, adapter = world(6, lender(), job("b", 50.0, 10.0, 2))
     cluster.advance(10.0)
-    adapter.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0)
+    adapter.apply(acts.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0))
     with pytest.raises(Rejected, match="over its 4"):
-        adapter.expand("m", nodes=("n2", "n4", "n5"), reservation=None)
+        adapter.apply(acts.expand("m", nodes=("n2", "n4", "n5"), reservation=None))
     cluster.advance(50.0)
     assert seen(adapter, "b").nodes == ("n2", "n4")
     with pytest.raises(Rejected, match="busy: n2") as refusal:
-        adapter.expand("m", nodes=("n2", "n5"), reservation=None)
+        adapter.apply(acts.expand("m", nodes=("n2", "n5"), reservation=None))
     assert refusal.value.retryable
-    adapter.expand("m", nodes=("n5", "n6"), reservation=None)
-    adapter.expand("m", nodes=("n5", "n6"), reservation=None)
+    adapter.apply(acts.expand("m", nodes=("n5", "n6"), reservation=None))
+    adapter.apply(acts.expand("m", nodes=("n5", "n6"), reservation=None))
     assert seen(adapter, "m").nodes == ("n1", "n3", "n5", "n6")
     assert cluster.record(policy="none").jobs[0].shrinks == 1
 
@@ -362,41 +363,41 @@ def test_a_job_grows_into_free_nodes_only_and_never_over_its_size() -> None:
 def test_a_job_grows_into_no_reservation_but_the_named_one() -> None:
     cluster, adapter = world(4, lender(), job("u", 0.0, 5.0, 4))
     cluster.advance(10.0)
-    adapter.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0)
-    adapter.reserve("mw_u", nodes=("n2", "n4"), duration_s=900.0, job_id="u")
+    adapter.apply(acts.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0))
+    adapter.apply(acts.reserve("mw_u", nodes=("n2", "n4"), duration_s=900.0, job_id="u"))
     with pytest.raises(Rejected, match="busy: n2"):
-        adapter.expand("m", nodes=("n2",), reservation=None)
+        adapter.apply(acts.expand("m", nodes=("n2",), reservation=None))
     with pytest.raises(Rejected, match="busy: n2"):
-        adapter.expand("m", nodes=("n2",), reservation="mw_v")
-    adapter.expand("m", nodes=("n2",), reservation="mw_u")
+        adapter.apply(acts.expand("m", nodes=("n2",), reservation="mw_v"))
+    adapter.apply(acts.expand("m", nodes=("n2",), reservation="mw_u"))
     assert seen(adapter, "m").nodes == ("n1", "n2", "n3")
 
 
 def test_a_hold_that_was_released_meanwhile_keeps_nobody_from_growing() -> None:
     cluster, adapter = world(4, lender())
     cluster.advance(10.0)
-    adapter.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0)
-    adapter.expand("m", nodes=("n2",), reservation="mw_gone")
+    adapter.apply(acts.shrink("m", keep_nodes=("n1", "n3"), walltime_s=400.0))
+    adapter.apply(acts.expand("m", nodes=("n2",), reservation="mw_gone"))
     assert seen(adapter, "m").nodes == ("n1", "n2", "n3")
 
 
 def test_the_batch_host_stays_first_when_lower_nodes_are_added() -> None:
     cluster, adapter = world(6, job("a", 0.0, 10.0, 2), lender())
     cluster.advance(0.0)
-    adapter.shrink("m", keep_nodes=("n3", "n5"), walltime_s=400.0)
+    adapter.apply(acts.shrink("m", keep_nodes=("n3", "n5"), walltime_s=400.0))
     cluster.advance(10.0)
-    adapter.expand("m", nodes=("n1", "n2"), reservation=None)
+    adapter.apply(acts.expand("m", nodes=("n1", "n2"), reservation=None))
     assert seen(adapter, "m").nodes == ("n3", "n1", "n2", "n5")
     with pytest.raises(Rejected, match="batch host n3"):
-        adapter.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0)
+        adapter.apply(acts.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0))
 
 
 def test_repeating_a_shrink_changes_nothing() -> None:
     cluster, adapter = world(4, lender())
     cluster.advance(10.0)
-    adapter.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0)
+    adapter.apply(acts.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0))
     cluster.step()
-    adapter.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0)
+    adapter.apply(acts.shrink("m", keep_nodes=("n1", "n2"), walltime_s=400.0))
     assert cluster.advance(20.0) == []
     assert cluster.record(policy="none").jobs[0].shrinks == 1
     assert starts(cluster) == {"m": 0.0}

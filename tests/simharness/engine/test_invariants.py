@@ -21,6 +21,7 @@ from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettin
 from makeway.simharness.engine.snapshot import SnapshotBuilder
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
+from tests import acts
 
 NEVER_S = float("inf")
 
@@ -72,7 +73,7 @@ def test_a_job_on_nodes_that_are_reserved_for_others(monkeypatch: pytest.MonkeyP
     cluster = cluster_of(2, job("a", 0.0, 9.0, 1), job("u", 0.0, 9.0, 2), job("b", 3.0, 5.0, 1))
     adapter = SimAdapter(cluster)
     cluster.advance(0.0)
-    adapter.reserve("mw_u", nodes=("n2",), duration_s=99.0, job_id="u")
+    adapter.apply(acts.reserve("mw_u", nodes=("n2",), duration_s=99.0, job_id="u"))
     monkeypatch.setattr(cluster.machine, "available", lambda: 1)
     monkeypatch.setattr(cluster.machine, "start", lambda live, _: cluster.machine.start_on(live, 0b10))
     with pytest.raises(InvariantViolated, match="started on n2, reserved for others"):
@@ -83,7 +84,7 @@ def test_a_job_that_is_held_back() -> None:
     cluster = cluster_of(1, job("a", 0.0, 9.0, 1))
     adapter = SimAdapter(cluster)
     cluster.advance(3.0)
-    adapter.requeue("a")
+    adapter.apply(acts.requeue("a"))
     cluster.machine.scheduler.add(cluster.machine.live["a"])
     with pytest.raises(InvariantViolated, match=r"started though it is held back until 123.0 s"):
         cluster.run()
@@ -150,31 +151,37 @@ def blow(random: Random, adapter: SimAdapter, cluster: Cluster) -> None:
     try:
         match verb:
             case "checkpoint":
-                adapter.checkpoint(victim.job_id, signal="USR1", walltime_s=random.choice((0.0, 200.0)))
+                adapter.apply(
+                    acts.checkpoint(victim.job_id, signal="USR1", walltime_s=random.choice((0.0, 200.0)))
+                )
             case "requeue":
-                adapter.requeue(victim.job_id)
+                adapter.apply(acts.requeue(victim.job_id))
             case "cancel" if random.random() < 0.2:
-                adapter.cancel(victim.job_id)
+                adapter.apply(acts.cancel(victim.job_id))
             case "shrink":
                 keep = victim.nodes[: random.randint(1, max(1, len(victim.nodes)))]
-                adapter.shrink(victim.job_id, keep_nodes=keep, walltime_s=random.uniform(0, 300))
+                adapter.apply(acts.shrink(victim.job_id, keep_nodes=keep, walltime_s=random.uniform(0, 300)))
             case "expand":
                 free = cluster.free_nodes()
                 nodes = free[: random.randint(0, len(free))] if random.random() < 0.7 else some
-                adapter.expand(victim.job_id, nodes=nodes, reservation=random.choice((None, hold)))
+                adapter.apply(
+                    acts.expand(victim.job_id, nodes=nodes, reservation=random.choice((None, hold)))
+                )
             case "reserve":
                 nodes = random.choice((some, victim.nodes))
-                adapter.reserve(
-                    hold,
-                    nodes=nodes,
-                    duration_s=random.uniform(1, 200),
-                    job_id=victim.job_id,
-                    overlap=random.random() < 0.3,
+                adapter.apply(
+                    acts.reserve(
+                        hold,
+                        nodes=nodes,
+                        duration_s=random.uniform(1, 200),
+                        job_id=victim.job_id,
+                        overlap=random.random() < 0.3,
+                    )
                 )
             case "release":
-                adapter.release(hold)
+                adapter.apply(acts.release(hold))
             case "prioritise":
-                adapter.prioritise(victim.job_id)
+                adapter.apply(acts.prioritise(victim.job_id))
     except AdapterError:
         pass
 
@@ -231,7 +238,7 @@ def room_s(machine: SimMachine, first: JobRun, taken: dict[int, float]) -> float
     return sorted(free_s)[least_size(machine, first) - 1]
 
 
-def accounts_balance(record: ReplayRecord, early: set[object]) -> None:
+def accounts_balance(record: ReplayRecord, early: set[str]) -> None:
     """What a job held is its own runtime, plus what was lost, plus overhead.
 
     Left out: jobs that did not complete, or completed `early`, and those whose number of regular checkpoints
@@ -301,7 +308,7 @@ def storm(
                 blow(random, adapter, view)
                 blows = max(0, blows - 1)
     assert not cluster.machine.live
-    early = {name for call in adapter.calls if call.fault is FaultKind.GONE for name in call.arguments}
+    early = {call.action.job_id for call in adapter.calls if call.fault is FaultKind.GONE}
     accounts_balance(cluster.record(policy="storm"), early)
 
 

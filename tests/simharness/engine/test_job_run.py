@@ -13,6 +13,7 @@ from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
+from tests import acts
 
 NODES = 3
 DELAY_S = 4
@@ -152,9 +153,9 @@ def simulated(life: Life) -> tuple[JobRecord, dict[int, float | None]]:
             seen[now] = jobs[0].last_checkpoint_s
             match blows.get(now):
                 case True:
-                    adapter.requeue("j")
+                    adapter.apply(acts.requeue("j"))
                 case False:
-                    adapter.checkpoint("j", signal="USR1", walltime_s=0.0)
+                    adapter.apply(acts.checkpoint("j", signal="USR1", walltime_s=0.0))
                 case None:
                     pass
         now += 1
@@ -217,9 +218,9 @@ def test_a_malleable_job_is_as_slow_as_its_nodes_are_few() -> None:
     cluster, adapter = start(malleable())
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(50.0)
-    adapter.shrink("m", keep_nodes=nodes[:1], walltime_s=1000.0)
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:1], walltime_s=1000.0))
     cluster.advance(150.0)
-    adapter.expand("m", nodes=nodes[2:3], reservation=None)
+    adapter.apply(acts.expand("m", nodes=nodes[2:3], reservation=None))
     assert end_s(cluster) == pytest.approx(220.0)
     record = cluster.record(policy="none").jobs[0]
     assert (record.shrinks, record.lost_node_s, record.overhead_node_s) == (1, 0.0, 0.0)
@@ -229,7 +230,7 @@ def test_setup_does_not_depend_on_the_nodes() -> None:
     cluster, adapter = start(malleable())
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(5.0)
-    adapter.shrink("m", keep_nodes=nodes[:2], walltime_s=1000.0)
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:2], walltime_s=1000.0))
     assert end_s(cluster) == pytest.approx(10.0 + 400.0 / 2)
 
 
@@ -238,11 +239,11 @@ def test_a_shrunk_job_that_is_requeued_has_its_full_size_again() -> None:
     cluster, adapter = start(malleable(save_s=5.0))
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(30.0)
-    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("m", signal="USR1", walltime_s=0.0))
     cluster.advance(35.0)
-    adapter.shrink("m", keep_nodes=nodes[:2], walltime_s=300.0)
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:2], walltime_s=300.0))
     cluster.advance(75.0)
-    adapter.requeue("m")
+    adapter.apply(acts.requeue("m"))
     cluster.advance(75.0)
     job = adapter.snapshot().jobs[0]
     assert (job.node_count, job.walltime_s) == (4, 300.0)
@@ -256,9 +257,9 @@ def test_a_shrink_in_the_middle_of_a_checkpoint_loses_neither() -> None:
     cluster, adapter = start(malleable(save_s=20.0))
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(30.0)
-    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("m", signal="USR1", walltime_s=0.0))
     cluster.advance(40.0)
-    adapter.shrink("m", keep_nodes=nodes[:2], walltime_s=1000.0)
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:2], walltime_s=1000.0))
     cluster.advance(50.0)
     assert adapter.snapshot().jobs[0].last_checkpoint_s == 50.0
     assert end_s(cluster) == pytest.approx(50.0 + 320.0 / 2)
@@ -269,7 +270,7 @@ def test_a_job_at_its_time_limit_is_ended_and_its_work_lost() -> None:
     cluster, adapter = start(malleable())
     nodes = adapter.snapshot().jobs[0].nodes
     cluster.advance(10.0)
-    adapter.shrink("m", keep_nodes=nodes[:1], walltime_s=0.0)
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:1], walltime_s=0.0))
     assert end_s(cluster) is None
     assert cluster.now_s == 200.0
     assert cluster.record(policy="none").jobs[0].lost_node_s == pytest.approx(190.0)

@@ -17,6 +17,7 @@ from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler, Sche
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.trace import read_trace
+from tests import acts
 from tests.simharness.engine.brute_force import Ask, Span, earliest_s, in_use, start_times
 
 KTH = "KTH-SP2-1996-2.1-cln.swf.gz"
@@ -248,9 +249,9 @@ def test_the_limit_grows_as_the_size_falls_and_a_requeue_restores_both() -> None
     cluster.advance(31.0)
     running = adapter.snapshot().jobs_by_id()["m"]
     assert (running.node_count, running.node_count_max, running.walltime_s) == (3, 8, 320.0)
-    adapter.checkpoint("m", signal="USR1", walltime_s=0.0)
+    adapter.apply(acts.checkpoint("m", signal="USR1", walltime_s=0.0))
     cluster.advance(31.0)
-    adapter.requeue("m")
+    adapter.apply(acts.requeue("m"))
     waiting = adapter.snapshot().jobs_by_id()["m"]
     assert (waiting.node_count, waiting.walltime_s) == (8, 120.0)
     cluster.run()

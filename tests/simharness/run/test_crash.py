@@ -209,7 +209,7 @@ def _twice(adapter: SimAdapter) -> list[tuple[object, ...]]:
     for call in adapter.calls:
         if not call.applied or call.verb not in {"checkpoint", "requeue", "cancel", "shrink"}:
             continue
-        job_id = call.arguments[0]
+        job_id = call.action.job_id
         seen[(call.verb, job_id, runs[job_id])] += 1
         if call.verb == "requeue":
             runs[job_id] += 1

@@ -201,7 +201,7 @@ def test_a_job_without_a_checkpoint_is_spared_for_one_that_has_one() -> None:
     jobs = [batch("1", 4), replace(batch("2", 4), save_s=60.0), urgent("u", 4, 4000.0)]
     record, adapter, _ = replay(cluster(jobs))
 
-    assert {call.arguments[0] for call in adapter.calls if call.verb == "requeue"} == {"2"}
+    assert {call.action.job_id for call in adapter.calls if call.verb == "requeue"} == {"2"}
     assert record.jobs[2].start_s == 4060.0
     assert sum(done.lost_node_s for done in record.jobs) == 0.0
 

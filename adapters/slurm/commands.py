@@ -1,0 +1,290 @@
+"""How each action becomes Slurm's commands.
+
+A verb looks at its job first: Slurm takes some commands for a job in another state than the one that is meant, and does
+something else with them (a `NodeList=` on a pending job pins it, a `scancel --signal` waits for it to start, `scontrol
+requeue` runs a finished job again).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import assert_never
+
+from makeway.adapters.protocol import Gone, Rejected, Unreadable, unsupported
+from makeway.adapters.slurm import build
+from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.errors import in_use, refusal, unknown_reservation
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.translate import over, state
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Expand,
+    JobState,
+    Prioritise,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+)
+
+_GRANTED = re.compile(r"Granted job allocation (\d+)")
+_LEAVING = frozenset({JobState.RUNNING, JobState.COMPLETING})
+_HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
+
+
+class SlurmCommands:
+    """Applies actions to one Slurm.
+
+    Args:
+        client: what runs the commands.
+    """
+
+    def __init__(self, client: SlurmClient) -> None:
+        self._client = client
+        self._asked: dict[str, tuple[int, int]] = {}
+        """The jobs that makeway has shrunk: their restarts and their size before."""
+
+    def apply(self, action: Action) -> None:
+        """See `Adapter.apply`."""
+        if action.verb not in self._client.known()[0].actions:
+            raise unsupported(action)
+        match action:
+            case Checkpoint():
+                self._checkpoint(action)
+            case Requeue():
+                self._requeue(action)
+            case Cancel():
+                self._client.look(action.job_id)
+                self._client.do(build.cancel(action.job_id))
+            case Shrink():
+                self._shrink(action)
+            case Expand():
+                self._expand(action)
+            case Reserve():
+                self._reserve(action)
+            case Release():
+                self._release(action.reservation)
+            case Prioritise():
+                self._prioritise(action)
+            case RestorePriority():
+                self._restore_priority(action.job_id)
+            case _:
+                assert_never(action)
+
+    def size_before(self, job: RawJob) -> int | None:
+        """How many nodes the job's present run had before makeway shrank it. None: it was not shrunk."""
+        restarts, size = self._asked.get(job.job_id, (-1, 0))
+        return size if restarts == job.restarts else None
+
+    def forget_others(self, jobs: Iterable[RawJob]) -> None:
+        """Forget the sizes of all jobs but these."""
+        there = {job.job_id for job in jobs}
+        self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
+
+    def _checkpoint(self, action: Checkpoint) -> None:
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps or both.
+
+        22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more than its limit.
+        """
+        job_id, walltime_s = action.job_id, action.walltime_s
+        job = self._client.running(job_id)
+        if walltime_s > job.limit_s:
+            done = self._client.run(build.resize(job_id, None, build.minutes(walltime_s)))
+            if done.returncode != 0 and not (
+                isinstance(error := refusal(done), Rejected) and error.retryable
+            ):
+                raise error
+        for command in build.signal_job(job_id, action.signal, action.signal_to):
+            self._client.do(command)
+
+    def _requeue(self, action: Requeue) -> None:
+        if action.forgotten_run is not None:
+            self._requeue_again(action.job_id, action.forgotten_run)
+        else:
+            self._client.running(action.job_id)
+            self._client.do(build.requeue(action.job_id))
+
+    def _requeue_again(self, job_id: str, run: int) -> None:
+        """Put back a job that was requeued and then taken for ended.
+
+        slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is started
+        again, hears from the node that the job has ended by a signal, and takes that for the job's own end. The job may
+        complete at any moment, so the command is the one that takes jobs which have ended.
+        """
+        job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
+        if job is None or job.restarts != run or not (over(job) or state(job) in _LEAVING):
+            raise Gone(f"job {job_id} is over")
+        self._client.do(build.requeue_any(job_id))
+
+    def _shrink(self, action: Shrink) -> None:
+        """Leave the running job `keep_nodes` only and raise its time limit to `walltime_s`, in one command.
+
+        Slurm refuses what is no part of the job's nodes, and to take the batch host away.
+        """
+        job_id, keep_nodes, walltime_s = action.job_id, action.keep_nodes, action.walltime_s
+        job = self._client.running(job_id)
+        limit_min = build.minutes(walltime_s) if walltime_s > job.limit_s else None
+        if set(keep_nodes) != set(job.nodes):
+            if job.exclusive and self._client.known()[1] < build.RESIZES_CLEANLY:
+                raise Rejected(
+                    f"job {job_id} is exclusive: this Slurm would lose the nodes that it gives away"
+                )
+            self._client.do(build.resize(job_id, keep_nodes, limit_min))
+            self._asked[job_id] = (job.restarts, self.size_before(job) or len(job.nodes))
+        elif limit_min is not None:
+            self._client.do(build.resize(job_id, None, limit_min))
+
+    def _expand(self, action: Expand) -> None:
+        """Add `nodes` to the running job: allocate them as its user, then merge the allocation into the job."""
+        job = self._client.running(action.job_id)
+        reservation = action.reservation
+        wanted = tuple(name for name in action.nodes if name not in job.nodes)
+        if not wanted:
+            return
+        if reservation is not None:
+            admitted = self._client.run(build.admit(reservation, job.user_id))
+            if unknown_reservation(admitted):
+                reservation = None  # it was released meanwhile: the nodes may be free yet
+            elif admitted.returncode != 0:
+                raise refusal(admitted)
+        expander = self._left_expander(job, wanted) or self._allocate(job, wanted, reservation)
+        done = self._client.run(build.merge_expander(expander))
+        if done.returncode != 0:
+            self._client.run(build.cancel(expander))
+            raise refusal(done)
+
+    def _reserve(self, action: Reserve) -> None:
+        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to them."""
+        job_id, name = action.job_id, action.reservation
+        if action.user is not None:
+            self._keep(action, build.user_name(action.user), purge=False)
+            return
+        job = self._client.pending(job_id)
+        created = self._keep(action, job.user_id, purge=True)
+        bound = self._client.run(build.bind(job_id, name))
+        # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
+        late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
+        if bound.returncode != 0 or late:
+            self._client.run(build.bind(job_id, None))
+            if created:
+                self._client.run(build.delete_reservation(name))
+            if late is not None:
+                raise Gone(late)
+            error = refusal(bound)
+            # A controller that crashed in between has forgotten what it had just made.
+            raise Rejected(str(error), retryable=True) if unknown_reservation(bound) else error
+
+    def _keep(self, action: Reserve, user: str, *, purge: bool) -> bool:
+        """Make the reservation, or change the one that is there. Returns whether it was made."""
+        created = self._client.run(
+            build.create_reservation(
+                action.reservation,
+                nodes=action.nodes,
+                duration_s=action.duration_s,
+                users=(user,),
+                purge=purge,
+                overlap=bool(action.out_of),
+            )
+        )
+        if created.returncode == 0:
+            return True
+        # It may be there already; Slurm says so in several ways.
+        updated = self._client.run(
+            build.update_reservation(
+                action.reservation, nodes=action.nodes, duration_s=action.duration_s, users=(user,)
+            )
+        )
+        if updated.returncode != 0:
+            raise refusal(created if unknown_reservation(updated) else updated)
+        return False
+
+    def _release(self, name: str) -> None:
+        """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running ones run on.
+
+        Slurm would end a running job together with its reservation, and does not unbind one that completes.
+        """
+        done = self._client.run(build.delete_reservation(name))
+        if in_use(done):
+            bound = self._client.squeue(reservation=name)
+            if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
+                raise refusal(done)
+            for job in bound:
+                self._client.do(build.bind(job.job_id, None))
+            done = self._client.run(build.delete_reservation(name))
+        if unknown_reservation(done):
+            raise Gone(refusal(done).args[0])
+        if done.returncode != 0:
+            raise refusal(done)
+
+    def _prioritise(self, action: Prioritise) -> None:
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a planned order.
+
+        22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
+        """
+        job_id, queue_position = action.job_id, action.queue_position
+        job = self._client.pending(job_id)
+        _check_not_held(job)
+        if queue_position is not None:
+            self._client.do(build.to_queue_position(job_id, queue_position))
+            return
+        lost = job.restarts > 0 and job.requested_node_count > job.node_count
+        self._client.do(
+            build.to_front(
+                job_id,
+                requeued=job.restarts > 0,
+                node_count=job.requested_node_count if lost else None,
+            )
+        )
+
+    def _restore_priority(self, job_id: str) -> None:
+        """Let Slurm set the job's priority again: of a running one, or of one in a queue position; a user's hold would be lifted too."""
+        job = self._client.look(job_id)
+        if state(job) is JobState.PENDING:
+            _check_not_held(job)
+            if build.queue_position_of(job.priority) is None:
+                raise Gone(f"job {job_id} waits, and has no queue position")
+        else:
+            self._client.running(job_id)
+        self._client.do(build.restore_priority(job_id))
+
+    def _started_elsewhere(self, job_id: str, nodes: tuple[str, ...]) -> str | None:
+        """Why a job that was just bound has no use for its reservation. None: it waits, or runs in it."""
+        try:
+            job = self._client.look(job_id)
+        except Gone as gone:
+            return str(gone)
+        if state(job) is JobState.PENDING or set(job.nodes) <= set(nodes):
+            return None
+        return f"job {job_id} does not wait: it is {job.state}"
+
+    def _allocate(self, job: RawJob, nodes: tuple[str, ...], reservation: str | None) -> str:
+        command = build.allocate_expander(
+            job.job_id, nodes, reservation=reservation, user_id=job.user_id, group_id=job.group_id
+        )
+        done = self._client.run(command)
+        if done.returncode != 0:
+            raise refusal(done)
+        granted = _GRANTED.search(done.stderr + done.stdout)
+        if granted is None:
+            raise Unreadable("salloc names no allocation", command=command, text=done.words)
+        return granted.group(1)
+
+    def _left_expander(self, job: RawJob, nodes: tuple[str, ...]) -> str | None:
+        """An allocation that was made for the job and, its maker dead or unheard, never merged. None: there is none."""
+        for other in self._client.squeue():
+            if (
+                (other.name, other.user_id) == (build.EXPANDER_NAME, job.user_id)
+                and not other.batch
+                and state(other) is JobState.RUNNING
+                and set(other.nodes) == set(nodes)
+            ):
+                return other.job_id
+        return None
+
+
+def _check_not_held(job: RawJob) -> None:
+    """Raise `Rejected` for a job that its user or an administrator holds: to set its priority would lift the hold."""
+    if job.reason.startswith(_HELD):
+        raise Rejected(f"job {job.job_id} is held ({job.reason})")
