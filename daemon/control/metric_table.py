@@ -167,4 +167,11 @@ RATIONALE_METRICS = (
         buckets=COUNT_BUCKETS,
         read=lambda why: max(0, why.node_count - why.free_node_count),
     ),
+    RationaleMetric(
+        name="makeway_decision_candidates",
+        help="Jobs, or groups of jobs on shared nodes, whose cost was compared for a job.",
+        title="candidates",
+        buckets=COUNT_BUCKETS,
+        read=lambda why: len(why.candidates),
+    ),
 )
