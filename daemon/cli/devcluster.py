@@ -3,7 +3,7 @@
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from makeway.daemon.errors import UserError, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class UpOptions:
     """The options of `up`, as click gives them."""
 
     nodes: int
@@ -32,11 +32,11 @@ class Options:
     partitions: tuple[str, ...]
 
 
-def up(options: Options) -> None:
-    """Start a cluster and say how to use it. Interrupted, it leaves nothing behind.
+def up(options: UpOptions) -> None:
+    """Start a cluster and print how to use it. An interrupted start leaves nothing behind.
 
     Raises:
-        UserError: it cannot be started, and why.
+        UserError: it cannot be started.
     """
     root = None if options.version_root is None else str(options.version_root.absolute())
     spec = DevSpec(
@@ -49,8 +49,8 @@ def up(options: Options) -> None:
         partitions=options.partitions or DevSpec().partitions,
     )
     folder = options.folder or default_folder(options.version_root)
-    _require_ours(folder)
-    with _said(), _terminable():
+    _require_own(folder)
+    with _user_errors(), _terminable():
         cluster = devcluster.up(spec, folder)
     year, month = cluster.version
     given = "" if options.folder is None and root is None else f" --folder {cluster.folder}"
@@ -64,48 +64,48 @@ def up(options: Options) -> None:
 
 
 def down(folder: Path | None, version_root: Path | None) -> None:
-    """Stop the cluster and remove its folder; nothing to stop is no error.
+    """Stop the cluster and remove its folder. It is no error if there is none.
 
     Raises:
-        UserError: the folder is no cluster's, or a process would not go.
+        UserError: the folder does not belong to a cluster, or a process does not end.
     """
     folder = folder or default_folder(version_root)
-    _require_ours(folder)
-    with _said():
+    _require_own(folder)
+    with _user_errors():
         for sentence in devcluster.down(folder):
             click.echo(printable(sentence), err=True)
 
 
 def status(folder: Path | None, version_root: Path | None) -> int:
-    """Print what runs. Returns 1 if there is no cluster, or none that answers, else 0."""
+    """Print which daemons run. Returns 1 if slurmctld does not run, else 0."""
     folder = folder or default_folder(version_root)
     if not folder.exists():
         click.echo(f"no cluster in {printable(str(folder))}")
         return 1
-    _require_ours(folder)
-    with _said():
+    _require_own(folder)
+    with _user_errors():
         found = devcluster.status(folder)
     names = [process.name for process in found.running]
-    told = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names))) or "nothing"
-    click.echo(printable(f"{found.folder}: {told} running"))
+    listed = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names))) or "nothing"
+    click.echo(printable(f"{found.folder}: {listed} running"))
     click.echo("\n".join(printable(line) for line in found.answer.splitlines()))
     return 0 if "slurmctld" in names else 1
 
 
 def default_folder(version_root: Path | None) -> Path:
-    """The state folder of a user who names none, inside the chroot if there is one."""
+    """The default state folder of this user, inside the chroot if there is one."""
     return (version_root or Path("/")) / "tmp" / f"makeway-devcluster-{os.geteuid()}"
 
 
-def _require_ours(folder: Path) -> None:
-    """Raise `UserError` if somebody else made the folder: whoever owns it could change what we start."""
+def _require_own(folder: Path) -> None:
+    """Raise `UserError` if the folder belongs to another user, who could change what is started from it."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise UserError(
-            f"{printable(str(folder))}: a folder of your own is expected; name another by --folder"
+            f"{printable(str(folder))}: this must be a folder of your own; choose another with --folder"
         )
 
 
@@ -117,8 +117,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _said() -> "Iterator[None]":
-    """Turn what a cluster fails with into the user's error."""
+def _user_errors() -> Generator[None]:
+    """Turn errors of the cluster into user errors."""
     try:
         yield
     except (DevClusterError, AdapterError) as error:
@@ -126,8 +126,8 @@ def _said() -> "Iterator[None]":
 
 
 @contextmanager
-def _terminable() -> "Iterator[None]":
-    """Make SIGTERM an interrupt too, so that a cluster that is half up is taken down."""
+def _terminable() -> Generator[None]:
+    """Treat SIGTERM as an interrupt, so that a cluster that is half started is stopped again."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

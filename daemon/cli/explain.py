@@ -4,7 +4,7 @@ import json
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.console import Console
@@ -186,6 +186,7 @@ def _how(action: Action) -> str:
 
 
 def _brief(value: object) -> str:
-    if isinstance(value, tuple) and len(value) > 4:
-        return f"{value[0]}..{value[-1]} ({len(value)})"
-    return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
+    if not isinstance(value, tuple):
+        return str(value)
+    parts = [str(part) for part in cast("tuple[object, ...]", value)]
+    return f"{parts[0]}..{parts[-1]} ({len(parts)})" if len(parts) > 4 else " ".join(parts)

@@ -63,10 +63,10 @@ def check_config(file: Path) -> None:
 @_json_option
 @click.pass_obj
 def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
-    """Look for what could keep makeway from doing its work here.
+    """Look for problems that would keep makeway from working here.
 
-    Checks the configuration, the folders, the cluster and, of a Slurm, what matters of its own configuration. Nothing is
-    changed. Exit status 1 if there is a problem.
+    Checks the configuration, the folders, the cluster, and the settings of Slurm that matter to makeway. Changes nothing.
+    Exit status 1 if there is a problem.
     """
     from makeway.daemon.cli import doctor as cli_doctor
 
@@ -74,31 +74,39 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
 
 
 @cli.command()
-@click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes are wanted.")
-@click.option("--deadline", type=duration, default="15m", show_default=True, help="By when, from now.")
-@click.option("--walltime", type=duration, default="1h", show_default=True, help="For how long.")
-@click.option("--step", type=duration, help="Resolution of the deadlines [default: a fine one].")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), required=True, help="How many nodes the urgent job wants."
+)
+@click.option(
+    "--deadline", type=duration, default="15m", show_default=True, help="Time from now until it has to start."
+)
+@click.option("--walltime", type=duration, default="1h", show_default=True, help="How long it may run.")
+@click.option("--step", type=duration, help="Resolution of the deadlines [default: at most 60 steps].")
 @click.option(
     "--shrink/--no-shrink",
     default=None,
     help="Whether malleable jobs may give nodes instead of leaving [default: as policy eviction is configured].",
 )
 @_config_option
-@click.option("--journal", type=_FILE, help="Ask about a stored snapshot instead of the cluster as it is.")
 @click.option(
-    "--decision", type=click.IntRange(min=1), help="Which one [default: the latest; needs --journal]."
+    "--journal", type=_FILE, help="Use a stored snapshot of this journal instead of the present cluster."
+)
+@click.option(
+    "--decision",
+    type=click.IntRange(min=1),
+    help="The decision whose snapshot to use [default: the latest; needs --journal].",
 )
 @_json_option
 @click.pass_obj
 def whatif(shell: Shell, /, **options: Any) -> None:
-    """What making room now would cost.
+    """What making room for an urgent job now would cost.
 
-    Prints the least loss of work for every deadline up to --deadline, and for each level of loss who would have to
-    leave, and how, when checkpoints are written one after another. Nothing is touched.
+    Prints the least loss of work for every deadline up to --deadline, and for each loss which jobs would have to leave,
+    and how, when checkpoints are written one after another. Changes nothing.
     """
     from makeway.daemon.cli import whatif as cli_whatif
 
-    cli_whatif.show(shell.factories, cli_whatif.Options(**options))
+    cli_whatif.show(shell.factories, cli_whatif.WhatIfOptions(**options))
 
 
 @cli.command()
@@ -109,7 +117,7 @@ def whatif(shell: Shell, /, **options: Any) -> None:
 def explain(decision: str | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
     """Why a DECISION was taken: its candidates, their costs, and what became of its actions.
 
-    DECISION is a number of the log, or `last`. Without it the latest decisions are listed.
+    DECISION is its number in the log, or `last`. Without it, the latest decisions are listed.
     """
     from makeway.daemon.cli import explain as cli_explain
 
@@ -118,16 +126,16 @@ def explain(decision: str | None, config: Path | None, journal: Path | None, as_
 
 @cli.command()
 @click.option(
-    "--since", type=duration, help="So long before the newest decision [default: all that is kept]."
+    "--since", type=duration, help="How far back from the newest decision [default: all that is kept]."
 )
 @_config_option
 @click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
 @_json_option
 def summary(since: float | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
-    """What was decided over some days, and what became of it.
+    """The decisions of some days, and what became of them.
 
-    In observe mode: which urgent jobs would have been served, who would have had to leave and what that would have cost, beside
-    when plain Slurm started them.
+    In observe mode: which urgent jobs would have been served, which jobs would have had to leave at what loss, and when
+    plain Slurm started the urgent jobs.
     """
     from makeway.daemon.cli import summary as cli_summary
 
@@ -139,7 +147,7 @@ def summary(since: float | None, config: Path | None, journal: Path | None, as_j
 @_config_option
 @_json_option
 def status(socket: Path | None, config: Path | None, as_json: bool) -> None:
-    """How the running daemon is."""
+    """Print the state of the running daemon."""
     from makeway.daemon.cli import control as cli_control
 
     cli_control.status(socket or _from_config(config, "socket", SOCKET_PATH), as_json=as_json)
@@ -155,7 +163,7 @@ def status(socket: Path | None, config: Path | None, as_json: bool) -> None:
     help="Only if makeway waits for this job to save its work or to leave its nodes.",
 )
 def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
-    """Have the running daemon start a cycle at once."""
+    """Start a cycle of the running daemon at once."""
     from makeway.daemon.cli import control as cli_control
 
     cli_control.poke(socket or _from_config(config, "socket", SOCKET_PATH), job_id)
@@ -163,9 +171,11 @@ def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
 
 @cli.command()
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes it will want.")
-@click.option("--walltime", type=duration, required=True, help="For how long.")
+@click.option("--walltime", type=duration, required=True, help="How long it may run.")
 @click.option("--in", "in_s", type=duration, required=True, help="When it is expected, from now.")
-@click.option("--user", help="Whose job it is [default: yours; others' only for root and the daemon's user].")
+@click.option(
+    "--user", help="User of the job [default: you; another user only for root and the daemon's user]."
+)
 @_socket_option
 @_config_option
 def notice(
@@ -208,23 +218,31 @@ _root_option = click.option(
     "--expansion/--no-expansion", default=True, show_default=True, help="Whether running jobs may grow."
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A line of slurm.conf instead of ours."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A line of slurm.conf that replaces the default one.",
 )
 @click.option(
-    "--partition", "partitions", multiple=True, metavar="LINE", help="A partition line instead of ours."
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="LINE",
+    help="A partition line that replaces the default one.",
 )
 def up(**options: Any) -> None:
     """Start a cluster of nodes n1, n2, ... and wait until every node is idle."""
     from makeway.daemon.cli import devcluster as cli_devcluster
 
-    cli_devcluster.up(cli_devcluster.Options(**options))
+    cli_devcluster.up(cli_devcluster.UpOptions(**options))
 
 
 @devcluster.command()
 @_root_option
 @_folder_option
 def down(version_root: Path | None, folder: Path | None) -> None:
-    """Cancel the jobs, stop the cluster and remove its folder; also what an interrupted one has left."""
+    """Cancel the jobs, stop the cluster and remove its folder, also after an interrupted start."""
     from makeway.daemon.cli import devcluster as cli_devcluster
 
     cli_devcluster.down(folder, version_root)
@@ -234,7 +252,7 @@ def down(version_root: Path | None, folder: Path | None) -> None:
 @_root_option
 @_folder_option
 def devcluster_status(version_root: Path | None, folder: Path | None) -> int:
-    """What runs, and what sinfo says. Exit status 1 if there is no cluster."""
+    """Print which daemons run, and the output of sinfo. Exit status 1 if there is no cluster."""
     from makeway.daemon.cli import devcluster as cli_devcluster
 
     return cli_devcluster.status(folder, version_root)

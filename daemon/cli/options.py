@@ -27,7 +27,7 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 class Shell:
     """What the program around the commands gives them."""
 
-    factories: "Mapping[str, AdapterFactory]" = field(default_factory=dict)
+    factories: "Mapping[str, AdapterFactory]" = field(default_factory=lambda: dict["str", "AdapterFactory"]())
     """How to open a cluster, by the adapter's type."""
 
 

@@ -1,4 +1,4 @@
-"""The command `summary`: what was decided over some days, and what became of it, on one screen."""
+"""The command `summary`: the decisions of some days, and what became of them, on one screen."""
 
 import json
 from contextlib import closing
@@ -12,15 +12,15 @@ from rich.table import Table
 
 from makeway.daemon.cli.text import WAYS, console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
-from makeway.daemon.inspect.summary import Answer, Lenders, Summary, summarise
+from makeway.daemon.inspect.summary import DecisionSummary, LenderTotals, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
 
 ACCOUNTS_SHOWN = 15
 URGENT_SHOWN = 30
 _ANSWERS = {
-    Answer.FREE: "free nodes are enough",
-    Answer.ROOM: "others have to leave",
-    Answer.NONE: "nobody can be asked so that it starts in time",
+    UrgentAnswer.FREE: "free nodes are enough",
+    UrgentAnswer.ROOM: "others have to leave",
+    UrgentAnswer.NONE: "no choice of jobs makes it start in time",
 }
 
 
@@ -29,7 +29,7 @@ def show(path: Path, since_s: float | None, *, as_json: bool) -> None:
 
     Args:
         path: the journal.
-        since_s: so many seconds before its newest decision. None: everything that it holds.
+        since_s: how many seconds before its newest decision to start. None: at its beginning.
         as_json: JSON instead of text.
 
     Raises:
@@ -39,25 +39,27 @@ def show(path: Path, since_s: float | None, *, as_json: bool) -> None:
     with closing(Journal(path, read_only=True)) as journal:
         found = summarise(journal, since_s)
     if found is None:
-        raise UserError(f"{printable(str(path))}: no decision is stored yet: no urgent job has come")
+        raise UserError(
+            f"{printable(str(path))}: no decision is stored yet: no urgent job has asked for nodes"
+        )
     if as_json:
         click.echo(json.dumps(as_values(found), indent=2))
     else:
         render(found, console())
 
 
-def as_values(found: Summary) -> dict[str, Any]:
+def as_values(found: DecisionSummary) -> dict[str, Any]:
     """The summary as plain values for JSON."""
     return {
         **asdict(found),
-        "promised_wait_s": found.promised_wait_s(),
-        "seen_wait_s": found.seen_wait_s(),
-        "promised_on_time": sum(1 for job in found.urgent if job.promised_on_time),
+        "expected_wait_s": found.expected_wait_s(),
+        "actual_wait_s": found.actual_wait_s(),
+        "expected_on_time": sum(1 for job in found.urgent if job.expected_on_time),
         "started_on_time": sum(1 for job in found.urgent if job.started_on_time),
     }
 
 
-def render(found: Summary, out: Console) -> None:
+def render(found: DecisionSummary, out: Console) -> None:
     """The summary for a reader."""
     out.print(
         plain(
@@ -68,52 +70,52 @@ def render(found: Summary, out: Console) -> None:
     )
     _render_urgent(found, out)
     _render_lenders(found, out)
-    _render_deeds(found, out)
+    _render_action_totals(found, out)
 
 
-def _render_urgent(found: Summary, out: Console) -> None:
+def _render_urgent(found: DecisionSummary, out: Console) -> None:
     urgent = found.urgent
     if not urgent:
         out.print("\nNo urgent job asked for nodes.")
         return
-    counts = {answer: sum(1 for job in urgent if job.answer is answer) for answer in Answer}
-    told = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
+    counts = {answer: sum(1 for job in urgent if job.answer is answer) for answer in UrgentAnswer}
+    found_answers = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
     out.print()
-    out.print(plain(f"{len(urgent)} urgent jobs asked for nodes: {told}."))
-    commitments = sum(1 for job in urgent if job.promised_on_time)
+    out.print(plain(f"{len(urgent)} urgent jobs asked for nodes: {found_answers}."))
+    expected = sum(1 for job in urgent if job.expected_on_time)
     on_time = sum(1 for job in urgent if job.started_on_time)
-    early = sum(1 for job in urgent if job.started_s is None and job.waits_yet)
-    whose = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
+    waiting = sum(1 for job in urgent if job.started_s is None and job.still_waiting)
+    by = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
     out.print(
         plain(
-            f"On time as decided: {commitments} of {len(urgent)}, nodes ready after {_mean(found.promised_wait_s())} on average.",
-            f"On time {whose}: {on_time} of {len(urgent)}, started after {_mean(found.seen_wait_s())} on average"
-            f"{f'; {early} wait yet' if early else ''}.",
+            f"On time by the decisions: {expected} of {len(urgent)}, nodes ready after {_mean(found.expected_wait_s())} on average.",
+            f"On time {by}: {on_time} of {len(urgent)}, started after {_mean(found.actual_wait_s())} on average"
+            f"{f'; {waiting} still waiting' if waiting else ''}.",
         )
     )
-    table = _table("job", "user", "nodes", "asked", "answer", "ready after", "started after")
+    table = _table("job", "user", "nodes", "decided", "answer", "ready after", "started after")
     for job in urgent[-URGENT_SHOWN:]:
         table.add_row(
-            *map(plain, (job.job_id, job.user, str(job.node_count), instant(job.asked_s), job.answer)),
+            *map(plain, (job.job_id, job.user, str(job.node_count), instant(job.decided_s), job.answer)),
             "-" if job.ready_s is None else span(max(0.0, job.ready_s - job.submit_s)),
-            _started(job.started_s, job.submit_s, waits_yet=job.waits_yet),
+            _started(job.started_s, job.submit_s, still_waiting=job.still_waiting),
         )
     out.print(table)
     if len(urgent) > URGENT_SHOWN:
-        out.print(f"and {len(urgent) - URGENT_SHOWN} before these (all of them with --json)")
+        out.print(f"and {len(urgent) - URGENT_SHOWN} earlier ones (--json prints all)")
 
 
-def _render_lenders(found: Summary, out: Console) -> None:
-    everybody = found.everybody
-    count = sum(everybody.departures.values())
+def _render_lenders(found: DecisionSummary, out: Console) -> None:
+    all_lenders = found.all_lenders
+    count = sum(all_lenders.departures.values())
     if not count:
-        out.print("\nNobody had to leave." if found.acted else "\nNobody would have had to leave.")
+        out.print("\nNo job had to leave." if found.acted else "\nNo job would have had to leave.")
         return
     out.print()
     out.print(
         plain(
-            f"{everybody.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, {count} times: "
-            f"a loss of {everybody.loss_node_s / 3600:.2f} node-hours of work was expected."
+            f"{all_lenders.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, {count} times: "
+            f"a loss of {all_lenders.loss_node_s / 3600:.2f} node-hours of work was expected."
         )
     )
     table = _table("account", "jobs", *WAYS.values(), "node-hours lost")
@@ -121,27 +123,27 @@ def _render_lenders(found: Summary, out: Console) -> None:
         table.add_row(*_lender_cells(account, lenders))
     out.print(table)
     if len(found.lenders) > ACCOUNTS_SHOWN:
-        out.print(f"and {len(found.lenders) - ACCOUNTS_SHOWN} more accounts (all of them with --json)")
+        out.print(f"and {len(found.lenders) - ACCOUNTS_SHOWN} more accounts (--json prints all)")
 
 
-def _render_deeds(found: Summary, out: Console) -> None:
-    if not found.deeds:
+def _render_action_totals(found: DecisionSummary, out: Console) -> None:
+    if not found.actions:
         return
     table = _table("action", "reason", "decided", "commands", "accepted", "refused or unanswered")
-    for deeds in found.deeds:
-        counts = (deeds.decided, deeds.sent, deeds.accepted, deeds.refused)
-        table.add_row(deeds.verb, deeds.reason, *map(str, counts))
+    for totals in found.actions:
+        counts = (totals.decided, totals.sent, totals.accepted, totals.refused)
+        table.add_row(totals.verb, totals.reason, *map(str, counts))
     out.print()
     out.print(table)
 
 
-def _lender_cells(account: str, lenders: Lenders) -> tuple[Any, ...]:
+def _lender_cells(account: str, lenders: LenderTotals) -> tuple[Any, ...]:
     ways = (str(lenders.departures.get(method, 0)) for method in WAYS)
     return plain(account or "(none)"), str(lenders.jobs), *ways, f"{lenders.loss_node_s / 3600:.2f}"
 
 
 def _table(*headings: str) -> Table:
-    words = {"job", "user", "asked", "answer", "account", "action", "reason"}
+    words = {"job", "user", "decided", "answer", "account", "action", "reason"}
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in words else "right")
@@ -152,7 +154,7 @@ def _mean(duration_s: float | None) -> str:
     return "-" if duration_s is None else span(duration_s)
 
 
-def _started(started_s: float | None, submit_s: float, *, waits_yet: bool) -> str:
+def _started(started_s: float | None, submit_s: float, *, still_waiting: bool) -> str:
     if started_s is not None:
         return span(max(0.0, started_s - submit_s))
-    return "waits yet" if waits_yet else "not seen"
+    return "still waiting" if still_waiting else "not seen"

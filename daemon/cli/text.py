@@ -1,4 +1,4 @@
-"""How the commands write: a console that does not cut tables in pipes, durations and instants for readers."""
+"""What the commands print with: a console that does not cut tables in pipes, durations, instants."""
 
 from datetime import UTC, datetime
 
@@ -9,26 +9,26 @@ from makeway.daemon.errors import printable
 from makeway.policies.model import Method
 
 PIPE_COLUMNS = 160
-"""Width of what goes to no terminal: a pipe has none of its own."""
+"""Width of the output if it is not a terminal."""
 WAYS = {
     Method.KILL: "killed",
     Method.APPLICATION: "after its next checkpoint",
     Method.SYSTEM: "after a signal",
     Method.SHRINK: "shrunk",
 }
-"""How a job leaves, in words."""
+"""How a job leaves, for tables."""
 POSIX_FROM_S = 1e9
 """Instants from here on are dates; smaller ones are seconds of a trace."""
 
 
 def console() -> Console:
-    """The standard output."""
+    """The standard output. A table in a pipe is not cut to the width of a terminal."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
 
 
 def plain(*lines: str, style: str = "") -> Text:
-    """Lines for a console: no markup, nothing that a terminal obeys, and none of them becomes two."""
+    """Lines for a console, with markup and control characters escaped: each stays one line."""
     return Text("\n".join(printable(line) for line in lines), style=style)
 
 

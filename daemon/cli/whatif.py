@@ -1,4 +1,4 @@
-"""The command `whatif`: where its snapshot comes from, and how its answer looks."""
+"""The command `whatif`: gets a snapshot, and prints the answer."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from makeway.daemon.cli.text import WAYS, console, plain, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.estimate.checkpoint_times import with_learned
-from makeway.daemon.inspect.whatif import Level, Proposal, Question, departures, what_if
+from makeway.daemon.inspect.whatif import LossLevel, WhatIfAnswer, WhatIfQuestion, departures, what_if
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Cluster
@@ -27,7 +27,7 @@ NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class WhatIfOptions:
     """The options of the command, as click gives them."""
 
     nodes: int
@@ -35,14 +35,14 @@ class Options:
     walltime: float
     step: float | None
     shrink: bool | None
-    """None: as the configured policy does."""
+    """None: as policy `eviction` is configured."""
     config: Path | None
     journal: Path | None
     decision: int | None
     as_json: bool
 
 
-def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
+def show(factories: Mapping[str, AdapterFactory], options: WhatIfOptions) -> None:
     """Answer the question on standard output.
 
     Raises:
@@ -55,28 +55,28 @@ def show(factories: Mapping[str, AdapterFactory], options: Options) -> None:
     if options.journal is not None:
         cluster = _stored(options.journal, options.decision)
     elif options.decision is not None:
-        raise UserError("--decision: needs --journal, the journal that holds it")
+        raise UserError("--decision needs --journal, the journal that holds the decision")
     else:
         config = load(options.config or CONFIG_PATH)
         cluster = _present(factories, config)
         if shrink is None and isinstance(config.policy_config, EvictionConfig):
             shrink = config.policy_config.shrink
-    question = Question(
+    question = WhatIfQuestion(
         node_count=options.nodes,
         deadline_s=options.deadline,
         walltime_s=options.walltime,
         step_s=options.step,
         shrink=bool(shrink),
     )
-    proposal = what_if(cluster, question)
+    answer = what_if(cluster, question)
     if options.as_json:
-        click.echo(json.dumps(as_values(proposal), indent=2))
+        click.echo(json.dumps(as_values(answer), indent=2))
     else:
-        render(proposal, console())
+        render(answer, console())
 
 
 def _stored(path: Path, decision_id: int | None) -> Cluster:
-    """The snapshot of a decision; the latest decision's if none is named."""
+    """The snapshot of a decision; of the latest one if no number is given."""
     with closing(Journal(path, read_only=True)) as journal:
         if decision_id is None:
             latest = journal.decisions(1)
@@ -94,13 +94,13 @@ def _stored(path: Path, decision_id: int | None) -> Cluster:
 
 
 def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster:
-    """The cluster as it is, with the limits of the configuration and what the daemon has under way."""
+    """The present cluster, with the limits of the configuration and the open operations of the daemon."""
     connection = open_adapter(config.settings.adapter, factories)
     with closing(connection.adapter):
         try:
             cluster = connection.adapter.snapshot()
         except AdapterError as error:
-            raise UserError(f"the cluster gives no snapshot: {error}") from error
+            raise UserError(f"the cluster cannot be read: {error}") from error
     operations, jobs = cluster.operations, cluster.jobs
     if config.settings.journal.exists():
         with closing(Journal(config.settings.journal, read_only=True)) as journal:
@@ -111,29 +111,29 @@ def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster
     return replace(cluster, jobs=jobs, limits=limits, operations=operations)
 
 
-def as_values(proposal: Proposal) -> dict[str, Any]:
+def as_values(answer: WhatIfAnswer) -> dict[str, Any]:
     """The answer as plain values for JSON."""
     return {
-        "now_s": proposal.now_s,
-        "nodes": proposal.question.node_count,
-        "nodes_up": proposal.node_count_up,
-        "nodes_free": proposal.node_count_free,
-        "shortage": proposal.shortage,
-        "deadline_s": proposal.question.deadline_s,
-        "step_s": proposal.step_s,
+        "now_s": answer.now_s,
+        "nodes": answer.question.node_count,
+        "nodes_up": answer.node_count_up,
+        "nodes_free": answer.node_count_free,
+        "shortage": answer.shortage,
+        "deadline_s": answer.question.deadline_s,
+        "step_s": answer.step_s,
         "curve": [
-            {"deadline_s": index * proposal.step_s, "loss_node_hours": None if loss is None else loss / 3600}
-            for index, loss in enumerate(proposal.losses_node_s)
+            {"deadline_s": index * answer.step_s, "loss_node_hours": None if loss is None else loss / 3600}
+            for index, loss in enumerate(answer.losses_node_s)
         ],
-        "levels": [_level_values(level) for level in proposal.levels],
-        "barred": [
-            {"job_ids": barred.job_ids, "nodes": barred.node_count, "reason": barred.reason}
-            for barred in proposal.barred
+        "levels": [_level_values(level) for level in answer.levels],
+        "protected": [
+            {"job_ids": group.job_ids, "nodes": group.node_count, "reason": group.reason}
+            for group in answer.protected
         ],
     }
 
 
-def _level_values(level: Level) -> dict[str, Any]:
+def _level_values(level: LossLevel) -> dict[str, Any]:
     return {
         "from_s": level.from_s,
         "until_s": level.until_s,
@@ -152,37 +152,35 @@ def _level_values(level: Level) -> dict[str, Any]:
     }
 
 
-def render(proposal: Proposal, out: Console) -> None:
-    """The answer for a reader: a sentence, the curve as bars, and who leaves at each level."""
-    question = proposal.question
+def render(answer: WhatIfAnswer, out: Console) -> None:
+    """The answer for a reader: a sentence, the curve as bars, and the jobs that leave at each level."""
+    question = answer.question
     out.print(
-        f"{question.node_count} nodes within {span(question.deadline_s)}: {proposal.node_count_free} are free"
-        f" ({proposal.node_count_up} nodes are up)."
+        f"{question.node_count} nodes within {span(question.deadline_s)}: {answer.node_count_free} are free"
+        f" ({answer.node_count_up} nodes are up)."
     )
-    if proposal.shortage <= 0:
-        out.print("Nobody has to leave.")
+    if answer.shortage <= 0:
+        out.print("No job has to leave.")
         return
-    if not proposal.levels:
-        out.print(f"{proposal.shortage} more are needed, and no choice frees them in time.")
+    if not answer.levels:
+        out.print(f"{answer.shortage} more are needed, and no choice of jobs frees them in time.")
     else:
-        out.print(
-            f"{proposal.shortage} more are needed. The least loss of work, by the time that is given:\n"
-        )
-        out.print(_table(proposal.levels))
-    if proposal.barred:
-        out.print(f"\nNot asked, with {sum(barred.node_count for barred in proposal.barred)} nodes:")
-        for barred in proposal.barred[:NAMES_SHOWN]:
-            out.print(plain(f"  {_jobs(barred.job_ids)} ({barred.node_count} nodes): {barred.reason}"))
-        if len(proposal.barred) > NAMES_SHOWN:
-            out.print(f"  and {len(proposal.barred) - NAMES_SHOWN} more")
+        out.print(f"{answer.shortage} more are needed. The least loss of work, by deadline:\n")
+        out.print(_table(answer.levels))
+    if answer.protected:
+        out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
+        for group in answer.protected[:NAMES_SHOWN]:
+            out.print(plain(f"  {_jobs(group.job_ids)} ({group.node_count} nodes): {group.reason}"))
+        if len(answer.protected) > NAMES_SHOWN:
+            out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 
 
-def _table(levels: tuple[Level, ...]) -> Table:
+def _table(levels: tuple[LossLevel, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("given", justify="right", no_wrap=True)
+    table.add_column("deadline", justify="right", no_wrap=True)
     table.add_column("node-hours lost", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("who leaves (nodes), and how")
+    table.add_column("jobs that leave (nodes), and how")
     most = max(level.plan.loss_node_s for level in levels)
     for level in levels:
         loss = level.plan.loss_node_s
@@ -196,9 +194,9 @@ def _table(levels: tuple[Level, ...]) -> Table:
     return table
 
 
-def _leavers(level: Level) -> list[str]:
+def _leavers(level: LossLevel) -> list[str]:
     """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
-    lines = []
+    lines: list[str] = []
     for method, way in WAYS.items():
         found = [leaver for leaver in departures(level.plan) if leaver.method is method]
         if not found:

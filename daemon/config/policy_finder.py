@@ -1,7 +1,7 @@
-"""A policy by what a configuration or a command line calls it: one of makeway's, an installed package's, or a file's.
+"""Finds the policy that a configuration or a command line names: one of makeway, of an installed package, or of a file.
 
 A package offers policies as entry points of the group `makeway.policies`, each a `Policy`. A file is named by a path that
-ends in `.py` and defines one `Policy`. Both are read anew whenever they are asked for.
+ends in `.py` and defines exactly one `Policy`. Both are read again at every call.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from makeway.policies import registry
 from makeway.policies.contract import Policy
@@ -23,14 +23,14 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def find_policy(name: str, folder: Path | None = None) -> Policy[Any]:
-    """The policy of that name.
+    """The policy with this name.
 
     Args:
-        name: makeway's own name of it, an entry point's, or the path of a file.
-        folder: where a relative path begins. None: the working directory.
+        name: the name of one of makeway's policies, of an entry point, or the path of a file.
+        folder: where a relative path starts. None: the working directory.
 
     Raises:
-        UnknownPolicy: there is none, or it is none that could be run; the message tells why.
+        UnknownPolicy: there is none, or it cannot be used; the message says why.
     """
     if name.endswith(SUFFIX):
         return _of_file(Path(name) if folder is None else folder / name)
@@ -46,7 +46,7 @@ def _of_file(path: Path) -> Policy[Any]:
     found = {
         id(value): value
         for value in vars(module).values()
-        if isinstance(value, Policy) and value not in registry.POLICIES.values()
+        if _is_policy(value) and value not in registry.POLICIES.values()
     }
     if len(found) != 1:
         names = ", ".join(sorted(policy.name for policy in found.values())) or "none"
@@ -57,7 +57,7 @@ def _of_file(path: Path) -> Policy[Any]:
 
 
 def _run(path: Path, where: str) -> ModuleType:
-    """The file as a module of its own, which is not found by `import`."""
+    """Run the file as a module of its own, which `import` does not find."""
     if not path.is_file():
         raise registry.UnknownPolicy(f"{where}: there is no such file")
     name = f"makeway_policy_file_{path.stem}"
@@ -79,11 +79,15 @@ def _of_package(value: str, load: Callable[[], object]) -> Policy[Any]:
         policy = load()
     except Exception as error:
         raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
-    if not isinstance(policy, Policy):
+    if not _is_policy(policy):
         raise registry.UnknownPolicy(
             f"{where}: accepted: a makeway.policies.contract.Policy, not a {type(policy).__name__}"
         )
     return _sound(policy, where)
+
+
+def _is_policy(value: object) -> TypeGuard[Policy[Any]]:
+    return isinstance(value, Policy)
 
 
 def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
@@ -98,11 +102,11 @@ def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
             f"none of {', '.join(registry.POLICIES)}"
         )
     if not is_dataclass(policy.config_type):
-        raise registry.UnknownPolicy(f"{where}: its config_type is no dataclass")
+        raise registry.UnknownPolicy(f"{where}: its config_type is not a dataclass")
     try:
         policy.config_type()
     except (TypeError, ValueError) as error:
         raise registry.UnknownPolicy(
-            f"{where}: its config_type wants a default for every setting ({error})"
+            f"{where}: its config_type needs a default for every setting ({error})"
         ) from error
     return policy

@@ -1,14 +1,14 @@
-"""Reading the YAML of a configuration: plain values, the line of every key, and nothing that YAML does in secret.
+"""Reads the YAML of a configuration: plain values, and the line of every key.
 
-Taken: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each with its
-line: a key given twice, anchors and aliases, merge keys, tags, numbers that are not finite. Dates stay text.
+Accepted: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each with its
+line: a repeated key, anchors and aliases, merge keys, tags, numbers that are not finite. Dates stay text.
 """
 
 import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -16,17 +16,17 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from makeway.daemon.errors import UserError, printable
 
 SIZE_LIMIT = 1 << 20
-"""Bytes that a configuration may have."""
+"""Largest configuration, in bytes."""
 
 Key = tuple[str | int, ...]
-"""Where a value stands: the keys and list positions that lead to it."""
+"""The path to a value: keys and list positions."""
 
 
 class ConfigError(UserError):
     """A configuration that cannot be used.
 
     Args:
-        problems: every problem, a sentence each, with file, line and key.
+        problems: one sentence for each problem, with file, line and key.
     """
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -44,11 +44,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """A configuration as it stands in its file."""
+    """A configuration as it is written in its file."""
 
     path: Path
     values: dict[str, Any]
-    lines: dict[Key, int] = field(default_factory=dict)
+    lines: dict[Key, int] = field(default_factory=dict[Key, int])
 
     def locate(self, problem: Problem) -> str:
         """`file:line: dotted.key: text`, with the line of the nearest key that the file has."""
@@ -60,7 +60,7 @@ class ConfigFile:
         return f"{where}: {dotted}: {problem.text}" if dotted else f"{where}: {problem.text}"
 
     def refuse(self, problems: list[Problem]) -> None:
-        """Raise `ConfigError` if there is any problem, in the order of the file."""
+        """Raise `ConfigError` with all problems in the order of the file, if there are any."""
         if problems:
             placed = sorted(problems, key=lambda problem: self.lines.get(problem.key, 0))
             raise ConfigError(tuple(self.locate(problem) for problem in placed))
@@ -70,7 +70,7 @@ def read(path: Path) -> ConfigFile:
     """Read one configuration file.
 
     Raises:
-        ConfigError: it cannot be read, is no YAML, is no mapping, or holds something that is not taken.
+        ConfigError: it cannot be read, is not YAML, is not a mapping, or holds something that is not accepted.
     """
     name = printable(str(path))
     try:
@@ -79,22 +79,25 @@ def read(path: Path) -> ConfigFile:
     except OSError as error:
         raise ConfigError((f"{name}: cannot be read: {error.strerror or error}",)) from error
     if len(text) > SIZE_LIMIT:
-        raise ConfigError((f"{name}: larger than {SIZE_LIMIT} bytes, which no configuration is",))
+        raise ConfigError((f"{name}: larger than {SIZE_LIMIT} bytes",))
     try:
         root = yaml.compose(text, Loader=_Loader)
         reader = _Reader()
-        values = {} if root is None else reader.value(root, ())
+        values: Any = {} if root is None else reader.value(root, ())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError((f"{name}:{line}: not YAML: {printable(error.problem or str(error))}",)) from error
     except yaml.YAMLError as error:
         raise ConfigError((f"{name}: not YAML: {printable(str(error))}",)) from error
     except RecursionError:
-        raise ConfigError((f"{name}: nested too deeply for a configuration",)) from None
+        raise ConfigError((f"{name}: nested too deeply",)) from None
     if values is None:
         values = {}
-    file = ConfigFile(path=path, values=values if isinstance(values, dict) else {}, lines=reader.lines)
-    if not isinstance(values, dict):
+    is_mapping = isinstance(values, dict)
+    file = ConfigFile(
+        path=path, values=cast("dict[str, Any]", values) if is_mapping else {}, lines=reader.lines
+    )
+    if not is_mapping:
         reader.problems.append(
             Problem(key=(), text="a mapping of settings is expected, such as `mode: observe`")
         )
@@ -103,14 +106,14 @@ def read(path: Path) -> ConfigFile:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with `1e3` a number as in YAML 1.2, and dates plain text."""
+    """The safe loader, which reads `1e3` as a number, as YAML 1.2 does, and a date as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
+_Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType] - its stub has no types
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
@@ -146,27 +149,27 @@ class _Reader:
             place = (*key, name)
             line = name_node.start_mark.line + 1
             if place in self.lines:
-                self._refuse(place, f"given again at line {line}; a key is accepted once")
+                self._refuse(place, f"repeated at line {line}; a key may be given once")
                 continue
             self.lines[place] = line
             if not _encodable(name) or name_node.tag not in {
                 "tag:yaml.org,2002:str",
                 "tag:yaml.org,2002:merge",
             }:
-                self._refuse(place, "this key is not accepted: keys are plain words")
+                self._refuse(place, "this key is not accepted: write a plain word")
                 continue
             values[name] = self.value(value_node, place)
         return values
 
     def _scalar(self, node: ScalarNode, key: Key) -> Any:
         try:
-            value = self._scalars.construct_object(node)
+            value: Any = self._scalars.construct_object(node)  # pyright: ignore[reportUnknownMemberType]
         except (yaml.YAMLError, ValueError):
             return self._refuse(
                 key, f"{printable(node.value[:60])!r} with the tag {printable(node.tag)} is not accepted"
             )
         if isinstance(value, str) and not _encodable(value):
-            return self._refuse(key, "half of a surrogate pair is no text")
+            return self._refuse(key, "this is not valid Unicode: half of a surrogate pair")
         if isinstance(value, float) and not math.isfinite(value):
             return self._refuse(key, f"{value} is not accepted: a finite number is expected")
         if value is not None and not isinstance(value, str | int | float):

@@ -1,7 +1,7 @@
-"""What the daemon decided over some time, and what became of it: for whoever has let it observe and thinks of more.
+"""What the daemon decided over some time, and what became of it: the basis for the choice between observe and act.
 
-Pure but for the journal that it reads. In observe mode the starts are those that plain Slurm gave the urgent jobs; beside
-them stands when the nodes would have been free. In act mode they are the starts that the daemon made.
+Reads the journal only. In observe mode the starts are those that plain Slurm gave the urgent jobs, and the summary also
+says when their nodes would have been free. In act mode they are the starts that the daemon brought about.
 """
 
 from collections import Counter
@@ -33,108 +33,108 @@ UNKNOWN = "unknown"
 """The account of a job whose snapshot was not kept."""
 
 
-class Answer(StrEnum):
+class UrgentAnswer(StrEnum):
     """What was decided for an urgent job."""
 
     FREE = "free"  # free nodes are enough
-    ROOM = "room"  # somebody has to leave
-    NONE = "none"  # nobody can be asked so that it starts in time
+    ROOM = "room"  # other jobs have to leave or shrink
+    NONE = "none"  # no choice of jobs makes it start in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UrgentJob:
-    """One urgent job."""
+class UrgentJobSummary:
+    """One urgent job in the summary."""
 
     job_id: str
     user: str
     account: str
     node_count: int
-    asked_s: float
-    """When it was first decided about."""
+    decided_s: float
+    """When the first decision about it was taken."""
     submit_s: float
-    """When it was submitted; as `asked_s` where the snapshot was not kept."""
+    """When it was submitted; equal to `decided_s` if the snapshot was not kept."""
     deadline_s: float
-    answer: Answer
+    answer: UrgentAnswer
     ready_s: float | None
-    """When its nodes were to be free. None: not at all."""
+    """When its nodes were expected to be free. None: never."""
     started_s: float | None
-    """When it started. None: that was not seen."""
-    waits_yet: bool
-    """Whether nothing is known of its start because it is too early to know."""
+    """When it started. None: no start was seen."""
+    still_waiting: bool
+    """Whether its operation is still open, so that a start may yet come."""
 
     @property
-    def promised_on_time(self) -> bool:
-        """Whether the decision was to start it in time."""
+    def expected_on_time(self) -> bool:
+        """Whether its nodes were expected in time."""
         return self.ready_s is not None and self.ready_s <= self.deadline_s
 
     @property
     def started_on_time(self) -> bool:
-        """Whether it was seen to start in time."""
+        """Whether it started in time."""
         return self.started_s is not None and self.started_s <= self.deadline_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lenders:
-    """What was decided for the jobs of one account, or of all."""
+class LenderTotals:
+    """What was decided for the lenders of one account, or of all accounts."""
 
     jobs: int
-    """How many different ones."""
+    """Number of different jobs."""
     departures: Mapping[Method, int]
-    """How often one was to leave, or to shrink, by the way in which."""
+    """How often one was to leave or to shrink, by method."""
     loss_node_s: int
-    """Node-seconds of work that were expected to be lost. An account's: as far as the snapshots were kept."""
+    """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots were kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deeds:
-    """What became of the actions of one sort."""
+class ActionTotals:
+    """What became of the actions with one verb and one reason."""
 
     verb: str
     reason: str
     decided: int
     sent: int
-    """How many commands: one may be sent again, and returns are decided by no policy."""
+    """Number of commands. It may exceed `decided`: commands are repeated, and policies do not decide on returns."""
     accepted: int
     refused: int
-    """Not accepted by the cluster, or never answered."""
+    """Rejected by the cluster, or never answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """Everything."""
+class DecisionSummary:
+    """The whole summary."""
 
     from_s: float
     to_s: float
     decisions: int
     policies: tuple[str, ...]
     observed: int
-    """Operations of observe mode."""
+    """Operations that were opened in observe mode."""
     acted: int
-    """Operations of act mode."""
-    urgent: tuple[UrgentJob, ...]
-    """By the instant of the first decision."""
-    lenders: Mapping[str, Lenders]
-    """By account, the greatest loss first."""
-    everybody: Lenders
-    deeds: tuple[Deeds, ...]
+    """Operations that were opened in act mode."""
+    urgent: tuple[UrgentJobSummary, ...]
+    """In the order of their first decisions."""
+    lenders: Mapping[str, LenderTotals]
+    """By account, greatest loss first."""
+    all_lenders: LenderTotals
+    actions: tuple[ActionTotals, ...]
 
-    def promised_wait_s(self) -> float | None:
-        """Mean time from submission until the nodes were to be free, of the jobs that were promised any. None: none was."""
+    def expected_wait_s(self) -> float | None:
+        """Mean time from submission until the nodes were expected to be free, of the jobs that were served. None: none was."""
         waits = [
             max(job.ready_s, job.submit_s) - job.submit_s for job in self.urgent if job.ready_s is not None
         ]
         return fmean(waits) if waits else None
 
-    def seen_wait_s(self) -> float | None:
-        """Mean time from submission to start, of the jobs that were seen to start. None: none was."""
+    def actual_wait_s(self) -> float | None:
+        """Mean time from submission to start, of the jobs whose start was seen. None: none was."""
         waits = [job.started_s - job.submit_s for job in self.urgent if job.started_s is not None]
         return fmean(waits) if waits else None
 
 
-def summarise(journal: Journal, since_s: float | None) -> Summary | None:
-    """What the journal holds of the last `since_s` seconds before its newest decision. None for `since_s`: of all time.
+def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None:
+    """Summarise the last `since_s` seconds before the newest decision of a journal. None for `since_s`: all of it.
 
-    Returns: None if no decision was stored.
+    Returns: None if no decision is stored.
     """
     newest = journal.decisions(1)
     if not newest:
@@ -146,7 +146,7 @@ def summarise(journal: Journal, since_s: float | None) -> Summary | None:
     tally = _Tally(journal, operations)
     for stored in decisions:
         tally.add(stored)
-    return Summary(
+    return DecisionSummary(
         from_s=min(stored.at_s for stored in decisions),
         to_s=to_s,
         decisions=len(decisions),
@@ -160,8 +160,8 @@ def summarise(journal: Journal, since_s: float | None) -> Summary | None:
                 key=lambda entry: (-entry[1].loss_node_s, -entry[1].jobs, entry[0]),
             )
         ),
-        everybody=tally.everybody.value(),
-        deeds=_deeds(decisions, tally.allowed, journal, from_s),
+        all_lenders=tally.all_lenders.value(),
+        actions=_action_totals(decisions, tally.allowed, journal, from_s),
     )
 
 
@@ -173,8 +173,8 @@ class _Leaving:
     departures: Counter[Method]
     loss_node_s: int = 0
 
-    def value(self) -> Lenders:
-        return Lenders(
+    def value(self) -> LenderTotals:
+        return LenderTotals(
             jobs=len(self.jobs),
             departures=dict(sorted(self.departures.items())),
             loss_node_s=self.loss_node_s,
@@ -182,50 +182,52 @@ class _Leaving:
 
 
 class _Tally:
-    """Counts decisions one after another, so that one snapshot at a time is in memory."""
+    """Counts decisions one by one, so that only one snapshot at a time is in memory."""
 
     def __init__(self, journal: Journal, operations: Iterable[Operation]) -> None:
         self._journal = journal
         self._operations: dict[str, list[Operation]] = {}
         self.allowed: set[tuple[str, float]] = set()
-        """For which job, and when, an operation was opened or topped up: what the arbiter let pass."""
+        """Job and time of every opening or extension of an operation: the decisions that the arbiter allowed."""
         for operation in operations:
             self._operations.setdefault(operation.for_job_id, []).append(operation)
             instants = {operation.opened_s, *(task.planned_s for task in operation.tasks)}
             self.allowed |= {(operation.for_job_id, at_s) for at_s in instants if at_s is not None}
-        self.urgent: dict[str, UrgentJob] = {}
+        self.urgent: dict[str, UrgentJobSummary] = {}
         self.accounts: dict[str, _Leaving] = {}
-        self.everybody = _Leaving(set(), Counter())
+        self.all_lenders = _Leaving(set(), Counter())
 
     def add(self, stored: StoredDecision) -> None:
         """Count a decision."""
         actions = [one for one in stored.decision.actions if (one.for_job_id, stored.at_s) in self.allowed]
         leaving = [action for action in actions if isinstance(action, Requeue | Cancel | Shrink)]
-        news = [why for why in stored.decision.rationale if self._is_news(why, stored)]
+        new = [why for why in stored.decision.rationale if self._is_new(why, stored)]
         cluster: Cluster | None = None
-        if leaving or news:
+        if leaving or new:
             whole = self._journal.decision(stored.decision_id)
             cluster = None if whole is None else whole.cluster
-        for why in news:
-            self._note(why, stored, cluster)
+        for why in new:
+            self._add_urgent(why, stored, cluster)
         for action in leaving:
-            self._leave(action, cluster)
-        self.everybody.loss_node_s += sum(
+            self._add_lender(action, cluster)
+        self.all_lenders.loss_node_s += sum(
             why.loss_node_s
             for why in stored.decision.rationale
             if any(action.for_job_id == why.for_job_id for action in leaving)
         )
 
-    def _is_news(self, why: Rationale, stored: StoredDecision) -> bool:
-        """Whether it is the first one about its job, or the first that serves it."""
+    def _is_new(self, why: Rationale, stored: StoredDecision) -> bool:
+        """Whether it is the first rationale about its job, or the first that serves it."""
         known = self.urgent.get(why.for_job_id)
-        return known is None or (known.answer is Answer.NONE and bool(_served(why, stored.decision.actions)))
+        return known is None or (
+            known.answer is UrgentAnswer.NONE and bool(_served(why, stored.decision.actions))
+        )
 
-    def _note(self, why: Rationale, stored: StoredDecision, cluster: Cluster | None) -> None:
+    def _add_urgent(self, why: Rationale, stored: StoredDecision, cluster: Cluster | None) -> None:
         mine = [action for action in stored.decision.actions if action.for_job_id == why.for_job_id]
         job = None if cluster is None else cluster.jobs_by_id().get(why.for_job_id)
         if job is None and (cluster is not None or not any(one.reason in _URGENT_REASONS for one in mine)):
-            return  # announced, and not there yet; or not urgent
+            return  # announced and not submitted yet, or not urgent
         if job is not None and job.kind is not JobKind.ON_DEMAND:
             return
         known = self.urgent.get(why.for_job_id)
@@ -234,45 +236,45 @@ class _Tally:
         )
         operations = self._operations.get(why.for_job_id, [])
         started = [operation.started_s for operation in operations if operation.started_s is not None]
-        self.urgent[why.for_job_id] = UrgentJob(
+        self.urgent[why.for_job_id] = UrgentJobSummary(
             job_id=why.for_job_id,
             user=UNKNOWN if job is None else job.user,
             account=UNKNOWN if job is None else job.account,
             node_count=why.node_count,
-            asked_s=stored.at_s if known is None else known.asked_s,
+            decided_s=stored.at_s if known is None else known.decided_s,
             submit_s=stored.at_s if job is None else job.submit_s,
             deadline_s=why.deadline_s,
-            answer=served or Answer.NONE,
+            answer=served or UrgentAnswer.NONE,
             ready_s=why.ready_s if served else None,
             started_s=max(started, default=None),
-            waits_yet=any(operation.phase is not Phase.CLOSED for operation in operations),
+            still_waiting=any(operation.phase is not Phase.CLOSED for operation in operations),
         )
 
-    def _leave(self, action: Requeue | Cancel | Shrink, cluster: Cluster | None) -> None:
+    def _add_lender(self, action: Requeue | Cancel | Shrink, cluster: Cluster | None) -> None:
         job = None if cluster is None else cluster.jobs_by_id().get(action.job_id)
         account = UNKNOWN if job is None else job.account
         method = Method.SHRINK if isinstance(action, Shrink) else action.method
         lost = self.accounts.setdefault(account, _Leaving(set(), Counter()))
         if job is not None and cluster is not None and method is Method.KILL:
             lost.loss_node_s += loss_node_s(job, cluster.now_s)
-        for found in (lost, self.everybody):
+        for found in (lost, self.all_lenders):
             found.jobs.add(action.job_id)
             found.departures[method] += 1
 
 
-def _served(why: Rationale, actions: Iterable[Action]) -> Answer | None:
-    """How a decision serves a job. None: not at all."""
+def _served(why: Rationale, actions: Iterable[Action]) -> UrgentAnswer | None:
+    """How a decision serves a job. None: it does not."""
     mine = [action for action in actions if action.for_job_id == why.for_job_id]
     if not any(isinstance(action, Reserve) for action in mine):
         return None
     leaves = any(isinstance(action, Requeue | Cancel | Shrink) for action in mine)
-    return Answer.ROOM if leaves else Answer.FREE
+    return UrgentAnswer.ROOM if leaves else UrgentAnswer.FREE
 
 
-def _deeds(
+def _action_totals(
     decisions: Iterable[StoredDecision], allowed: set[tuple[str, float]], journal: Journal, from_s: float
-) -> tuple[Deeds, ...]:
-    """What was decided and let pass, and what was sent and accepted, by verb and reason."""
+) -> tuple[ActionTotals, ...]:
+    """What was decided and allowed, what was sent, and what was accepted, by verb and reason."""
     decided: Counter[tuple[str, str]] = Counter(
         (action.verb, str(action.reason))
         for stored in decisions
@@ -288,7 +290,7 @@ def _deeds(
         accepted[sort] += command.outcome == "accepted"
         refused[sort] += command.outcome in {None, "rejected", "in_doubt"}
     return tuple(
-        Deeds(
+        ActionTotals(
             verb=verb,
             reason=reason,
             decided=decided[verb, reason],

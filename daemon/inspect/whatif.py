@@ -1,8 +1,7 @@
-"""What making room now would cost: the loss against the deadline, with who would leave and how at each level.
+"""What making room now would cost: the least loss by deadline, and for each loss which jobs would leave, and how.
 
-Pure: an answer depends on the snapshot and the question alone, and is found with the very functions that the policy
-"eviction" uses. Nodes that jobs are about to leave for other urgent jobs are not counted on, and checkpoints are written one
-after another.
+Pure: the answer depends on the snapshot and the question only. It comes from the functions that policy `eviction` uses.
+Nodes that other urgent jobs are about to get do not count as free, and checkpoints are written one after another.
 """
 
 from dataclasses import dataclass
@@ -16,31 +15,31 @@ from makeway.policies.eviction.policy import EvictionConfig, item_of
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
 
 STEPS_WANTED = 60
-"""Points of the curve if nobody says how fine it should be, at the most."""
+"""Most points of the curve if no step is given."""
 STEPS_LIMIT = 2000
 CELLS_LIMIT = 1_000_000_000
-"""Bytes that the dynamic programme may take, roughly."""
+"""Most memory of the dynamic programme, in bytes, roughly."""
 _NICE_STEPS_S = (1.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """An urgent job that might come."""
+class WhatIfQuestion:
+    """An urgent job that might be submitted."""
 
     node_count: int
     deadline_s: float
     """Seconds from now until its nodes must be free."""
     walltime_s: float = 3600.0
-    """Other people's reservations that begin before it would end are in its way."""
+    """How long the job may run. Reservations of the site that begin before its end are in its way."""
     step_s: float | None = None
-    """Resolution of the deadlines. None: as fine as gives `STEPS_WANTED` points or fewer."""
+    """Resolution of the deadlines. None: the finest with at most `STEPS_WANTED` points."""
     shrink: bool = False
-    """Whether malleable jobs may be asked for nodes instead of leaving."""
+    """Whether malleable jobs may give nodes instead of leaving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barred:
-    """Jobs that may not be asked to leave."""
+class ProtectedGroup:
+    """Jobs on the same nodes that may not be asked to leave."""
 
     job_ids: tuple[str, ...]
     node_count: int
@@ -48,40 +47,40 @@ class Barred:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """A stretch of deadlines with the same loss."""
+class LossLevel:
+    """A range of deadlines with the same loss."""
 
     from_s: float
-    """The shortest deadline at which nothing better is possible."""
+    """The shortest of these deadlines."""
     until_s: float
-    """The longest."""
+    """The longest of them."""
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """The curve."""
+class WhatIfAnswer:
+    """The least loss of work by deadline."""
 
     now_s: float
-    question: Question
+    question: WhatIfQuestion
     step_s: float
     node_count_up: int
-    """Nodes of the cluster that could serve anybody."""
+    """Nodes of the cluster that are up."""
     node_count_free: int
-    """Nodes that are free for the job, as many as it needs at the most."""
+    """Nodes that are free for the job, at most as many as it needs."""
     losses_node_s: tuple[int | None, ...]
-    """The least loss by each deadline 0, step, 2 * step, ...; None: no choice is quick enough."""
-    levels: tuple[Level, ...]
-    barred: tuple[Barred, ...]
+    """The least loss by each deadline 0, step, 2 * step, ... None: no choice of jobs is quick enough."""
+    levels: tuple[LossLevel, ...]
+    protected: tuple[ProtectedGroup, ...]
 
     @property
     def shortage(self) -> int:
-        """How many nodes somebody would have to leave."""
+        """Nodes that other jobs would have to give."""
         return self.question.node_count - self.node_count_free
 
 
-def what_if(cluster: Cluster, question: Question) -> Proposal:
-    """Answer for a cluster as it is.
+def what_if(cluster: Cluster, question: WhatIfQuestion) -> WhatIfAnswer:
+    """The least loss by deadline on a snapshot.
 
     Raises:
         UserError: more nodes than the cluster has, or a resolution that is too fine to compute.
@@ -89,7 +88,7 @@ def what_if(cluster: Cluster, question: Question) -> Proposal:
     up = sum(1 for node in cluster.nodes if node.state is NodeState.UP)
     if question.node_count > up:
         raise UserError(
-            f"--nodes: {question.node_count} nodes are asked for; the cluster has {up} that are up"
+            f"--nodes: {question.node_count} nodes are wanted, but only {up} nodes of the cluster are up"
         )
     urgent = UrgentJob(job=_urgent_job(cluster, question))
     until_s = cluster.now_s + question.deadline_s + question.walltime_s
@@ -102,7 +101,7 @@ def what_if(cluster: Cluster, question: Question) -> Proposal:
     items = [item_of(group, settings) for group in considered if not group.protected_by]
     _refuse_if_too_fine(question.deadline_s / step_s, len(items), shortage)
     losses, levels = _curve(items, shortage, question.deadline_s, step_s)
-    return Proposal(
+    return WhatIfAnswer(
         now_s=cluster.now_s,
         question=question,
         step_s=step_s,
@@ -110,8 +109,8 @@ def what_if(cluster: Cluster, question: Question) -> Proposal:
         node_count_free=len(free),
         losses_node_s=losses,
         levels=levels,
-        barred=tuple(
-            Barred(job_ids=group.job_ids, node_count=len(group.nodes), reason=group.protected_by)
+        protected=tuple(
+            ProtectedGroup(job_ids=group.job_ids, node_count=len(group.nodes), reason=group.protected_by)
             for group in considered
             if group.protected_by
         ),
@@ -119,7 +118,7 @@ def what_if(cluster: Cluster, question: Question) -> Proposal:
 
 
 def departures(plan: Plan) -> tuple[Departure, ...]:
-    """Who leaves, the greatest loss first, then the most nodes, then by job id."""
+    """The jobs that leave: greatest loss first, then most nodes, then by job id."""
     return tuple(
         sorted(
             plan.departures,
@@ -128,7 +127,7 @@ def departures(plan: Plan) -> tuple[Departure, ...]:
     )
 
 
-def _urgent_job(cluster: Cluster, question: Question) -> Job:
+def _urgent_job(cluster: Cluster, question: WhatIfQuestion) -> Job:
     return Job(
         job_id="",
         kind=JobKind.ON_DEMAND,
@@ -142,21 +141,21 @@ def _urgent_job(cluster: Cluster, question: Question) -> Job:
 
 def _curve(
     items: list[EvictionJob], shortage: int, deadline_s: float, step_s: float
-) -> tuple[tuple[int | None, ...], tuple[Level, ...]]:
-    """The least loss by each deadline, and the stretches of equal loss with their plans."""
+) -> tuple[tuple[int | None, ...], tuple[LossLevel, ...]]:
+    """The least loss by each deadline, and the ranges of equal loss with their plans."""
     curve = solve(items, max(0, shortage), deadline_s, step_s)
     losses = curve.losses()
-    levels: list[Level] = []
+    levels: list[LossLevel] = []
     for index, loss in enumerate(losses):
         at_s = index * step_s
         if loss is None:
             continue
         if levels and levels[-1].plan.loss_node_s == loss:
-            levels[-1] = Level(from_s=levels[-1].from_s, until_s=at_s, plan=levels[-1].plan)
+            levels[-1] = LossLevel(from_s=levels[-1].from_s, until_s=at_s, plan=levels[-1].plan)
             continue
         plan = curve.plan(at_s)
         if plan is not None:
-            levels.append(Level(from_s=at_s, until_s=at_s, plan=plan))
+            levels.append(LossLevel(from_s=at_s, until_s=at_s, plan=plan))
     return losses, tuple(levels)
 
 

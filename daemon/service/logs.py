@@ -15,8 +15,8 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 from makeway.daemon.errors import printable
 
-Level = Literal["debug", "info", "warning", "error"]
-Layout = Literal["json", "console"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogLayout = Literal["json", "console"]
 
 
 class _LineWriter:
@@ -41,7 +41,7 @@ class _Forward(logging.Handler):
         log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)
 
 
-def configure(level: Level, layout: Layout, stream: TextIO) -> FilteringBoundLogger:
+def configure(level: LogLevel, layout: LogLayout, stream: TextIO) -> FilteringBoundLogger:
     """Set up logging for the whole process; may be called again to change it.
 
     Args:
@@ -74,7 +74,7 @@ def configure(level: Level, layout: Layout, stream: TextIO) -> FilteringBoundLog
     return log
 
 
-def _renderer(layout: Layout) -> list[Processor]:
+def _renderer(layout: LogLayout) -> list[Processor]:
     match layout:
         case "json":
             return [structlog.processors.JSONRenderer(serializer=_json)]

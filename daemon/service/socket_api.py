@@ -257,9 +257,8 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 class _Client(socketserver.BaseRequestHandler):
-    server: _Server
-
     def handle(self) -> None:
+        assert isinstance(self.server, _Server)
         credentials = self.request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid, uid, _ = struct.unpack("3i", credentials)
         peer = Peer(pid=pid, uid=uid)

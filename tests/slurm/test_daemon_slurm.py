@@ -116,7 +116,7 @@ def test_the_commands_beside_the_running_daemon(slurm_world: SlurmWorld, start_d
     assert all(entry["outcome"] == "accepted" for entry in explained["actions"])
     summary = daemon.told("summary")
     assert [(one["job_id"], one["answer"]) for one in summary["urgent"]] == [(urgent, "room")]
-    assert (summary["acted"], summary["observed"], summary["everybody"]["jobs"]) == (1, 0, 1)
+    assert (summary["acted"], summary["observed"], summary["all_lenders"]["jobs"]) == (1, 0, 1)
     assert daemon.stop() == 0
 
 
@@ -135,7 +135,7 @@ def test_observe_mode_sends_not_one_update(slurm_world: SlurmWorld, start_daemon
     assert not UPDATES.search(log_of(slurm_world, since))
     summary = daemon.told("summary")
     assert [(one["job_id"], one["answer"]) for one in summary["urgent"]] == [(urgent, "room")]
-    assert (summary["acted"], summary["observed"], summary["everybody"]["jobs"]) == (0, 1, 1)
+    assert (summary["acted"], summary["observed"], summary["all_lenders"]["jobs"]) == (0, 1, 1)
     assert story.state(urgent) == "PENDING"
     assert {story.state(job_id) for job_id in story.workers} == {"RUNNING"}
     assert daemon.commands() == ()

@@ -72,7 +72,11 @@ def test_up_hands_on_what_is_asked_for(
 def test_without_options_the_folder_is_the_users_own(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli_devcluster, "default_folder", lambda root: (root or tmp_path) / "own")
+
+    def own_folder(root: Path | None) -> Path:
+        return (root or tmp_path) / "own"
+
+    monkeypatch.setattr(cli_devcluster, "default_folder", own_folder)
     assert run("up") == 0
     assert calls.specs == [DevSpec(expansion=True)]
     assert capsys.readouterr().out.endswith("    makeway devcluster down\n")
@@ -122,7 +126,7 @@ def test_a_folder_of_somebody_else_is_not_used(
     (tmp_path / "theirs").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
     assert run(command, "--folder", str(tmp_path / "link")) == 2
-    assert "a folder of your own is expected" in capsys.readouterr().err
+    assert "this must be a folder of your own" in capsys.readouterr().err
     assert calls.folders == []
 
 

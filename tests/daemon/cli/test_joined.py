@@ -32,7 +32,11 @@ def points(monkeypatch: pytest.MonkeyPatch) -> None:
             EntryPoint("gone", "no_such_module:command", "makeway.commands"),
         ]
     )
-    monkeypatch.setattr("makeway.daemon.cli.joined.entry_points", lambda **wanted: found.select(**wanted))
+
+    def entry_points(group: str, name: str | None = None) -> EntryPoints:
+        return found.select(group=group) if name is None else found.select(group=group, name=name)
+
+    monkeypatch.setattr("makeway.daemon.cli.joined.entry_points", entry_points)
 
 
 def test_a_command_of_another_package_runs(capsys: pytest.CaptureFixture[str]) -> None:

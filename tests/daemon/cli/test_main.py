@@ -144,7 +144,7 @@ def test_version(program: Program) -> None:
         (["whatif", "--nodes", "0"], "Invalid value for '--nodes': 0 is not in the range x>=1. (see "),
         (["whatif", "--nodes", "2", "--deadline", "soon"], "Invalid value for '--deadline': 'soon' is no duration: wr"),
         (["whatif", "--nodes", "2", "--deadline", "9999d"], "Invalid value for '--deadline': '9999d' is no duration"),
-        (["whatif", "--nodes", "2", "--decision", "2"], "--decision: needs --journal, the journal that holds it"),
+        (["whatif", "--nodes", "2", "--decision", "2"], "--decision needs --journal, the journal that holds the decision"),
         (["whatif", "--nodes", "2", "--step", "0"], "--step: a duration above 0 is expected"),
         (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. (see "),
         (["run", "--config", "/nonexistent/\x1b[2J"], "/nonexistent/\\x1b[2J: cannot be read: No such file or dir"),
@@ -264,19 +264,19 @@ def test_whatif_touches_nothing(program: Program, config: Path, adapter: FakeAda
 def test_whatif_without_an_answer(program: Program, config: Path, adapter: FakeAdapter) -> None:
     adapter.errors["snapshot"] = Unavailable("squeue: no answer in 10 s")
     refused = program.refused("whatif", "--nodes", 4, "--config", config)
-    assert refused == "the cluster gives no snapshot: squeue: no answer in 10 s"
+    assert refused == "the cluster cannot be read: squeue: no answer in 10 s"
     del adapter.errors["snapshot"]
-    assert "the cluster has 8 that are up" in program.refused("whatif", "--nodes", 9, "--config", config)
+    assert "only 8 nodes of the cluster are up" in program.refused("whatif", "--nodes", 9, "--config", config)
 
 
-def test_whatif_when_nobody_has_to_leave_or_nobody_can(
+def test_whatif_when_no_job_has_to_leave_or_none_can(
     program: Program, config: Path, adapter: FakeAdapter
 ) -> None:
     adapter.view = cluster(8)
-    assert "Nobody has to leave." in program("whatif", "--nodes", 4, "--config", config)
+    assert "No job has to leave." in program("whatif", "--nodes", 4, "--config", config)
     adapter.view = cluster(4, running("a", node_names(4), preemptible=False))
     text = program("whatif", "--nodes", 4, "--config", config)
-    assert "4 more are needed, and no choice frees them in time." in text
+    assert "4 more are needed, and no choice of jobs frees them in time." in text
     assert "a (4 nodes): not_preemptible" in text
 
 

@@ -79,8 +79,8 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
         (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),
-        (OWN.replace("wait_s: float = 60.0", "wait_s: float"), "wants a default for every setting"),
-        (OWN.replace("config_type=Settings", "config_type=dict"), "its config_type is no dataclass"),
+        (OWN.replace("wait_s: float = 60.0", "wait_s: float"), "needs a default for every setting"),
+        (OWN.replace("config_type=Settings", "config_type=dict"), "its config_type is not a dataclass"),
     ],
 )
 def test_a_file_that_is_of_no_use_says_why(written: Callable[[str], Path], text: str, words: str) -> None:

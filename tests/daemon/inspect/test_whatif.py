@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
-from makeway.daemon.inspect.whatif import Proposal, Question, departures, what_if
+from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, departures, what_if
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
@@ -17,8 +17,10 @@ NOW_S = 100_000.0
 SAVES = CheckpointSpec(system_s=300.0)
 
 
-def request(view: Cluster, nodes: int, deadline_s: float = 900.0, step_s: float | None = 60.0) -> Proposal:
-    return what_if(view, Question(node_count=nodes, deadline_s=deadline_s, step_s=step_s))
+def request(
+    view: Cluster, nodes: int, deadline_s: float = 900.0, step_s: float | None = 60.0
+) -> WhatIfAnswer:
+    return what_if(view, WhatIfQuestion(node_count=nodes, deadline_s=deadline_s, step_s=step_s))
 
 
 def three() -> Cluster:
@@ -33,17 +35,17 @@ def three() -> Cluster:
 
 
 def test_free_nodes_cost_nothing() -> None:
-    proposal = request(three(), 2)
-    assert proposal.shortage == 0
-    assert proposal.losses_node_s == (0,) * 16
-    assert [level.plan.departures for level in proposal.levels] == [()]
+    answer = request(three(), 2)
+    assert answer.shortage == 0
+    assert answer.losses_node_s == (0,) * 16
+    assert [level.plan.departures for level in answer.levels] == [()]
 
 
 def test_time_saves_work() -> None:
-    proposal = request(three(), 10)
-    assert proposal.node_count_free == 2
-    assert proposal.shortage == 8
-    early, late = proposal.levels
+    answer = request(three(), 10)
+    assert answer.node_count_free == 2
+    assert answer.shortage == 8
+    early, late = answer.levels
     assert (early.from_s, early.until_s, early.plan.loss_node_s) == (0.0, 240.0, 4 * 36_000 + 4 * 3600)
     assert (late.from_s, late.until_s, late.plan.loss_node_s) == (300.0, 900.0, 4 * 3600)
     assert [(leaver.item.job_ids, leaver.method) for leaver in departures(late.plan)] == [
@@ -62,7 +64,7 @@ def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
         "elastic", node_names(6), start_s=NOW_S - 3600, kind=JobKind.MALLEABLE, node_count_min=2
     )
     view = cluster(6, elastic, now_s=NOW_S)
-    question = Question(node_count=3, deadline_s=60.0, step_s=60.0, shrink=True)
+    question = WhatIfQuestion(node_count=3, deadline_s=60.0, step_s=60.0, shrink=True)
     (level,) = what_if(view, question).levels
     (leaver,) = level.plan.departures
     assert (leaver.method, leaver.node_count, level.plan.loss_node_s) == (Method.SHRINK, 3, 0)
@@ -73,30 +75,32 @@ def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
 def test_who_may_not_be_asked_is_named_and_not_asked() -> None:
     view = three()
     protected = running("root's", node_names(2, 9), start_s=0.0, preemptible=False)
-    proposal = request(cluster(10, *view.jobs, protected, now_s=NOW_S), 9)
-    assert proposal.losses_node_s == (None,) * 16
-    assert proposal.levels == ()
-    (barred,) = proposal.barred
-    assert (barred.job_ids, barred.node_count, barred.reason) == (("root's",), 2, "not_preemptible")
+    answer = request(cluster(10, *view.jobs, protected, now_s=NOW_S), 9)
+    assert answer.losses_node_s == (None,) * 16
+    assert answer.levels == ()
+    (group,) = answer.protected
+    assert (group.job_ids, group.node_count, group.reason) == (("root's",), 2, "not_preemptible")
 
 
 def test_limits_of_the_site_hold() -> None:
     view = three()
     limited = Cluster(now_s=NOW_S, nodes=view.nodes, jobs=view.jobs, limits=Limits(min_runtime_s=7200.0))
-    assert [barred.job_ids for barred in request(limited, 10).barred] == [("cheap",)]
+    assert [group.job_ids for group in request(limited, 10).protected] == [("cheap",)]
 
 
 def test_nodes_that_are_held_for_others_are_not_offered() -> None:
     view = cluster(
         4, running("a", node_names(2), start_s=0.0), now_s=NOW_S, reservations=(held("u", ("n3", "n4")),)
     )
-    proposal = request(view, 3)
-    assert proposal.node_count_free == 0
-    assert proposal.levels == ()
+    answer = request(view, 3)
+    assert answer.node_count_free == 0
+    assert answer.levels == ()
 
 
 def test_more_nodes_than_there_are() -> None:
-    with pytest.raises(UserError, match=r"--nodes: 11 nodes are asked for; the cluster has 10 that are up"):
+    with pytest.raises(
+        UserError, match=r"--nodes: 11 nodes are wanted, but only 10 nodes of the cluster are up"
+    ):
         request(three(), 11)
     down = cluster(4, now_s=NOW_S)
     drained = Cluster(
@@ -104,7 +108,7 @@ def test_more_nodes_than_there_are() -> None:
         nodes=tuple(node if index else type(node)(name=node.name, state=NodeState.DRAINED) for index, node in enumerate(down.nodes)),
         jobs=(),
     )  # fmt: skip
-    with pytest.raises(UserError, match="4 nodes are asked for; the cluster has 3 that are up"):
+    with pytest.raises(UserError, match="4 nodes are wanted, but only 3 nodes of the cluster are up"):
         request(drained, 4)
 
 
@@ -156,19 +160,19 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
     """For every deadline, the loss of the answer is that of the policy's decision for a job that comes now."""
     nodes = data.draw(st.integers(1, len(view.nodes)))
     shrink = data.draw(st.booleans())
-    question = Question(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)
-    proposal = what_if(view, question)
-    losses = [loss for loss in proposal.losses_node_s if loss is not None]
+    question = WhatIfQuestion(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)
+    answer = what_if(view, question)
+    losses = [loss for loss in answer.losses_node_s if loss is not None]
     assert losses == sorted(losses, reverse=True)
-    for level in proposal.levels:
-        assert level.plan.node_count >= max(0, proposal.shortage)
+    for level in answer.levels:
+        assert level.plan.node_count >= max(0, answer.shortage)
         assert level.plan.checkpoint_s <= level.from_s
-    assume(proposal.shortage > 0)
+    assume(answer.shortage > 0)
     index = data.draw(st.integers(1, 30))
     config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, shrink=shrink)
     releasing = cluster(len(view.nodes), *view.jobs, urgent("u", nodes, submit_s=NOW_S), now_s=NOW_S)
     (why,) = EVICTION.decide(releasing, config).rationale
-    if proposal.losses_node_s[index] is None:
+    if answer.losses_node_s[index] is None:
         assert not any(candidate.chosen for candidate in why.candidates)
     else:
-        assert why.loss_node_s == proposal.losses_node_s[index]
+        assert why.loss_node_s == answer.losses_node_s[index]

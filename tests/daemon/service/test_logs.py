@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.service import logs
-from makeway.daemon.service.logs import Layout, Level
+from makeway.daemon.service.logs import LogLayout, LogLevel
 
 HOSTILE = "a\x1b[2J\r\n2026 info forged \u202e\u2028\x9b0m \ud800"
 
@@ -75,7 +75,7 @@ def test_tracebacks_in_json_are_a_field() -> None:
 
 
 @pytest.mark.parametrize(("level", "shown"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_the_level_is_a_threshold(level: Level, shown: int) -> None:
+def test_the_level_is_a_threshold(level: LogLevel, shown: int) -> None:
     stream = io.StringIO()
     log = logs.configure(level, "json", stream)
     log.debug("a")
@@ -108,7 +108,7 @@ def test_libraries_are_heard_once() -> None:
 
 
 @pytest.mark.parametrize("layout", ["json", "console"])
-def test_a_full_disk_loses_the_line_and_nothing_else(layout: Layout) -> None:
+def test_a_full_disk_loses_the_line_and_nothing_else(layout: LogLayout) -> None:
     class Full(io.StringIO):
         def write(self, text: str, /) -> int:
             raise OSError(28, "No space left on device")

@@ -10,7 +10,7 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import Mode
-from makeway.daemon.inspect.summary import UNKNOWN, Answer, Summary, summarise
+from makeway.daemon.inspect.summary import UNKNOWN, DecisionSummary, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind, Limits, Method
 from makeway.policies.registry import find
@@ -31,7 +31,7 @@ def sample() -> SimCluster:
 
 def replayed(
     path: Path, mode: Mode, policy: str = "eviction", **settings: Any
-) -> tuple[ReplayRecord, Summary]:
+) -> tuple[ReplayRecord, DecisionSummary]:
     """The record of a replay of the sample, and the summary of its journal."""
     chosen = find(policy)
     journal = Journal(path)
@@ -51,15 +51,15 @@ def test_what_was_done_is_counted_as_it_was_done(tmp_path: Path) -> None:
     record, found = replayed(tmp_path / "acted.sqlite", Mode.ACT)
     evictions = Counter(mark.job for mark in record.marks if mark.kind is MarkKind.EVICTED)
     assert found.observed == 0
-    assert found.everybody.jobs == len(evictions)
-    assert sum(found.everybody.departures.values()) == evictions.total()
-    requeues = [deeds for deeds in found.deeds if deeds.verb == "requeue"]
-    assert sum(deeds.accepted for deeds in requeues) == evictions.total()
+    assert found.all_lenders.jobs == len(evictions)
+    assert sum(found.all_lenders.departures.values()) == evictions.total()
+    requeues = [totals for totals in found.actions if totals.verb == "requeue"]
+    assert sum(totals.accepted for totals in requeues) == evictions.total()
     known = starts(record)
     assert {job.job_id: job.started_s for job in found.urgent} == {
         job.job_id: known[job.job_id] for job in found.urgent
     }
-    assert all(job.started_on_time and job.promised_on_time for job in found.urgent)
+    assert all(job.started_on_time and job.expected_on_time for job in found.urgent)
 
 
 def test_what_was_observed_stands_beside_what_the_scheduler_did(tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ def test_what_was_observed_stands_beside_what_the_scheduler_did(tmp_path: Path) 
     plain = sample()
     plain.run()
     assert found.acted == 0
-    assert found.everybody.departures[Method.SYSTEM] > 0
-    assert sum(deeds.sent for deeds in found.deeds) == 0
-    assert all(job.promised_on_time for job in found.urgent)
+    assert found.all_lenders.departures[Method.SYSTEM] > 0
+    assert sum(totals.sent for totals in found.actions) == 0
+    assert all(job.expected_on_time for job in found.urgent)
     assert any(not job.started_on_time for job in found.urgent), "else makeway were of no use here"
     known, alone = starts(record), starts(plain.record(policy="none", excluded=0))
     assert {job.job_id: job.started_s for job in found.urgent} == {
@@ -83,10 +83,10 @@ def test_what_was_observed_stands_beside_what_the_scheduler_did(tmp_path: Path) 
 @pytest.mark.parametrize("policy", ["eviction", "n-spaa"])
 def test_the_losses_of_the_accounts_are_those_of_the_decisions(tmp_path: Path, policy: str) -> None:
     _, found = replayed(tmp_path / "observed.sqlite", Mode.OBSERVE, policy)
-    assert found.everybody.loss_node_s > 0
-    assert sum(lenders.loss_node_s for lenders in found.lenders.values()) == found.everybody.loss_node_s
+    assert found.all_lenders.loss_node_s > 0
+    assert sum(lenders.loss_node_s for lenders in found.lenders.values()) == found.all_lenders.loss_node_s
     assert sum(sum(lenders.departures.values()) for lenders in found.lenders.values()) == sum(
-        found.everybody.departures.values()
+        found.all_lenders.departures.values()
     )
     losses = [lenders.loss_node_s for lenders in found.lenders.values()]
     assert losses == sorted(losses, reverse=True)
@@ -96,10 +96,10 @@ def test_what_the_arbiter_refuses_is_not_counted(tmp_path: Path) -> None:
     """Only a few may be asked to leave: whoever needs more is not served."""
     _, found = replayed(tmp_path / "limited.sqlite", Mode.ACT, limits=Limits(evictions_per_hour=2))
     answers = Counter(job.answer for job in found.urgent)
-    assert answers[Answer.NONE] > 0
-    assert answers[Answer.ROOM] > 0
-    evicted = sum(found.everybody.departures.values())
-    assert evicted == sum(deeds.sent for deeds in found.deeds if deeds.verb == "requeue")
+    assert answers[UrgentAnswer.NONE] > 0
+    assert answers[UrgentAnswer.ROOM] > 0
+    evicted = sum(found.all_lenders.departures.values())
+    assert evicted == sum(totals.sent for totals in found.actions if totals.verb == "requeue")
 
 
 def test_without_snapshots_nobody_is_named(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_without_snapshots_nobody_is_named(tmp_path: Path) -> None:
     _, whole = replayed(tmp_path / "whole.sqlite", Mode.ACT)
     assert set(found.lenders) == {UNKNOWN}
     assert {job.user for job in found.urgent} == {UNKNOWN}
-    assert found.everybody == whole.everybody
+    assert found.all_lenders == whole.all_lenders
     assert [job.job_id for job in found.urgent] == [job.job_id for job in whole.urgent]
 
 
@@ -121,7 +121,7 @@ def test_the_last_hours_alone(tmp_path: Path) -> None:
     assert 0 < last.decisions < found.decisions
     assert last.from_s >= found.to_s - 3600.0
     assert [job.job_id for job in last.urgent] == [
-        job.job_id for job in found.urgent if job.asked_s >= found.to_s - 3600.0
+        job.job_id for job in found.urgent if job.decided_s >= found.to_s - 3600.0
     ]
 
 
@@ -136,7 +136,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run_cli(["summary", "--journal", str(path), "--since", "90m", "--json"], factories={}) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["to_s"] - values["from_s"] <= 5400.0
-    assert values["promised_on_time"] == len(values["urgent"])
+    assert values["expected_on_time"] == len(values["urgent"])
 
 
 def test_a_journal_without_decisions_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
