@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tests.test_architecture import FOLDERS, dotted, sources
 
-PENDING = frozenset({"Curve", "Plan", "Request"})
+PENDING = frozenset({"Request"})
 """Names that still occur more than once; to be renamed."""
 
 

@@ -10,7 +10,7 @@ from makeway.daemon.errors import UserError
 from makeway.policies.common.departures import committed
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.common.victims import victim_groups
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
 from makeway.policies.eviction.policy import EvictionConfig, item_of
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
 
@@ -54,7 +54,7 @@ class LossLevel:
     """The shortest of these deadlines."""
     until_s: float
     """The longest of them."""
-    plan: Plan
+    plan: EvictionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def what_if(cluster: Cluster, question: WhatIfQuestion) -> WhatIfAnswer:
     )
 
 
-def departures(plan: Plan) -> tuple[Departure, ...]:
+def departures(plan: EvictionPlan) -> tuple[Departure, ...]:
     """The jobs that leave: greatest loss first, then most nodes, then by job id."""
     return tuple(
         sorted(

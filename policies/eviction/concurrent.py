@@ -31,7 +31,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, make_plan, solve
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, make_plan, solve
 from makeway.policies.model import Method
 
 PARTS = 1000
@@ -57,7 +57,7 @@ class _Problem:
     step_s: float
     parts: int
 
-    def plan(self, step: int) -> Plan | None:
+    def plan(self, step: int) -> EvictionPlan | None:
         """The best choice for the deadline of this step, said to be complete then."""
         deadline_s = step * self.step_s
         in_parts = [
@@ -77,7 +77,7 @@ class _Problem:
         saves = any(map(_saves, departures))
         return make_plan(departures, step if saves else 0, self.step_s)
 
-    def earliest(self, step: int) -> Plan | None:
+    def earliest(self, step: int) -> EvictionPlan | None:
         """The best choice for a step that is complete as early as any of the same loss."""
         found = self.plan(step)
         if found is None or found.checkpoint_steps == 0:
@@ -103,7 +103,7 @@ def _saves(leaver: Departure) -> bool:
 
 def plans_concurrent(
     items: Sequence[EvictionJob], node_count_needed: int, horizon_s: float, step_s: float, parts: int = PARTS
-) -> tuple[Plan | None, ...]:
+) -> tuple[EvictionPlan | None, ...]:
     """The best choice for each deadline 0, step, 2 * step, ... up to the horizon; None: there is none.
 
     Time O(steps * items * nodes * parts).
@@ -119,7 +119,7 @@ def plans_concurrent(
         ValueError: a step that is not positive, fewer than one part, or losses beyond 62 bits.
     """
     problem = _problem(items, node_count_needed, step_s, parts)
-    found: list[Plan | None] = []
+    found: list[EvictionPlan | None] = []
     for step in range(_steps(horizon_s, step_s) + 1):
         before = found[-1] if found else None
         plan = before if before is not None and before.loss_node_s == 0 else problem.plan(step)
@@ -131,7 +131,7 @@ def plans_concurrent(
 
 def plan_fair(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
-) -> Plan | None:
+) -> EvictionPlan | None:
     """The best of the choices for any deadline up to `deadline_s` that is complete by it with equal shares as well."""
     problem = _problem(items, node_count_needed, step_s, parts)
     step = _steps(deadline_s, step_s)
@@ -153,7 +153,7 @@ def _steps(deadline_s: float, step_s: float) -> int:
     return math.floor(deadline_s / step_s) if deadline_s >= 0.0 else -1
 
 
-def fair_end_s(plan: Plan) -> float:
+def fair_end_s(plan: EvictionPlan) -> float:
     """When the last checkpoint of a plan is complete, in seconds from now, if all that write have equal shares.
 
     Whoever cannot use its share leaves the rest to the others (max-min fairness).

@@ -114,7 +114,7 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EvictionPlan:
     """A choice for every item; those that are not named are left alone. Departures are sorted by job ids."""
 
     departures: tuple[Departure, ...]
@@ -128,7 +128,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Curve:
+class EvictionCurve:
     """The answers for every deadline 0, step, 2 * step, ... up to the horizon."""
 
     items: tuple[EvictionJob, ...]
@@ -151,7 +151,7 @@ class Curve:
     """(items, steps + 1): the row from which the last row was reached by item i."""
     _weights: "_Weights"
 
-    def plan(self, deadline_s: float, node_count: int | None = None) -> Plan | None:
+    def plan(self, deadline_s: float, node_count: int | None = None) -> EvictionPlan | None:
         """The best choice that frees `node_count` nodes by `deadline_s` from now; None: there is none.
 
         Args:
@@ -198,7 +198,7 @@ class Curve:
             cells.append(None if best is None else (best[2], best[1]))
         return cells
 
-    def _trace(self, row: int, step: int, needed: int) -> Plan:
+    def _trace(self, row: int, step: int, needed: int) -> EvictionPlan:
         """The strategy that leads to a cell, along the backpointers, and who shrinks then to free `needed` nodes."""
         steps_used = step
         departures = []
@@ -272,9 +272,9 @@ def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
     raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
 
 
-def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> Plan:
+def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> EvictionPlan:
     """The departures as a plan, with their totals."""
-    return Plan(
+    return EvictionPlan(
         departures=tuple(sorted(departures, key=lambda departure: departure.item.job_ids)),
         loss_node_s=sum(departure.loss_node_s for departure in departures),
         checkpoint_steps=checkpoint_steps,
@@ -285,7 +285,7 @@ def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: fl
 
 def solve(
     items: Sequence[EvictionJob], node_count_needed: int | None, horizon_s: float, step_s: float
-) -> Curve:
+) -> EvictionCurve:
     """The least loss, and who leaves, for every deadline up to the horizon (Algorithm 1).
 
     Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less the spare
@@ -327,7 +327,7 @@ def solve(
                 )
         reach_row = min(rows, reach_row + item.extra_node_count)
         reach_step += max(duration for duration in durations if duration is not None)
-    return Curve(
+    return EvictionCurve(
         items=ordered,
         givers=givers,
         node_count_needed=needed,

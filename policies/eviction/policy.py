@@ -26,7 +26,7 @@ from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
@@ -106,7 +106,9 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
     return _evict(request, considered, plan, config, latest_s)
 
 
-def _plan(items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig) -> Plan | None:
+def _plan(
+    items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig
+) -> EvictionPlan | None:
     """The exact answer as far as `CELLS` go. Concurrent checkpoints: the serial plan where it loses less."""
     coarse_s = within_s * len(items) * needed / CELLS
     serial = solve(items, needed, within_s, max(config.step_s, coarse_s)).plan(within_s)
@@ -128,7 +130,11 @@ class _Leave:
 
 
 def _evict(
-    request: Request, considered: tuple[VictimGroup, ...], plan: Plan, config: EvictionConfig, latest_s: float
+    request: Request,
+    considered: tuple[VictimGroup, ...],
+    plan: EvictionPlan,
+    config: EvictionConfig,
+    latest_s: float,
 ) -> Proposal:
     """The hold, and the departures of the plan."""
     departures = {departure.item.job_ids: departure for departure in plan.departures}
@@ -222,7 +228,7 @@ def _departures(request: Request, leave: _Leave, saved_s: float, latest_s: float
 
 
 def _candidates(
-    considered: tuple[VictimGroup, ...], config: EvictionConfig, plan: Plan | None
+    considered: tuple[VictimGroup, ...], config: EvictionConfig, plan: EvictionPlan | None
 ) -> tuple[Candidate, ...]:
     """Every bundle with the price of each way to leave; those that may not leave, with the reason."""
     chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}

@@ -20,7 +20,7 @@ from makeway.policies.eviction.knapsack import (
     METHODS,
     Departure,
     EvictionJob,
-    Plan,
+    EvictionPlan,
     duration_steps,
     make_plan,
 )
@@ -29,7 +29,7 @@ from makeway.policies.model import Method
 
 def greedy(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
-) -> Plan | None:
+) -> EvictionPlan | None:
     """Checkpoint the dearest by their faster method until time is up, then kill the cheapest (section IV-C-1).
 
     Fast and far from the least loss. None: not even killing everybody frees enough nodes, or the deadline has passed.
@@ -67,7 +67,7 @@ def _fastest(item: EvictionJob, step_s: float) -> tuple[int, Method] | None:
 
 def backtracking(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
-) -> Plan | None:
+) -> EvictionPlan | None:
     """The exact answer for one deadline by exhaustive search with early abandoning (section IV-C-2).
 
     Exponential in the number of items. None: no choice.

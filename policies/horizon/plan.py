@@ -21,7 +21,7 @@ from heapq import heappop, heappush
 from makeway.policies.common.profile import Profile
 
 
-class Curve(StrEnum):
+class AcceptanceCurve(StrEnum):
     """Whose acceptance counts (table I)."""
 
     MEDIAN = "median"
@@ -36,11 +36,15 @@ class Reading(StrEnum):
     PRINTED = "printed"  # as printed: due at max(r(p) - p, p)
 
 
-COEFFICIENTS = {Curve.MEDIAN: (1.70, 29.51), Curve.UPPER: (2.28, 215.75), Curve.LOWER: (1.14, -166.19)}
+COEFFICIENTS = {
+    AcceptanceCurve.MEDIAN: (1.70, 29.51),
+    AcceptanceCurve.UPPER: (2.28, 215.75),
+    AcceptanceCurve.LOWER: (1.14, -166.19),
+}
 """c1 and c2 of eq. 21, c2 in minutes."""
 
 
-def acceptable_s(run_s: float, curve: Curve, reading: Reading = Reading.RESPONSE) -> float:
+def acceptable_s(run_s: float, curve: AcceptanceCurve, reading: Reading = Reading.RESPONSE) -> float:
     """The response time that is accepted for a job of that length, in seconds (eq. 21 and 22)."""
     slope, minutes = COEFFICIENTS[curve]
     accepted_s = slope * run_s + 60.0 * minutes

@@ -27,7 +27,7 @@ from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.contract import Planner, Policy, require_durations
 from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.policies.horizon.plan import (
-    Curve,
+    AcceptanceCurve,
     Objective,
     PlanJob,
     PlanProblem,
@@ -59,7 +59,7 @@ STEP = 32
 class HorizonConfig:
     """How to plan."""
 
-    curve: Curve = Curve.MEDIAN
+    curve: AcceptanceCurve = AcceptanceCurve.MEDIAN
     """Whose acceptance of response times makes the due dates: median, upper or lower (table I)."""
     reading: Reading = Reading.RESPONSE
     """How eq. 22 is read: response, or printed."""

@@ -48,19 +48,19 @@ from makeway.policies.model import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class HoldPlan:
     """What is to be held for a notice beyond the nodes that nobody is on, and who has to leave now."""
 
     nodes: tuple[str, ...] = ()
     """Nodes on which somebody still is."""
-    leaving: tuple["_Departure", ...] = ()
+    leaving: tuple["_Preemption", ...] = ()
     candidates: tuple[Candidate, ...] = ()
     text: str
     again_s: float | None = None
     """When somebody else will have to be asked to leave. None: nobody."""
 
 
-Collect = Callable[[Request, HybridConfig, bool], Plan]
+Collect = Callable[[Request, HybridConfig, bool], HoldPlan]
 """What one mechanism wants for a notice that lacks nodes; the flag says that no earlier notice lacks any."""
 
 
@@ -96,7 +96,9 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
             continue
         request = _ask(commitments, notice, operation, served.policy, config)
         plan = (
-            Plan(text="Enough nodes are free.") if request.shortage <= 0 else collect(request, config, first)
+            HoldPlan(text="Enough nodes are free.")
+            if request.shortage <= 0
+            else collect(request, config, first)
         )
         first = first and request.shortage <= 0
         if operation is not None and not commitments.nodes.isdisjoint(operation.nodes):
@@ -123,21 +125,21 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     )
 
 
-def collect_released(request: Request, config: HybridConfig, first: bool) -> Plan:
+def collect_released(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     """CUA (section III-B-1): every node that is released goes to the earliest notice, until it has enough."""
     del config
     if not first:
-        return Plan(text="An earlier notice lacks nodes: what is free is held.")
+        return HoldPlan(text="An earlier notice lacks nodes: what is free is held.")
     busy = request.cluster.held_nodes().difference(
         request.unusable, request.releasing, request.urgent.kept_nodes
     )
-    return Plan(
+    return HoldPlan(
         nodes=tuple(filter(busy.__contains__, request.cluster.up_nodes())),
         text=f"{request.shortage} more nodes are collected as jobs end.",
     )
 
 
-def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
+def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting whom it takes by then."""
     del first
     cluster, expected_s = request.cluster, request.deadline_s
@@ -146,7 +148,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
     ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: request.shortage]
     missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
-        return Plan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
+        return HoldPlan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
     unusable = request.unusable | frozenset(ending)
     considered = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
     ranked = sorted(
@@ -155,11 +157,11 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
     )
     chosen, freed = take_until(ranked, missing, lambda preemption: preemption.group.nodes)
     if len(freed) < missing:
-        return Plan(
+        return HoldPlan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
         )
     due = tuple(leave for leave in chosen if leave.ask_s <= cluster.now_s)
-    return Plan(
+    return HoldPlan(
         nodes=(*ending, *freed[:missing]),
         leaving=due,
         candidates=tuple(leave.candidate(chosen=leave in chosen) for leave in ranked),
@@ -169,7 +171,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Departure:
+class _Preemption:
     """How a bundle leaves before a predicted arrival, at the least overhead, and when it must be asked to."""
 
     group: VictimGroup
@@ -204,14 +206,14 @@ class _Departure:
         )
 
 
-def _departure(group: VictimGroup, request: Request, config: HybridConfig) -> _Departure:
+def _departure(group: VictimGroup, request: Request, config: HybridConfig) -> _Preemption:
     """Right after the last regular checkpoint before the predicted arrival, else warned or killed shortly before it."""
     now_s, expected_s = request.cluster.now_s, request.deadline_s
     setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in group.jobs)
     if group.application_s is not None and now_s + group.application_s <= expected_s:
         next_s = now_s + group.application_s
         period_s = _period_s(group.jobs[0])
-        return _Departure(
+        return _Preemption(
             group=group,
             methods=(Method.APPLICATION,),
             overhead_node_s=setup_node_s,
@@ -228,7 +230,7 @@ def _departure(group: VictimGroup, request: Request, config: HybridConfig) -> _D
         for job, method in zip(group.jobs, methods, strict=True)
         if method is Method.KILL
     )
-    return _Departure(
+    return _Preemption(
         group=group,
         methods=methods,
         overhead_node_s=setup_node_s + lost_node_s,
@@ -284,7 +286,7 @@ def _ask(
     )
 
 
-def _hold(request: Request, plan: Plan, notice: Notice, config: HybridConfig) -> Reserve:
+def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig) -> Reserve:
     """The hold that is wanted; it ends by itself soon after the job should have come."""
     held = hold(request, ())
     return replace(
@@ -306,20 +308,20 @@ def _release(operation: Operation, held: Reserve) -> Release:
     )
 
 
-def _without_leavers(plan: Plan) -> Plan:
+def _without_leavers(plan: HoldPlan) -> HoldPlan:
     """The plan of a notice that first has to give up nodes for somebody else: nobody is asked to leave for it yet."""
     freed = {name for leave in plan.leaving for name in leave.group.nodes}
     return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
-def _changes(held: Reserve, plan: Plan, operation: Operation | None) -> bool:
+def _changes(held: Reserve, plan: HoldPlan, operation: Operation | None) -> bool:
     """Whether there is something to hold, and it is not held already."""
     present = () if operation is None else operation.nodes
     alike = present == held.nodes or frozenset(present) == frozenset(held.nodes)
     return bool(held.nodes) and (bool(plan.leaving) or not alike)
 
 
-def _why(request: Request, plan: Plan) -> Rationale:
+def _why(request: Request, plan: HoldPlan) -> Rationale:
     lost_node_s = sum(
         loss_node_s(job, request.cluster.now_s)
         for leave in plan.leaving

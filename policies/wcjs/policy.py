@@ -63,7 +63,7 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
         if urgent.operation is None and now_s < due_s:
             later_s.append(due_s)
             continue
-        proposal = _Search.begin(commitments, urgent, due_s, config).proposal()
+        proposal = _PlacementSearch.begin(commitments, urgent, due_s, config).proposal()
         commitments.add(proposal.actions)
         proposals.append(proposal)
     return Decision(
@@ -99,7 +99,7 @@ class _Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _PlacementSearch:
     """One request, and what there is for it."""
 
     commitments: Commitments
@@ -116,7 +116,7 @@ class _Search:
     @classmethod
     def begin(
         cls, commitments: Commitments, urgent: UrgentJob, due_s: float, config: WcjsConfig
-    ) -> "_Search":
+    ) -> "_PlacementSearch":
         """What a request may count on, whatever the placement."""
         cluster, job = commitments.cluster, urgent.job
         deadline_s = urgent.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)

@@ -32,7 +32,7 @@ from typing import TypeVar
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import victim_groups
 from makeway.policies.eviction.concurrent import plans_concurrent
-from makeway.policies.eviction.knapsack import EvictionJob, Plan, solve
+from makeway.policies.eviction.knapsack import EvictionJob, EvictionPlan, solve
 from makeway.policies.eviction.policy import eviction_job
 from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Cluster, Job, JobKind, JobState
@@ -76,7 +76,7 @@ class P2Trial:
 class TimedPlan:
     """One answer for one deadline."""
 
-    plan: Plan
+    plan: EvictionPlan
     elapsed_s: float
 
 
@@ -84,7 +84,7 @@ class TimedPlan:
 class VariantAnswers:
     """What an addition of ours to the exact programme answered, one entry for each of `DEADLINES_S`."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[EvictionPlan, ...]
     elapsed_s: float
     """For all deadlines together."""
 
@@ -100,7 +100,7 @@ class P2Result:
     busy_nodes: int
     now_s: float
     """The paper's t0, in seconds of the trace."""
-    exact: tuple[Plan, ...]
+    exact: tuple[EvictionPlan, ...]
     exact_s: float
     """One pass for all deadlines, the strategies included."""
     greedy: tuple[TimedPlan, ...]
@@ -298,7 +298,7 @@ def _items(cluster: Cluster, wanted_nodes: int) -> list[EvictionJob]:
     return [eviction_job(group) for group in found if not group.protected_by]
 
 
-def _exact(items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
+def _exact(items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[EvictionPlan, ...]:
     curve = solve(items, wanted_nodes, HORIZON_S, STEP_S)
     return tuple(_possible(curve.plan(deadline_s)) for deadline_s in DEADLINES_S)
 
@@ -314,7 +314,9 @@ def _some_malleable(items: Sequence[EvictionJob], seed: int) -> list[EvictionJob
     ]
 
 
-def _concurrent(cluster: Cluster, items: Sequence[EvictionJob], wanted_nodes: int) -> tuple[Plan, ...]:
+def _concurrent(
+    cluster: Cluster, items: Sequence[EvictionJob], wanted_nodes: int
+) -> tuple[EvictionPlan, ...]:
     """The same with the file system that the durations of the scenario are of.
 
     What is complete in time one after another is so together: where parts are too coarse to see it, that plan
@@ -342,7 +344,7 @@ def _concurrent(cluster: Cluster, items: Sequence[EvictionJob], wanted_nodes: in
 
 
 def _run(
-    approach: Callable[[Sequence[EvictionJob], int, float, float], Plan | None],
+    approach: Callable[[Sequence[EvictionJob], int, float, float], EvictionPlan | None],
     items: Sequence[EvictionJob],
     wanted_nodes: int,
     deadline_s: float,
@@ -351,7 +353,7 @@ def _run(
     return TimedPlan(plan=_possible(plan), elapsed_s=elapsed_s)
 
 
-def _possible(plan: Plan | None) -> Plan:
+def _possible(plan: EvictionPlan | None) -> EvictionPlan:
     """Everybody may be killed at once, so that only a lack of nodes leaves no choice."""
     if plan is None:
         raise ValueError("the jobs of the scenario hold fewer nodes than are wanted")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from makeway.policies.eviction.knapsack import Plan
+    from makeway.policies.eviction.knapsack import EvictionPlan
 
 TITLE = "P2: the eviction problem on Theta"
 BUDGET_S = 20.0
@@ -201,7 +201,7 @@ def _case_values(case: P2Result) -> dict[str, object]:
     }
 
 
-def _plan_values(plan: "Plan") -> dict[str, object]:
+def _plan_values(plan: "EvictionPlan") -> dict[str, object]:
     return {
         "loss_node_hours": plan.loss_node_s / 3600,
         "checkpoint_s": plan.checkpoint_s,

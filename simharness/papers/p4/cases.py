@@ -14,7 +14,7 @@ from random import Random
 
 from makeway.policies.horizon.cp_sat import Proof
 from makeway.policies.horizon.plan import (
-    Curve,
+    AcceptanceCurve,
     Objective,
     PlanJob,
     PlanProblem,
@@ -39,7 +39,7 @@ LATE, TARDINESS = "late", "tardiness"
 OBJECTIVES = {LATE: Objective(late=1, tardiness=0), TARDINESS: Objective(tardiness=1)}
 PAPER_LIMIT_S = {LATE: 600.0, TARDINESS: 3600.0}
 """The paper's time limits (sections V-C)."""
-CURVES = (Curve.MEDIAN, Curve.UPPER)
+CURVES = (AcceptanceCurve.MEDIAN, AcceptanceCurve.UPPER)
 """Those that the paper evaluates."""
 SMALLEST_QUEUE = 5
 SCALE = {LATE: 1000, TARDINESS: 100}
@@ -236,7 +236,7 @@ def problem_of(trial: P4Trial) -> PlanProblem:
     """The planning problem that a trial poses."""
     path = trial.traces / TRACES[trial.trace]
     trace = read_trace(path)
-    curve = Curve(trial.curve)
+    curve = AcceptanceCurve(trial.curve)
     random = Random(trial.seed)
     if trial.queue_size is not None:
         first = random.randrange(max(1, len(trace.jobs) - trial.queue_size))
@@ -265,7 +265,9 @@ def _waits(path: Path) -> Iterator[tuple[str, float]]:
                 yield job_id, wait_s
 
 
-def scenario(trace: Trace, starts_s: dict[str, float], at_s: float, curve: Curve) -> PlanProblem | None:
+def scenario(
+    trace: Trace, starts_s: dict[str, float], at_s: float, curve: AcceptanceCurve
+) -> PlanProblem | None:
     """Queue and machine at an instant (eq. 25 to 27). None: by the record more nodes were busy then than
     there are.
     """
@@ -286,7 +288,7 @@ def scenario(trace: Trace, starts_s: dict[str, float], at_s: float, curve: Curve
     return PlanProblem(jobs=tuple(queue), node_count=trace.node_count, taken=tuple(taken))
 
 
-def _plan_job(job: SimJob, waited_s: float, curve: Curve) -> PlanJob:
+def _plan_job(job: SimJob, waited_s: float, curve: AcceptanceCurve) -> PlanJob:
     length_s = max(1, math.ceil(job.walltime_s))
     return PlanJob(
         job_id=job.job_id,
@@ -324,7 +326,7 @@ def compute_month(trial: MonthTrial) -> MonthResult:
 
 def month_of(trial: MonthTrial, record: ReplayRecord) -> MonthResult:
     """The figures of a replay; every job of it is done."""
-    curve = Curve(trial.curve)
+    curve = AcceptanceCurve(trial.curve)
     late, tardiness_s, waits_s, slowdowns = 0, 0.0, [], []
     for one in record.jobs:
         assert one.start_s is not None

@@ -9,7 +9,7 @@ Reference:
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
-from makeway.policies.horizon.plan import Curve
+from makeway.policies.horizon.plan import AcceptanceCurve
 from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding, check
 from makeway.simharness.papers.p4.cases import (
     HORIZON,
@@ -21,7 +21,7 @@ from makeway.simharness.papers.p4.cases import (
     P4Result,
 )
 
-IMPROVEMENT = {Curve.MEDIAN: 0.206, Curve.UPPER: 0.322}
+IMPROVEMENT = {AcceptanceCurve.MEDIAN: 0.206, AcceptanceCurve.UPPER: 0.322}
 """By how much the paper's plans are better in sum of T, on average."""
 PROVEN_SHARE = 0.8
 SHORT_QUEUE = 16

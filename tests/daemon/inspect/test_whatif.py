@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, departures, what_if
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
 from tests.builders import cluster, held, node_names, running, urgent
@@ -135,7 +135,7 @@ def test_departures_are_told_by_what_they_cost() -> None:
         leaves("c", 1, 5, Method.KILL),
         leaves("d", 2, 7, Method.SYSTEM),
     )
-    plan = Plan(departures=found, loss_node_s=5, checkpoint_steps=2, checkpoint_s=2.0, node_count=6)
+    plan = EvictionPlan(departures=found, loss_node_s=5, checkpoint_steps=2, checkpoint_s=2.0, node_count=6)
     assert [leaver.item.job_ids[0] for leaver in departures(plan)] == ["c", "b", "d", "a"]
 
 

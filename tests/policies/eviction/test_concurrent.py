@@ -15,7 +15,7 @@ from makeway.policies.eviction.concurrent import (
     plan_fair,
     plans_concurrent,
 )
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, make_plan, solve
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, make_plan, solve
 from makeway.policies.model import Method
 from makeway.simharness.engine.storage import Storage, StorageSettings
 from tests.policies.eviction.exhaustive import Choice, best_prices
@@ -93,7 +93,7 @@ def _meets(savers: Sequence[Choice], deadline_s: float) -> bool:
     return used <= PARTS
 
 
-def price(plan: Plan | None) -> tuple[int, int, int, int, int] | None:
+def price(plan: EvictionPlan | None) -> tuple[int, int, int, int, int] | None:
     if plan is None:
         return None
     leaving = [leaver for leaver in plan.departures if leaver.method is not Method.SHRINK]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, Plan, solve
+from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
 from makeway.policies.eviction.reference import backtracking
 from makeway.policies.model import Method
 from tests.policies.eviction.exhaustive import Choice, best_prices
@@ -35,13 +35,13 @@ def item(
     )
 
 
-def ways(plan: Plan | None) -> dict[str, Method] | None:
+def ways(plan: EvictionPlan | None) -> dict[str, Method] | None:
     if plan is None:
         return None
     return {"+".join(leaver.item.job_ids): leaver.method for leaver in plan.departures}
 
 
-def price(plan: Plan | None) -> tuple[int, int, int, int, int] | None:
+def price(plan: EvictionPlan | None) -> tuple[int, int, int, int, int] | None:
     """Everything that is compared, recomputed from the departures."""
     if plan is None:
         return None
@@ -316,7 +316,7 @@ def one_after_another(combination: Sequence[Choice]) -> int:
     )
 
 
-def price_of_leaving(plan: Plan | None) -> tuple[int, int, int, int, int] | None:
+def price_of_leaving(plan: EvictionPlan | None) -> tuple[int, int, int, int, int] | None:
     """As `price`; those that shrink are neither evicted nor count with their nodes."""
     if plan is None:
         return None
@@ -384,7 +384,7 @@ def test_shrinks_are_spread_evenly_over_those_that_stay() -> None:
         replace(item("d", 10, 50), spare_node_count=0),
     ]
 
-    def given(plan: Plan | None) -> dict[str, tuple[Method, int]]:
+    def given(plan: EvictionPlan | None) -> dict[str, tuple[Method, int]]:
         assert plan is not None
         return {leaver.item.job_ids[0]: (leaver.method, leaver.node_count) for leaver in plan.departures}
 

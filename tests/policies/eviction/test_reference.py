@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.policies.eviction.knapsack import EvictionJob, Plan, solve
+from makeway.policies.eviction.knapsack import EvictionJob, EvictionPlan, solve
 from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Method
 
@@ -118,7 +118,7 @@ def test_greedy_checkpoints_nobody_when_the_dearest_has_no_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("approach", [greedy, backtracking])
-def test_no_time_and_no_nodes(approach: Callable[..., Plan | None]) -> None:
+def test_no_time_and_no_nodes(approach: Callable[..., EvictionPlan | None]) -> None:
     assert approach([item("a", 1, 1)], 1, -1.0, 1.0) is None
     assert approach([item("a", 1, 1)], 2, 5.0, 1.0) is None
     with pytest.raises(ValueError, match="step_s"):

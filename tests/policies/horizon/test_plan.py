@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from makeway.policies.horizon.cp_sat import Proof
 from makeway.policies.horizon.plan import (
-    Curve,
+    AcceptanceCurve,
     Objective,
     PlanJob,
     PlanProblem,
@@ -139,16 +139,16 @@ def test_easy_lets_a_later_job_pass_that_conservative_does_not() -> None:
 @pytest.mark.parametrize(
     ("curve", "reading", "minutes", "accepted"),
     [
-        (Curve.MEDIAN, Reading.RESPONSE, 60, 131.51),
-        (Curve.MEDIAN, Reading.PRINTED, 60, 71.51),
-        (Curve.MEDIAN, Reading.PRINTED, 600, 600.0),
-        (Curve.UPPER, Reading.RESPONSE, 60, 352.55),
-        (Curve.LOWER, Reading.RESPONSE, 60, 60.0),
-        (Curve.LOWER, Reading.RESPONSE, 6000, 6673.81),
+        (AcceptanceCurve.MEDIAN, Reading.RESPONSE, 60, 131.51),
+        (AcceptanceCurve.MEDIAN, Reading.PRINTED, 60, 71.51),
+        (AcceptanceCurve.MEDIAN, Reading.PRINTED, 600, 600.0),
+        (AcceptanceCurve.UPPER, Reading.RESPONSE, 60, 352.55),
+        (AcceptanceCurve.LOWER, Reading.RESPONSE, 60, 60.0),
+        (AcceptanceCurve.LOWER, Reading.RESPONSE, 6000, 6673.81),
     ],
 )
 def test_accepted_response_times_are_those_of_table_1(
-    curve: Curve, reading: Reading, minutes: float, accepted: float
+    curve: AcceptanceCurve, reading: Reading, minutes: float, accepted: float
 ) -> None:
     assert acceptable_s(60 * minutes, curve, reading) == pytest.approx(60 * accepted)
 

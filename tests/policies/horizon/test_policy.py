@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.common.queue_order import queue_key
-from makeway.policies.horizon.plan import Curve, Reading, Taken
+from makeway.policies.horizon.plan import AcceptanceCurve, Reading, Taken
 from makeway.policies.horizon.policy import (
     HORIZON,
     STEP,
@@ -163,7 +163,7 @@ def test_the_problem_is_what_the_snapshot_shows() -> None:
             replace(node, state=NodeState.DOWN) if node.name == "n1" else node for node in cluster.nodes
         ),
     )
-    problem = problem_of(cluster, HorizonConfig(curve=Curve.MEDIAN))
+    problem = problem_of(cluster, HorizonConfig(curve=AcceptanceCurve.MEDIAN))
     assert [(job.job_id, job.node_count, job.length_s) for job in problem.jobs] == [
         ("a", 2, 3600),
         ("wide", 4, 3600),

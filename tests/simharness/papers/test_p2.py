@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.policies.eviction.knapsack import Plan
+from makeway.policies.eviction.knapsack import EvictionPlan
 from makeway.policies.model import CheckpointSpec, Cluster, Method
 from makeway.simharness.papers import reproduce
 from makeway.simharness.papers.common.claims import ClaimStatus
@@ -145,8 +145,8 @@ def test_a_short_call_is_timed_by_its_median(
     assert len(made) == calls
 
 
-def plan(loss_node_hours: float, checkpoint_steps: int = 0) -> Plan:
-    return Plan(
+def plan(loss_node_hours: float, checkpoint_steps: int = 0) -> EvictionPlan:
+    return EvictionPlan(
         departures=(),
         loss_node_s=round(loss_node_hours * HOUR_S),
         checkpoint_steps=checkpoint_steps,

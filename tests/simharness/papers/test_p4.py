@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.policies.horizon.plan import Curve, Taken
+from makeway.policies.horizon.plan import AcceptanceCurve, Taken
 from makeway.simharness.papers.common.claims import ClaimStatus
 from makeway.simharness.papers.p4.cases import (
     BASE,
@@ -78,7 +78,7 @@ def test_a_scenario_is_the_queue_and_the_machine_of_the_record(tmp_path: Path) -
         ],
     )
     trace = read_trace(path)
-    problem = scenario(trace, recorded_starts_s(path, trace), 100.0, Curve.LOWER)
+    problem = scenario(trace, recorded_starts_s(path, trace), 100.0, AcceptanceCurve.LOWER)
     assert problem is not None
     assert [(job.job_id, job.node_count, job.length_s) for job in problem.jobs] == [
         ("2", 3, 600),
@@ -88,7 +88,7 @@ def test_a_scenario_is_the_queue_and_the_machine_of_the_record(tmp_path: Path) -
     assert problem.taken == (Taken(node_count=4, until_s=1900),)
     crowded = write_trace(tmp_path / "crowded.swf.gz", [line(n, 0, 0, 1000, 5, 2000) for n in (1, 2)])
     trace = read_trace(crowded)
-    assert scenario(trace, recorded_starts_s(crowded, trace), 100.0, Curve.LOWER) is None
+    assert scenario(trace, recorded_starts_s(crowded, trace), 100.0, AcceptanceCurve.LOWER) is None
 
 
 def test_every_scenario_is_asked_under_both_objectives_and_curves() -> None:
@@ -103,7 +103,9 @@ def test_every_scenario_is_asked_under_both_objectives_and_curves() -> None:
 
 def test_the_same_trial_has_the_same_plan_which_is_not_worse_than_easy(tmp_path: Path) -> None:
     small_traces(tmp_path)
-    trial = P4Trial(traces=tmp_path, trace="Mira", seed=1, curve=Curve.MEDIAN, objective=TARDINESS, work=0.5)
+    trial = P4Trial(
+        traces=tmp_path, trace="Mira", seed=1, curve=AcceptanceCurve.MEDIAN, objective=TARDINESS, work=0.5
+    )
     assert problem_of(trial) == problem_of(trial)
     found = compute(trial)
     assert replace(found, wall_s=0.0) == replace(compute(trial), wall_s=0.0)
@@ -119,7 +121,7 @@ def case(objective: str = LATE, **changed: object) -> P4Result:
     made = P4Result(
         trace="KTH",
         seed=0,
-        curve=Curve.MEDIAN,
+        curve=AcceptanceCurve.MEDIAN,
         objective=objective,
         scale=False,
         jobs=12,
@@ -153,7 +155,7 @@ def months(late: int = 5, tardiness_mean_h: float = 1.0) -> list[MonthResult]:
     """Horizons beside a scheduler with ten late jobs and two hours of tardiness."""
     base = MonthResult(
         days=5,
-        curve=Curve.MEDIAN,
+        curve=AcceptanceCurve.MEDIAN,
         objective=LATE,
         policy=BASE,
         jobs=100,
@@ -221,7 +223,7 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     small_traces(tmp_path)
     monkeypatch.setattr("makeway.simharness.papers.p4.cases.SCALE", {LATE: 30, TARDINESS: 8})
     for module in ("command", "cases"):
-        monkeypatch.setattr(f"makeway.simharness.papers.p4.{module}.CURVES", (Curve.MEDIAN,))
+        monkeypatch.setattr(f"makeway.simharness.papers.p4.{module}.CURVES", (AcceptanceCurve.MEDIAN,))
     arguments = ["reproduce", "p4", "--quick", "--work", "0.05", "--days", "1", "--traces", str(tmp_path)]
     arguments += ["--cache", str(tmp_path / "kept")]
     told, report = tmp_path / "out.json", tmp_path / "out.html"

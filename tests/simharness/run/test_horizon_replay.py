@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.journal.store import Journal
-from makeway.policies.horizon.plan import Curve
+from makeway.policies.horizon.plan import AcceptanceCurve
 from makeway.policies.horizon.policy import HORIZON, HorizonConfig
 from makeway.policies.model import Plan
 from makeway.simharness.engine.cluster import SimCluster
@@ -20,7 +20,7 @@ from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 
 NODES = 6
-CONFIG = HorizonConfig(curve=Curve.LOWER, work=0.02, moves_per_cycle=3)
+CONFIG = HorizonConfig(curve=AcceptanceCurve.LOWER, work=0.02, moves_per_cycle=3)
 
 
 def workload(seed: int) -> list[SimJob]:
