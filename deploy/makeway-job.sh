@@ -1,17 +1,17 @@
 # shellcheck shell=sh
-# Lets a batch script save its work when makeway asks for it, and tell when it is saved. To be sourced; JOBS.md explains.
+# Lets a batch script save its work when makeway asks for it, and report when it is saved. Source this file; see JOBS.md.
 #
-#   makeway_on_checkpoint 'COMMAND' [SIGNAL]      COMMAND saves the work; it has succeeded when the work is saved
+#   makeway_on_checkpoint 'COMMAND' [SIGNAL]      COMMAND saves the work, and succeeds once it is saved
 #   makeway_forward_checkpoint [SIGNAL]           the program saves at the signal, and calls makeway-done
-#   makeway_run PROGRAM [ARGUMENT...]             runs the program through all signals; its exit status
-#   makeway_checkpointed                          a regular checkpoint is complete
-#   makeway_restarted                             whether this is a run after a requeue
-#   makeway_signal_and_await SIGNAL FILE [SECONDS]  for COMMAND: signals the program and waits until FILE is a new file
-#   makeway_signal_steps SIGNAL                   for COMMAND: signals every step of the job
-#   makeway_forward_to_steps [SIGNAL]             the rest of the script runs apart; its steps get the signal
+#   makeway_run PROGRAM [ARGUMENT...]             runs the program, and returns its exit status
+#   makeway_checkpointed                          reports a complete regular checkpoint
+#   makeway_restarted                             true in a run after a requeue
+#   makeway_signal_and_await SIGNAL FILE [SECONDS]  for COMMAND: signals the program, waits for a new FILE
+#   makeway_signal_steps SIGNAL                   for COMMAND: signals all steps of the job
+#   makeway_forward_to_steps [SIGNAL]             runs the rest of the script apart; its steps get the signal
 #
-# For dash, bash and their like, with or without `set -e` and `set -u`. Slurm's commands may be missing or fail: then one
-# line on the standard error output says so, and the job goes on. Outside a job makeway_run just runs the program.
+# For POSIX shells (dash, bash), with or without `set -e` and `set -u`. If Slurm's commands are missing or fail, one line on
+# standard error says so, and the job goes on. Outside a job, makeway_run only runs the program.
 
 makeway_pid= # of the program that makeway_run runs
 _makeway_signal=
@@ -43,8 +43,8 @@ makeway_run() {
         "$@"
         return
     fi
-    # A trap runs while the shell waits, not while a program runs in the foreground. The detour keeps the program's
-    # standard input, which would otherwise be empty in the background.
+    # A trap runs while the shell waits, not while a program runs in the foreground. The redirections keep the program's
+    # standard input, which would be empty in the background.
     if (: 8<&0) 2>/dev/null; then
         { "$@" <&8 8<&- & } 8<&0
     else
@@ -66,7 +66,7 @@ makeway_restarted() {
     *[!0]*) ;;
     *) return 1 ;;
     esac
-    # A job that was submitted by a requeued job has the variable from there.
+    # A job that a requeued job submitted has inherited the variable.
     _makeway_in_job || return 1
     _makeway_restarts=$(_makeway_squeue "$(_makeway_job)" --Format=RestartCnt 2>/dev/null | tr -d '[:space:]') || :
     [ "$_makeway_restarts" != 0 ]
@@ -133,7 +133,7 @@ _makeway_slurm() (
     fi
 )
 
-# What squeue says of the job $1 in the format $2, whatever its user has set for squeue.
+# The output of squeue for the job $1 in the format $2, whatever variables the user has set for squeue.
 _makeway_squeue() (
     unset SQUEUE_ACCOUNT SQUEUE_ALL SQUEUE_ARRAY SQUEUE_CLUSTERS SQUEUE_FEDERATION SQUEUE_FORMAT \
         SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_LOCAL SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_PRIORITY SQUEUE_QOS \
@@ -141,7 +141,7 @@ _makeway_squeue() (
     _makeway_slurm squeue --noheader "--jobs=$1" "$2"
 )
 
-# Act on this signal, and no longer on the one before.
+# Handle this signal, and no longer the previous one.
 _makeway_arm() {
     _makeway_in_job || return 0
     if [ -n "$_makeway_signal" ]; then
@@ -153,13 +153,13 @@ _makeway_arm() {
 
 _makeway_signalled() {
     _makeway_interrupted=1
-    # Whoever asks again while a checkpoint is made is answered by that one.
+    # Signals during a checkpoint are ignored: that checkpoint answers them.
     trap '' "$_makeway_signal"
     case $_makeway_kind in
     command) _makeway_save ;;
     forward) _makeway_forward ;;
     steps) _makeway_forward_to_all ;;
-    *) _makeway_say "asked for a checkpoint, but the script has not yet said how: nothing is saved" ;;
+    *) _makeway_say "a checkpoint was requested, but the script has not yet defined how to save: nothing is saved" ;;
     esac
     trap _makeway_signalled "$_makeway_signal"
 }
@@ -170,7 +170,7 @@ _makeway_save() {
     if (eval "$_makeway_command"); then
         _makeway_publish ckpt
     else
-        _makeway_say "the checkpoint failed (exit status $?): none is published, the job goes on"
+        _makeway_say "the checkpoint failed (exit status $?): nothing is reported, and the job goes on"
     fi
 }
 
@@ -180,7 +180,7 @@ _makeway_forward() {
         _makeway_publish ckpt-begin
         kill -s "$_makeway_signal" "$makeway_pid" 2>/dev/null || :
     else
-        _makeway_say "asked for a checkpoint, but no program runs that could make one"
+        _makeway_say "a checkpoint was requested, but no program is running that could write one"
     fi
 }
 
@@ -191,13 +191,13 @@ _makeway_forward_to_all() {
 
 _makeway_tell() {
     if ! _makeway_await_handler "$1" || ! kill -s "${1#SIG}" "$makeway_pid" 2>/dev/null; then
-        _makeway_say "no program runs that could be signalled"
+        _makeway_say "no program is running that could be signalled"
         return 1
     fi
 }
 
-# Waits until the program handles the signal: one that is still starting would be ended by it. False if it has ended.
-# Once is not enough: a shell blocks every signal for an instant whenever it starts a program.
+# Waits until the program handles the signal: it would kill a program that is still starting. False if the program has ended.
+# One look is not enough: a shell blocks every signal for an instant whenever it starts a program.
 _makeway_await_handler() {
     _makeway_looks=0
     while [ -n "$makeway_pid" ] && _makeway_alive "$makeway_pid"; do
@@ -218,7 +218,7 @@ _makeway_doze() {
     sleep 0.2 2>/dev/null || sleep 1
 }
 
-# Whether the process runs; one that has ended and is not yet waited for does not.
+# Whether the process runs. A zombie does not.
 _makeway_alive() {
     kill -0 "$1" 2>/dev/null || return 1
     case $(_makeway_proc "$1" State) in
@@ -226,7 +226,7 @@ _makeway_alive() {
     esac
 }
 
-# Whether the process catches the signal, or blocks it, as one that waits for it does. Taken for granted without /proc.
+# Whether the process catches the signal, or blocks it (as with sigwait). Without /proc: yes.
 _makeway_handles() (
     number=$(_makeway_number "$2") || return 0
     for set in SigCgt SigBlk; do
@@ -260,12 +260,12 @@ _makeway_proc() {
     sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null || :
 }
 
-# What is different of a file that was renamed into place: its inode.
+# The inode of a file, which changes when a new file is renamed into its place.
 _makeway_file() {
     ls -di -- "$1" 2>/dev/null || :
 }
 
-# Waits for the program, however often a signal interrupts that; its exit status goes into _makeway_status.
+# Waits for the program, however often a signal interrupts the wait. Its exit status goes into _makeway_status.
 _makeway_await() {
     _makeway_status=
     _makeway_ended=
@@ -277,8 +277,8 @@ _makeway_await() {
             return 0 # it had been waited for just before the signal
         fi
         if [ "$_makeway_heard" -lt 0 ]; then
-            # bash forgets a program that ends in the very instant in which the signal arrives.
-            _makeway_say "the program has ended, and the shell has lost its exit status: it counts as failed (255)"
+            # bash loses the exit status of a program that ends at the instant at which a signal arrives.
+            _makeway_say "the program has ended, and the shell has lost its exit status: 255 is returned"
             _makeway_status=255
             return 0
         fi
@@ -288,19 +288,19 @@ _makeway_await() {
         elif [ -z "$_makeway_interrupted" ] && [ "$_makeway_heard" -le 128 ]; then
             return 0
         elif ! kill -0 "$makeway_pid" 2>/dev/null; then
-            _makeway_ended=1 # what was heard may be the signal's number: ask once more
+            _makeway_ended=1 # this status may be the number of a signal: wait once more
         fi
     done
 }
 
-# Puts makeway:$1=<now> into the comment of the job in place of the last such word. Never fails.
+# Replaces the last word makeway:$1=... in the comment of the job by makeway:$1=<now>. Never fails.
 _makeway_publish() (
     set +e +u
     trap '' USR1 USR2
     export LC_ALL=C # bytes, not characters
     job=$(_makeway_job)
     word=makeway:$1=$(date +%s)
-    # The comment is read, changed and written as a whole: look whether another process of the job did so in between.
+    # The comment is read, changed and written as a whole: check whether another process of the job has written in between.
     for again in yes yes yes no; do
         comment=$(_makeway_comment "$job") || return 0
         comment=${comment%.}
@@ -308,7 +308,7 @@ _makeway_publish() (
         *" $word "*) return 0 ;;
         esac
         if [ "$again" = no ]; then
-            _makeway_say "$word is not published: others keep changing the comment"
+            _makeway_say "$word is not written: other processes keep changing the comment"
             return 0
         fi
         new=$(_makeway_replaced "$comment" "$1" "$word")
@@ -318,23 +318,23 @@ _makeway_publish() (
         fi
         new=${new%.}
         if [ "${#new}" -gt 1024 ]; then
-            _makeway_say "$word is not published: the comment would have ${#new} of 1024 characters"
+            _makeway_say "$word is not written: the comment would have ${#new} of 1024 characters"
             return 0
         fi
         if ! why=$(_makeway_slurm scontrol update "JobId=$job" "Comment=$new" 2>&1); then
-            _makeway_say "$word is not published: scontrol: $why"
+            _makeway_say "$word is not written: scontrol: $why"
             return 0
         fi
     done
 )
 
-# The comment of the job, and a full stop that keeps the newlines before it. False if it cannot be read.
+# The comment of the job, then a full stop that protects trailing newlines. False if the comment cannot be read.
 _makeway_comment() (
     end='
 .'
     comment=$({
         if ! why=$(_makeway_squeue "$1" --format=%k 2>&1 >&8 8>&-); then
-            _makeway_say "nothing is published: squeue: $why"
+            _makeway_say "nothing is written to the comment: squeue: $why"
             exit 1
         fi
         printf .
@@ -342,7 +342,7 @@ _makeway_comment() (
     case $comment in
     *"$end") comment=${comment%"$end"} ;;
     *)
-        _makeway_say "nothing is published: squeue does not show job $1"
+        _makeway_say "nothing is written to the comment: squeue does not show job $1"
         return 1
         ;;
     esac
@@ -350,14 +350,14 @@ _makeway_comment() (
     printf '%s.' "$comment"
 )
 
-# The comment $1 with the word $3 in place of the words of kind $2, and a full stop.
+# The comment $1 with the word $3 instead of its words of kind $2, then a full stop.
 _makeway_replaced() (
     kept=$(_makeway_without "$1" "$2")
     kept=${kept%.}
     printf '%s.' "${kept:+$kept }$3"
 )
 
-# The comment $1 without its words of kind $2, and a full stop. All else stays as it is.
+# The comment $1 without its words of kind $2, then a full stop. The rest is unchanged.
 _makeway_without() (
     number='[0-9]\{1,12\}\(\.[0-9]\{1,9\}\)\{0,1\}'
     kept=$(printf '%s\n.' "$1" | sed -e ':again' \
@@ -371,5 +371,5 @@ _makeway_without() (
     printf '%s.' "${kept%"$end"}"
 )
 
-# Until the script says what to do, the signal shall not end it.
+# The signal must not kill the script before it has defined what to do.
 _makeway_arm USR1

@@ -127,7 +127,7 @@ def test_the_program_keeps_its_input_and_arguments(batch: Batch) -> None:
 def test_a_signal_before_the_script_has_said_how_is_survived(batch: Batch) -> None:
     ended = batch.run("kill -s USR1 $$; echo here")
     assert (ended.output, len(ended.errors), ended.calls) == ("here\n", 1, [])
-    assert "not yet said how" in ended.errors[0]
+    assert "not yet defined how" in ended.errors[0]
 
 
 def test_another_signal_may_be_chosen(batch: Batch) -> None:
@@ -269,7 +269,7 @@ def test_the_new_file_is_awaited(batch: Batch) -> None:
     [
         ('trap "exit 3" USR1; {ASKS}; while :; do sleep 0.02; done', "ended without a new state"),
         ('trap "touch got" USR1; {ASKS}; until [ -e given-up ]; do sleep 0.02; done; exit 3', "no new state"),
-        ("{ASKS}; {UNTIL_BEGUN}; exit 3", "no program runs"),
+        ("{ASKS}; {UNTIL_BEGUN}; exit 3", "no program is running"),
     ],
 )
 def test_a_file_that_does_not_come_is_no_checkpoint(batch: Batch, program: str, said: str) -> None:
