@@ -16,6 +16,7 @@ from makeway.adapters.protocol import (
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.transitions import issuing, record
 from makeway.policies.model import Action, Operation, Progress
+from makeway.policies.safety.breaker import takes
 from makeway.policies.safety.protection import Refusal
 
 
@@ -41,6 +42,18 @@ class ActionReport:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """What the cluster said to one command."""
+
+    progress: Progress
+    outcome: Outcome
+    detail: str
+    final: bool = False
+    """Whether the cluster understood the command and refused it for good."""
+    unanswered: bool = False
+
+
 class Executor:
     """Sends commands, each written down before and after.
 
@@ -63,21 +76,29 @@ class Executor:
         operation = issuing(operation, index, self._now())
         action = operation.tasks[index].action
         command_id = self._journal.begin_command(operation, action, self._now())
-        progress, outcome, detail = self._attempt(action)
-        operation = record(operation, index, progress, self._now(), detail)
-        self._journal.finish_command(command_id, operation, outcome=outcome, detail=detail, now_s=self._now())
-        return operation, ActionReport(action=action, outcome=outcome, detail=detail)
+        reply = self._attempt(action)
+        operation = record(operation, index, reply.progress, self._now(), reply.detail)
+        self._journal.finish_command(
+            command_id,
+            operation,
+            outcome=reply.outcome,
+            failed=reply.unanswered or (reply.final and takes(action)),
+            detail=reply.detail,
+            now_s=self._now(),
+        )
+        return operation, ActionReport(action=action, outcome=reply.outcome, detail=reply.detail)
 
-    def _attempt(self, action: Action) -> tuple[Progress, Outcome, str]:
+    def _attempt(self, action: Action) -> _Reply:
         try:
             self._adapter.apply(action)
         except Gone as error:
-            return Progress.GONE, Outcome.GONE, str(error)
+            return _Reply(Progress.GONE, Outcome.GONE, str(error))
         except Rejected as error:
-            progress = Progress.PLANNED if error.retryable else Progress.REFUSED
-            return progress, Outcome.REJECTED, str(error)
+            if error.retryable:
+                return _Reply(Progress.PLANNED, Outcome.REJECTED, str(error))
+            return _Reply(Progress.REFUSED, Outcome.REJECTED, str(error), final=True)
         except Unsupported as error:
-            return Progress.REFUSED, Outcome.REJECTED, str(error)
+            return _Reply(Progress.REFUSED, Outcome.REJECTED, str(error))
         except (Unavailable, Unreadable, AdapterError) as error:
-            return Progress.ISSUING, Outcome.IN_DOUBT, str(error)
-        return Progress.ACCEPTED, Outcome.ACCEPTED, ""
+            return _Reply(Progress.ISSUING, Outcome.IN_DOUBT, str(error), unanswered=True)
+        return _Reply(Progress.ACCEPTED, Outcome.ACCEPTED, "")

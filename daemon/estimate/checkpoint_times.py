@@ -39,7 +39,7 @@ class Likeness(NamedTuple):
     """Binary digits of the number of nodes: 1, 2 to 3, 4 to 7, and so on are alike."""
 
 
-class Request(NamedTuple):
+class CheckpointRequest(NamedTuple):
     """One checkpoint that a job was asked for."""
 
     operation_id: str
@@ -78,7 +78,7 @@ class CheckpointTimes:
     """The checkpoints that are under way and the durations of earlier ones, at hand for every cycle."""
 
     def __init__(self) -> None:
-        self.under_way: dict[Request, Subject] = {}
+        self.under_way: dict[CheckpointRequest, Subject] = {}
         self.learned: Learned = MappingProxyType({})
         """Another object whenever it changes."""
 
@@ -87,14 +87,22 @@ class CheckpointTimes:
         latest = (*self.learned.get(likeness, ()), measurement.counted_s)[-LATEST:]
         self.learned = MappingProxyType({**self.learned, likeness: latest})
 
+    def learn(self, lesson: "Lesson") -> None:
+        """Take note of what one cycle has seen."""
+        self.under_way.update(lesson.begun)
+        for request, measurement in lesson.measured:
+            self.add(self.under_way.pop(request).likeness, measurement)
+        for request in lesson.void:
+            del self.under_way[request]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
     """What one cycle has seen of the checkpoints."""
 
-    begun: tuple[tuple[Request, Subject], ...]
-    measured: tuple[tuple[Request, Measurement], ...]
-    void: tuple[Request, ...]
+    begun: tuple[tuple[CheckpointRequest, Subject], ...]
+    measured: tuple[tuple[CheckpointRequest, Measurement], ...]
+    void: tuple[CheckpointRequest, ...]
     """Requests of which nothing can be learned any more."""
 
 
@@ -116,7 +124,7 @@ def with_learned(jobs: tuple[Job, ...], learned: Learned) -> tuple[Job, ...]:
 
 
 def lesson(
-    operations: Iterable[Operation], seen: Cluster, under_way: Mapping[Request, Subject]
+    operations: Iterable[Operation], seen: Cluster, under_way: Mapping[CheckpointRequest, Subject]
 ) -> Lesson | None:
     """What the operations, as a snapshot has just brought them up to date, tell of checkpoints. None: nothing new.
 
@@ -126,14 +134,14 @@ def lesson(
         under_way: the requests that are known already.
     """
     jobs = seen.jobs_by_id()
-    begun: list[tuple[Request, Subject]] = []
-    measured: list[tuple[Request, Measurement]] = []
-    awaited: set[Request] = set()
+    begun: list[tuple[CheckpointRequest, Subject]] = []
+    measured: list[tuple[CheckpointRequest, Measurement]] = []
+    awaited: set[CheckpointRequest] = set()
     for operation in operations:
         for task in operation.tasks:
             if not isinstance(task.action, Checkpoint) or task.issued_s is None:
                 continue
-            request = Request(operation.operation_id, task.action.job_id, task.issued_s)
+            request = CheckpointRequest(operation.operation_id, task.action.job_id, task.issued_s)
             job = jobs.get(request.job_id)
             subject = under_way.get(request)
             if task.progress in ENDED:

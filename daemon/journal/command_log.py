@@ -1,4 +1,4 @@
-"""The commands that the limits count, kept at hand by the journal so that no cycle reads its whole file."""
+"""The commands that the limits count, kept in memory by the journal so that no cycle reads its whole file."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from typing import Final
 
 from makeway.policies.model import Eviction
 
-TAKING_VERBS: Final = frozenset({"requeue", "cancel", "shrink"})
-TAKEN: Final = frozenset({None, "accepted", "in_doubt"})
+EVICTING_VERBS: Final = frozenset({"requeue", "cancel", "shrink"})
+EVICTED: Final = frozenset({None, "accepted", "in_doubt"})
 """The outcomes of an eviction that was carried out or may have been. None: no answer was written down."""
-FAILED: Final = frozenset({"rejected", "in_doubt"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,14 +19,11 @@ class _Sent:
     latest_s: float
     """The latest instant at which this command or an earlier one was issued: the clock may have been set back."""
     outcome: str | None = None
+    failed: bool = False
 
     @property
-    def taken(self) -> bool:
-        return self.verb in TAKING_VERBS and self.outcome in TAKEN
-
-    @property
-    def failed(self) -> bool:
-        return self.outcome in FAILED
+    def evicted(self) -> bool:
+        return self.verb in EVICTING_VERBS and self.outcome in EVICTED
 
 
 class SentCommands:
@@ -42,13 +38,13 @@ class SentCommands:
         self._latest_s = max(self._latest_s, issued_s)
         self._by_id[command_id] = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
 
-    def answer(self, command_id: int, outcome: str) -> None:
-        """Take note of the answer to a command; one that no limit counts is forgotten."""
+    def answer(self, command_id: int, outcome: str, *, failed: bool) -> None:
+        """Take note of the answer to a command, and whether the circuit breaker counts it; drop one that no limit counts."""
         sent = self._by_id.get(command_id)
         if sent is None:
             return
-        sent.outcome = outcome
-        if not (sent.taken or sent.failed):
+        sent.outcome, sent.failed = outcome, failed
+        if not (sent.evicted or sent.failed):
             del self._by_id[command_id]
 
     def forget(self, command_ids: Iterable[int]) -> None:
@@ -59,12 +55,12 @@ class SentCommands:
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""
         found = [
-            Eviction(job_id=sent.job_id, at_s=sent.issued_s) for sent in self._since(since_s) if sent.taken
+            Eviction(job_id=sent.job_id, at_s=sent.issued_s) for sent in self._since(since_s) if sent.evicted
         ]
         return tuple(reversed(found))
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
-        """When commands since then were refused or got no answer, oldest first."""
+        """When the commands since then were sent that the circuit breaker counts, oldest first."""
         return tuple(reversed([sent.issued_s for sent in self._since(since_s) if sent.failed]))
 
     def _since(self, since_s: float) -> Iterator[_Sent]:

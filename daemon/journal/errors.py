@@ -21,3 +21,10 @@ class JournalInUse(JournalError):
 
 class JournalTooNew(JournalError):
     """A newer makeway wrote it, or a part of it."""
+
+
+class JournalUnfinished(JournalError):
+    """The file has no complete tables yet, and no rows: makeway was killed while it made them."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(f"{path}: holds nothing yet; the next start of `makeway run` makes its tables")

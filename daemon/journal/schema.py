@@ -1,125 +1,124 @@
-"""The journal's file: its schema, its lock, and how it is opened."""
+"""The journal's tables, and how those of an older makeway become these.
 
-import fcntl
-import os
+Every change of the schema is one transaction: a process that is killed at any instant leaves the old schema or the new
+one. Statements of versions 1 to 3 say IF NOT EXISTS because makeway used to carry them out one by one: they complete what
+a killed start left half done then. Only the change of `auto_vacuum` cannot be part of a transaction. It is asked for at
+every start until the file has it, and VACUUM is atomic by itself.
+"""
+
 import sqlite3
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from makeway.daemon.journal.errors import JournalError, JournalInUse, JournalTooNew
+_OPERATIONS_AND_DECISIONS: Final = (
+    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+    (
+        "CREATE TABLE IF NOT EXISTS operations (operation_id TEXT PRIMARY KEY, closed INTEGER NOT NULL,"
+        " opened_s REAL NOT NULL, body TEXT NOT NULL) STRICT"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS commands (command_id INTEGER PRIMARY KEY, operation_id TEXT NOT NULL,"
+        " verb TEXT NOT NULL, job_id TEXT NOT NULL, action TEXT NOT NULL, issued_s REAL NOT NULL,"
+        " answered_s REAL, outcome TEXT, detail TEXT) STRICT"
+    ),
+    "CREATE INDEX IF NOT EXISTS commands_by_time ON commands (issued_s)",
+    (
+        "CREATE TABLE IF NOT EXISTS decisions (decision_id INTEGER PRIMARY KEY, at_s REAL NOT NULL,"
+        " policy TEXT NOT NULL, body TEXT NOT NULL, cluster BLOB) STRICT"
+    ),
+    "CREATE TABLE IF NOT EXISTS notices (notice_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT",
+)
+_CHECKPOINT_DURATIONS: Final = (
+    "CREATE INDEX IF NOT EXISTS commands_by_job ON commands (job_id, issued_s)",
+    "CREATE INDEX IF NOT EXISTS commands_by_operation ON commands (operation_id)",
+    "CREATE INDEX IF NOT EXISTS operations_by_age ON operations (closed, opened_s)",
+    "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (at_s)",
+    (
+        "CREATE TABLE IF NOT EXISTS checkpoints (operation_id TEXT NOT NULL, job_id TEXT NOT NULL, issued_s REAL NOT NULL,"
+        " user TEXT NOT NULL, account TEXT NOT NULL, partition TEXT NOT NULL, size INTEGER NOT NULL,"
+        " ends INTEGER NOT NULL, duration_s REAL, acknowledged INTEGER,"
+        " PRIMARY KEY (operation_id, job_id, issued_s)) STRICT"
+    ),
+)
+_ENDED_RUNS: Final = (
+    (
+        "CREATE TABLE IF NOT EXISTS runs (job_id TEXT NOT NULL, user TEXT NOT NULL, ended_s REAL NOT NULL,"
+        " share REAL NOT NULL, PRIMARY KEY (job_id, ended_s)) STRICT"
+    ),
+    "CREATE INDEX IF NOT EXISTS runs_by_user ON runs (user, ended_s)",
+)
+_FAILURES_AND_DAMAGE: Final = (
+    # Which commands the circuit breaker counts. Before, a request to try again was not told from a final refusal.
+    "ALTER TABLE commands ADD COLUMN failed INTEGER NOT NULL DEFAULT 0",
+    (
+        "UPDATE commands SET failed = 1 WHERE outcome = 'in_doubt' OR (outcome = 'rejected'"
+        " AND verb IN ('checkpoint', 'requeue', 'cancel', 'shrink', 'reserve'))"
+    ),
+    # Rows that a start could not read, as they were.
+    "CREATE TABLE set_aside (source TEXT NOT NULL, key TEXT NOT NULL, problem TEXT NOT NULL, body BLOB) STRICT",
+)
+STEPS: Final = (_OPERATIONS_AND_DECISIONS, _CHECKPOINT_DURATIONS, _ENDED_RUNS, _FAILURES_AND_DAMAGE)
+"""The statements at index n lead from version n to version n + 1; version 0 is an empty file."""
+SCHEMA_VERSION: Final = len(STEPS)
+_TABLES: Final = frozenset(
+    {"meta", "operations", "commands", "decisions", "notices", "checkpoints", "runs", "set_aside"}
+)
+_INCREMENTAL: Final = 2
+"""What `PRAGMA auto_vacuum` answers if the file can shrink in small steps."""
 
-SCHEMA_VERSION: Final = 4
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE operations (
-    operation_id TEXT PRIMARY KEY, closed INTEGER NOT NULL, opened_s REAL NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE TABLE commands (
-    command_id INTEGER PRIMARY KEY, operation_id TEXT NOT NULL, verb TEXT NOT NULL, job_id TEXT NOT NULL,
-    action TEXT NOT NULL, issued_s REAL NOT NULL, answered_s REAL, outcome TEXT, detail TEXT) STRICT;
-CREATE INDEX commands_by_time ON commands (issued_s);
-CREATE TABLE decisions (
-    decision_id INTEGER PRIMARY KEY, at_s REAL NOT NULL, policy TEXT NOT NULL, body TEXT NOT NULL,
-    cluster BLOB) STRICT;
-CREATE TABLE notices (notice_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
-"""
-_SINCE_2 = """
-CREATE INDEX commands_by_job ON commands (job_id, issued_s);
-CREATE INDEX commands_by_operation ON commands (operation_id);
-CREATE INDEX operations_by_age ON operations (closed, opened_s);
-CREATE INDEX decisions_by_time ON decisions (at_s);
-CREATE TABLE checkpoints (
-    operation_id TEXT NOT NULL, job_id TEXT NOT NULL, issued_s REAL NOT NULL, user TEXT NOT NULL,
-    account TEXT NOT NULL, partition TEXT NOT NULL, size INTEGER NOT NULL, ends INTEGER NOT NULL,
-    duration_s REAL, acknowledged INTEGER, PRIMARY KEY (operation_id, job_id, issued_s)) STRICT;
-"""
-"""What version 2 adds. The file shrinks when old entries are removed: `auto_vacuum`, which VACUUM brings into effect."""
-_SINCE_3 = """
-CREATE TABLE runs (
-    job_id TEXT NOT NULL, user TEXT NOT NULL, ended_s REAL NOT NULL, share REAL NOT NULL,
-    PRIMARY KEY (job_id, ended_s)) STRICT;
-CREATE INDEX runs_by_user ON runs (user, ended_s);
-"""
-_WAL_BYTES: Final = 4 * 2**20
-"""What of the write-ahead log stays on the disk after it was merged into the file."""
+class ForeignSchema(ValueError):
+    """The file's tables are not a journal's. The message says what is wrong, without the file."""
 
 
-def take_lock(path: Path) -> int:
-    """Take the lock beside the journal and write our pid into it. The system drops it when we die."""
-    lock_path = path.with_name(path.name + ".lock")
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All statements inside, or none of them. The connection must be in autocommit mode (`isolation_level=None`)."""
+    database.execute("BEGIN IMMEDIATE")
     try:
-        lock_file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise JournalError(f"{lock_path}: cannot be opened: {error.strerror}") from error
-    try:
-        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        text = os.read(lock_file, 32).decode("ascii", "replace").strip()
-        os.close(lock_file)
-        raise JournalInUse(path, int(text) if text.isdecimal() else None) from None
-    os.ftruncate(lock_file, 0)
-    os.write(lock_file, f"{os.getpid()}\n".encode("ascii"))
-    return lock_file
-
-
-def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
-    """Open the database and see that its schema is ours."""
-    try:
-        if path is None:
-            database = sqlite3.connect(":memory:", check_same_thread=False)
-        elif read_only:
-            database = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
-            )
-        else:
-            database = sqlite3.connect(path, check_same_thread=False)
-            if database.execute("PRAGMA page_count").fetchone() == (0,):
-                database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be opened as a journal: {error}") from error
-    try:
-        _check_schema(database, path, read_only)
-    except sqlite3.Error as error:
-        database.close()
-        raise JournalError(f"{path}: not a journal of makeway: {error}") from error
-    except JournalError:
-        database.close()
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise
-    return database
 
 
-def _check_schema(database: sqlite3.Connection, path: Path | None, read_only: bool) -> None:
+def version_of(database: sqlite3.Connection) -> int:
+    """The version of the schema. 0: the file is empty, or an older makeway was killed while it made the tables.
+
+    Raises:
+        ForeignSchema: it is not makeway's.
+    """
     tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables and not read_only:
-        with database:
-            _execute(database, _SCHEMA + _SINCE_2 + _SINCE_3)
-            database.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
-        return
+    if not tables:
+        return 0
     if "meta" not in tables:
-        raise JournalError(f"{path}: not a journal of makeway: it has no table 'meta'")
+        raise ForeignSchema("it has no table 'meta'")
     row = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    version = row[0] if row else None
-    if not isinstance(version, str) or not version.isdecimal():
-        raise JournalError(f"{path}: not a journal of makeway: its schema version is {version!r}")
-    if int(version) > SCHEMA_VERSION:
-        raise JournalTooNew(
-            f"{path}: written by a newer makeway (schema {version}; this one reads up to {SCHEMA_VERSION}):"
-            " run that version, or choose another journal"
-        )
-    if int(version) < SCHEMA_VERSION and not read_only:
-        with database:
-            _execute(
-                database, (_SINCE_2 if int(version) < 2 else "") + (_SINCE_3 if int(version) < 3 else "")
+    if row is None and tables <= _TABLES and not any(_has_rows(database, table) for table in tables):
+        return 0
+    version = None if row is None else row[0]
+    if not (isinstance(version, str) and version.isascii() and version.isdecimal() and int(version) > 0):
+        raise ForeignSchema(f"its schema version is {version!r}")
+    return int(version)
+
+
+def _has_rows(database: sqlite3.Connection, table: str) -> bool:
+    return database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
+
+
+def bring_up_to_date(database: sqlite3.Connection, version: int) -> None:
+    """Make the tables, or change those of an older version, and let the file shrink from now on when entries go."""
+    if version < SCHEMA_VERSION:
+        with transaction(database):
+            for statements in STEPS[version:]:
+                for statement in statements:
+                    database.execute(statement)
+            database.execute(
+                "INSERT OR REPLACE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),)
             )
-            database.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (str(SCHEMA_VERSION),))
-        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    if database.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
+        database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         database.execute("VACUUM")
-
-
-def _execute(database: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";"):
-        if statement.strip():
-            database.execute(statement)

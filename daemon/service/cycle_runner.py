@@ -26,6 +26,7 @@ from makeway.daemon.service.pacing import Pace
 from makeway.daemon.service.status import ServiceStatus
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import CycleResult
+from makeway.policies.safety.breaker import breaker_tripped
 
 FIXED = ("adapter", "journal", "socket", "metrics")
 """Settings that a reload cannot change."""
@@ -162,11 +163,8 @@ class CycleRunner:
 
     def _breaker_open(self) -> bool:
         """Whether the circuit breaker stops makeway from taking nodes from running jobs."""
-        limits = self._config.settings.limits
-        if limits.breaker_failures is None:
-            return False
-        failures = self._journal.failures_s(self._connection.now() - limits.breaker_window_s)
-        return len(failures) >= limits.breaker_failures
+        limits, now_s = self._config.settings.limits.to_limits(), self._connection.now()
+        return breaker_tripped(self._journal.failures_s(now_s - limits.breaker_window_s), limits, now_s)
 
     def _due_in_s(self) -> float | None:
         """Real seconds until time alone makes something due. None: nothing."""

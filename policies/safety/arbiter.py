@@ -30,9 +30,9 @@ from makeway.policies.model import (
     awaited,
     reservation_name,
 )
+from makeway.policies.safety.breaker import breaker_tripped
 from makeway.policies.safety.protection import (
     Refusal,
-    breaker_tripped,
     hard_protection,
     protection,
     start_protection,
@@ -130,7 +130,7 @@ class _Arbiter:
         self.operations = tuple(
             operation for operation in self.cluster.operations if operation.phase is not Phase.CLOSED
         )
-        self.tripped = breaker_tripped(self.cluster)
+        self.tripped = breaker_tripped(self.cluster.failures_s, self.cluster.limits, self.cluster.now_s)
         self.spent = _Spent()
 
     def under_way(self, action: Action) -> bool:

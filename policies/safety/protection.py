@@ -74,12 +74,3 @@ def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
         return Refusal.NOT_WAITING
     limit = cluster.limits.evictions_per_job
     return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
-
-
-def breaker_tripped(cluster: Cluster) -> bool:
-    """Whether so many commands failed within the breaker's window that no more nodes may be taken from jobs."""
-    limits = cluster.limits
-    if limits.breaker_failures is None:
-        return False
-    since_s = cluster.now_s - limits.breaker_window_s
-    return sum(1 for failed_s in cluster.failures_s if failed_s > since_s) >= limits.breaker_failures

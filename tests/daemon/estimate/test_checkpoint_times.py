@@ -15,10 +15,10 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.checkpoint_times import (
     LATEST,
+    CheckpointRequest,
     CheckpointTimes,
     Lesson,
     Measurement,
-    Request,
     lesson,
     likeness,
     with_learned,
@@ -55,7 +55,7 @@ SIGNAL = Checkpoint(
     grace_s=300.0,
     walltime_s=1e5,
 )
-REQUEST = Request("u@1", "v", 1000.0)
+REQUEST = CheckpointRequest("u@1", "v", 1000.0)
 
 
 def victim(spec: CheckpointSpec | None = SPEC) -> Job:

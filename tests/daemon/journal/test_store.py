@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.daemon.estimate.checkpoint_times import Lesson, Likeness, Measurement, Request, Subject
+from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Lesson, Likeness, Measurement, Subject
 from makeway.daemon.journal.errors import JournalError, JournalInUse, JournalTooNew
 from makeway.daemon.journal.schema import SCHEMA_VERSION
 from makeway.daemon.journal.store import Journal
@@ -111,12 +111,14 @@ def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
     ]:
         command_id = journal.begin_command(operation(), ACTIONS[1], at_s)
         if outcome is not None:
-            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=at_s)
+            journal.finish_command(
+                command_id, operation(), outcome=outcome, failed=outcome == "in_doubt", detail="", now_s=at_s
+            )
     journal.begin_command(operation(), ACTIONS[0], 15.0)
 
     assert [eviction.at_s for eviction in journal.evictions(0.0)] == [10.0, 12.0, 13.0]
     assert [eviction.at_s for eviction in journal.evictions(12.0)] == [12.0, 13.0]
-    assert journal.failures_s(0.0) == (11.0, 12.0)
+    assert journal.failures_s(0.0) == (12.0,)
 
 
 @settings(deadline=None)
@@ -126,6 +128,7 @@ def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
             st.sampled_from(ACTIONS),
             st.integers(0, 9),
             st.sampled_from([None, "accepted", "rejected", "in_doubt", "gone"]),
+            st.booleans(),
         ),
         max_size=12,
     ),
@@ -133,24 +136,26 @@ def test_limits_count_what_was_done_and_what_may_have_been(path: Path) -> None:
 )
 def test_the_limits_count_alike_in_memory_and_after_a_start(
     tmp_path_factory: pytest.TempPathFactory,
-    sent: list[tuple[Action, int, str | None]],
+    sent: list[tuple[Action, int, str | None, bool]],
     since_s: int,
 ) -> None:
     path = tmp_path_factory.mktemp("sent") / "journal.sqlite"
     journal = Journal(path)
-    for action, at_s, outcome in sent:
+    for action, at_s, outcome, failed in sent:
         command_id = journal.begin_command(operation(), action, float(at_s))
         if outcome is not None:
-            journal.finish_command(command_id, operation(), outcome=outcome, detail="", now_s=float(at_s))
+            journal.finish_command(
+                command_id, operation(), outcome=outcome, failed=failed, detail="", now_s=float(at_s)
+            )
     evictions = tuple(
         Eviction(job_id="7", at_s=float(at_s))
-        for action, at_s, outcome in sent
+        for action, at_s, outcome, _ in sent
         if at_s >= since_s
         and isinstance(action, Requeue | Cancel | Shrink)
         and outcome in (None, "accepted", "in_doubt")
     )
     failures_s = tuple(
-        float(at_s) for _, at_s, outcome in sent if at_s >= since_s and outcome in ("rejected", "in_doubt")
+        float(at_s) for _, at_s, outcome, failed in sent if at_s >= since_s and outcome is not None and failed
     )
 
     assert (journal.evictions(since_s), journal.failures_s(since_s)) == (evictions, failures_s)
@@ -235,8 +240,9 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
     journal.save(operation())
     journal.close()
     with sqlite3.connect(path) as database:
-        database.execute("DROP TABLE checkpoints")
-        database.execute("DROP TABLE runs")
+        for name in ("checkpoints", "runs", "set_aside"):
+            database.execute(f"DROP TABLE {name}")
+        database.execute("ALTER TABLE commands DROP COLUMN failed")
         for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):
             database.execute(f"DROP INDEX {name}")
         database.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
@@ -270,7 +276,9 @@ def filled(path: Path, count: int) -> Journal:
         mine = replace(operation(f"u@{number}"), opened_s=number)
         for action in ACTIONS[:2]:
             command_id = journal.begin_command(mine, action, number + 0.5)
-            journal.finish_command(command_id, mine, outcome="accepted", detail="", now_s=number + 0.6)
+            journal.finish_command(
+                command_id, mine, outcome="accepted", failed=False, detail="", now_s=number + 0.6
+            )
         journal.save(replace(mine, phase=Phase.CLOSED))
     return journal
 
@@ -311,7 +319,7 @@ def test_no_number_is_used_twice(path: Path) -> None:
 def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(path: Path) -> None:
     like = Likeness("alice", "physics", "batch", 2)
     subject = Subject(likeness=like, ends=False)
-    requests = [Request(f"u@{number}", "7", float(number)) for number in range(3)]
+    requests = [CheckpointRequest(f"u@{number}", "7", float(number)) for number in range(3)]
     journal = Journal(path)
     journal.learn(Lesson(begun=tuple((one, subject) for one in requests), measured=(), void=()))
     took = [(one, Measurement(duration_s=10.0 + one.issued_s, acknowledged=True)) for one in requests[1:]]

@@ -35,7 +35,8 @@ from makeway.policies.model import (
     reservation_name,
 )
 from makeway.policies.safety.arbiter import arbitrate
-from makeway.policies.safety.protection import Refusal, breaker_tripped, hard_protection, protection
+from makeway.policies.safety.breaker import breaker_tripped
+from makeway.policies.safety.protection import Refusal, hard_protection, protection
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]
@@ -378,7 +379,7 @@ def test_the_breaker_stops_what_takes_and_never_what_gives_back(
     limits = Limits(breaker_failures=2, breaker_window_s=100.0)
     job = running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1)
     cluster = cluster_of(4, job, limits=limits, failures_s=(9_950.0, 9_951.0))
-    assert breaker_tripped(cluster)
+    assert breaker_tripped(cluster.failures_s, limits, cluster.now_s)
     takes = (hold("u", "n0"), checkpoint("a"), requeue("a"), cancel("a"), shrink("a", "n0"))
     assert refusals(takes, cluster) == [Refusal.BREAKER] * 5
     assert refusals(giving_back(), cluster) == [None] * 3
@@ -386,7 +387,7 @@ def test_the_breaker_stops_what_takes_and_never_what_gives_back(
     assert refusals((requeue("a"),), under_way) == [Refusal.BREAKER]
     for failures_s in ((9_899.0, 9_900.0, 9_951.0), (9_951.0,), ()):
         assert refusals(takes, replace(cluster, failures_s=failures_s)) == [None] * 5
-    assert not breaker_tripped(replace(cluster, limits=Limits(breaker_failures=None)))
+    assert not breaker_tripped(cluster.failures_s, Limits(breaker_failures=None), cluster.now_s)
 
 
 def test_an_operation_that_is_closed_is_no_operation(running: Build, cluster_of: BuildCluster) -> None:
