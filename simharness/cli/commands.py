@@ -4,7 +4,7 @@ What they load is imported inside, so that `makeway --help` stays quick.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -200,7 +200,7 @@ def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
 
     workload = load_workload(experiments[0])
     _tell_workload(workload, experiments)
-    records = []
+    records: list[ReplayRecord] = []
     for experiment in experiments:
         with _progress(experiment.policy, workload) as progress:
             records.append(run(experiment, workload, progress))
@@ -299,7 +299,7 @@ def _tell_workload(workload: "Workload", experiments: "Sequence[Experiment]") ->
 
 
 @contextmanager
-def _progress(label: str, workload: "Workload") -> "Iterator[Callable[[float], None] | None]":
+def _progress(label: str, workload: "Workload") -> "Generator[Callable[[float], None] | None]":
     """A bar that follows the virtual time; nothing where standard error is no terminal."""
     if not sys.stderr.isatty() or not workload.jobs:
         yield None

@@ -1,7 +1,7 @@
 """What commands share on the terminal: wide output, text files, a bar that counts."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def print_wide(*renderables: object) -> None:
 
 
 @contextmanager
-def counter(label: str, total: int) -> Iterator[Callable[[int], None]]:
+def counter(label: str, total: int) -> Generator[Callable[[int], None]]:
     """A bar on standard error that moves by so many as each call says; nothing where standard error is no
     terminal.
     """

@@ -109,7 +109,7 @@ class EventQueue:
     def take_ends(self, now_s: float) -> list[JobRun]:
         """Take out the jobs whose runs end by now."""
         ends = self.ends
-        ended = []
+        ended: list[JobRun] = []
         while ends and ends[0][0] <= now_s:
             _, token, live = heappop(ends)
             if live.end_token == token:

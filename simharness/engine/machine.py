@@ -133,7 +133,7 @@ class SimMachine:
     def _kept_until(self) -> list[tuple[float, int]]:
         """The reserved nodes in disjoint parts, each with the end of the last reservation that has it."""
         holds = sorted(self.holds.values(), key=lambda hold: -hold.end_s)
-        parts = []
+        parts: list[tuple[float, int]] = []
         seen = 0
         for hold in holds:
             if part := hold.nodes & ~seen:

@@ -8,6 +8,7 @@ by the time limits of the running jobs; those after it start elsewhere, or where
 Reference: P1, sections 4 (WFP, the high-priority queue) and 5.2 (partitions).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
@@ -33,10 +34,12 @@ class HoldView(Protocol):
     """A reservation, as far as it concerns a scheduler."""
 
     @property
+    @abstractmethod
     def nodes(self) -> int:
         """The set of its nodes."""
 
     @property
+    @abstractmethod
     def end_s(self) -> float:
         """When it is over at the latest."""
 
@@ -50,6 +53,7 @@ class PartitionedView(Protocol):
     running: dict[int, JobRun]
 
     @property
+    @abstractmethod
     def holds(self) -> Mapping[str, HoldView]:
         """The reservations."""
 
@@ -87,7 +91,7 @@ class PartitionedScheduler:
         available = machine.free & ~machine.reserved
         idle = partitions.idle(available)
         shadow_s, commitments, blocked = inf, 0, False
-        waiting = []
+        waiting: list[JobRun] = []
         for live in self._in_order(machine.now_s):
             ready = 0
             if idle and not (blocked and live.job.kind is not JobKind.ON_DEMAND):
@@ -182,7 +186,7 @@ def _releases(machine: PartitionedView) -> list[tuple[float, int]]:
             if live.nodes & hold.nodes
         ]
     parts.sort()
-    found = []
+    found: list[tuple[float, int]] = []
     nodes = machine.free & ~reserved
     for at_s, released in parts:
         nodes |= released

@@ -80,13 +80,13 @@ class ReplayRecord:
     workload: str
     node_count: int
     jobs: list[JobRecord]
-    segments: list[Segment] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list[Segment])
+    marks: list[Mark] = field(default_factory=list[Mark])
     excluded: int = 0
     """Jobs of the trace that this machine could never run, left out."""
-    commands: dict[str, int] = field(default_factory=dict)
+    commands: dict[str, int] = field(default_factory=dict[str, int])
     """How many commands of each verb were accepted."""
-    decision_s: list[float] = field(default_factory=list)
+    decision_s: list[float] = field(default_factory=list[float])
     """Processor time of each decision of the policy while an urgent job waited."""
     wall_s: float = 0.0
     """Wall-clock duration of the whole replay."""

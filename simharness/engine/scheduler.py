@@ -10,6 +10,7 @@ Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservati
 EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
 """
 
+from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,9 +66,11 @@ class SchedulerView(Protocol):
 
     now_s: float
 
+    @abstractmethod
     def available(self) -> int:
         """How many nodes are free for jobs of the common queue."""
 
+    @abstractmethod
     def releases(self) -> Sequence[Release]:
         """When the other nodes come free, soonest first; those that are down are left out."""
 
@@ -194,21 +197,22 @@ class Scheduler:
         position, end = first, len(queue)
         while position < end and available:
             entry = queue[position]
-            size = entry[3]
-            if entry[6] <= available:
-                size = min(size, available)
-                end_s = now_s + (entry[5].run_s(size) if real else limit_s(entry[4], entry[3], size))
-                if end_s > shadow_s and entry[6] <= extra:
-                    size = min(size, extra)
-            if size <= available and (size <= extra or end_s <= shadow_s):
-                if end_s > shadow_s:
-                    extra -= size
-                available -= size
-                machine.start(entry[5], size)
-                del queue[position]
-                end -= 1
-            else:
+            smallest = entry[6]
+            if smallest > available:
                 position += 1
+                continue
+            size = min(entry[3], available)
+            end_s = now_s + (entry[5].run_s(size) if real else limit_s(entry[4], entry[3], size))
+            if end_s > shadow_s:
+                if smallest > extra:
+                    position += 1
+                    continue
+                size = min(size, extra)
+                extra -= size
+            available -= size
+            machine.start(entry[5], size)
+            del queue[position]
+            end -= 1
         self._extra = extra
         self._tested = end
 
@@ -229,7 +233,7 @@ class Scheduler:
         now_s = machine.now_s
         profile = Profile(now_s, available, machine.releases())
         smallest = min(entry[3] for entry in queue)
-        waiting = []
+        waiting: list[_Entry] = []
         for position, entry in enumerate(queue):
             if available < smallest:
                 waiting.extend(queue[position:])

@@ -89,7 +89,7 @@ def _cost(measures: Measures) -> str:
     total = measures.group(ALL)
     if not total.evictions and not total.shrinks:
         return "Nobody was evicted or shrunk."
-    parts = []
+    parts: list[str] = []
     if total.evictions:
         lost = "lost no work"
         if total.lost_node_hours:
@@ -118,7 +118,7 @@ def _node_hours(node_hours: float, measures: Measures) -> str:
 def _others(measures: Measures, base: Measures | None) -> str:
     if base is None:
         return ""
-    changes = []
+    changes: list[str] = []
     for kind in (JobKind.RIGID, JobKind.MALLEABLE):
         now_s, then_s = measures.group(kind).turnaround_mean_s, base.group(kind).turnaround_mean_s
         if now_s is None or then_s is None:

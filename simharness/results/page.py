@@ -119,7 +119,8 @@ tbody td.worse, .worse { color: var(--worse); font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
   background: rgba(255, 255, 255, 0.94); padding: 4px 0; }
 .legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit;
-  font-size: 13px; color: var(--ink); background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: 2px 9px; cursor: pointer; }
+  font-size: 13px; color: var(--ink); background: #fff; border: 1px solid var(--line);
+  border-radius: 4px; padding: 2px 9px; cursor: pointer; }
 .legend button:hover { border-color: #8b93a0; }
 .legend button[aria-pressed="false"] { opacity: 0.4; text-decoration: line-through; }
 figure { margin: 8px 0 14px; min-width: 0; }

@@ -72,7 +72,8 @@ def queue_length(record: ReplayRecord, kind: JobKind | None = None) -> StepSerie
     ends_s = floats(entry.start_s for entry in record.jobs)
     wanted = np.array([kind is None or entry.job.kind is kind for entry in record.jobs], dtype=np.bool_)
     segments = sorted(record.segments, key=lambda segment: (segment.job, segment.start_s, segment.end_s))
-    evicted_s, again_s = [], []
+    evicted_s: list[float] = []
+    again_s: list[float] = []
     for segment, after in zip_longest(segments, segments[1:]):
         if segment.ending in _STILL_WAITS and wanted[segment.job]:
             same = after is not None and after.job == segment.job
@@ -88,7 +89,8 @@ def queue_length(record: ReplayRecord, kind: JobKind | None = None) -> StepSerie
 def _steps(starts_s: Floats, ends_s: Floats, weights: Floats) -> StepSeries:
     """The sum over time of `weights`, each of which counts in [start, end)."""
     times_s, where = np.unique(np.concatenate((starts_s, ends_s)), return_inverse=True)
-    change = np.bincount(where, weights=np.concatenate((weights, -weights)), minlength=times_s.size)
+    weighted = np.concatenate((weights, -weights))
+    change = np.bincount(where, weights=weighted, minlength=times_s.size).astype(np.float64)
     return StepSeries(times_s=times_s, values=np.cumsum(change))
 
 

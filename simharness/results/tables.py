@@ -222,7 +222,7 @@ def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tupl
 def _section(
     title: str, group: str, rows: Sequence[SummaryRow], values: Sequence[Mapping[str, Number]]
 ) -> SummarySection:
-    lines = []
+    lines: list[SummaryLine] = []
     for row in rows:
         key = f"{group}.{row.name}"
         if _hidden(row, group, values):
@@ -343,7 +343,7 @@ def summary_table(measured: Sequence[Measures], *, title: str | None = None) -> 
         table.add_section()
         table.add_row(Text(section.title, style="bold"))
         for line in section.lines:
-            cells = []
+            cells: list[Text] = []
             for cell in line.cells:
                 text = Text(cell.text)
                 if cell.delta:

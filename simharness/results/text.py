@@ -79,7 +79,7 @@ def window_note(windows: GanttWindows | None) -> str:
 
 def load_note(curves: Sequence[ReplayCurve], windows: GanttWindows | None) -> str:
     """What is simplified in the curves over time. Empty: nothing."""
-    notes = []
+    notes: list[str] = []
     if windows is not None and not windows.complete:
         notes.append("The shaded stretch is the one of the pictures above.")
     binned_s = max((curve.binned_s for curve in curves if curve.binned_s is not None), default=None)

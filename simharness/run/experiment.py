@@ -57,7 +57,7 @@ class Experiment:
     seed: int = 0
     policy: str = "none"
     """A name, or the path of a file that defines a policy."""
-    policy_settings: Mapping[str, object] = field(default_factory=dict)
+    policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     journal: Path | None = None
     """Where the decisions are kept, with their snapshots. None: nowhere."""
 

@@ -50,7 +50,7 @@ class Scheme:
     label: str
     preempts: bool = True
     """Whether policy "wcjs" runs, with `settings`; else the base scheduler is alone."""
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
     checkpointing: Checkpointing = Checkpointing.NONE
     share: float = 0.0
     """APP-CKPT: checkpoints take at most this share of the time limit."""

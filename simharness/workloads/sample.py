@@ -47,8 +47,8 @@ def sample_workload(seed: int) -> tuple[int, list[SimJob]]:
     jobs = synthesise(generate(_JOBS, SAMPLE_NODES, seed, load=_LOAD), SAMPLE_NODES, _MIX, seed)
     rng = np.random.default_rng([seed, 1])
     spread = (np.arange(_URGENT_JOBS) + rng.random(_URGENT_JOBS)) / _URGENT_JOBS
-    places = (len(jobs) * (_QUIET_START + (1 - _QUIET_START) * spread)).astype(int)
-    submits_s = [jobs[place].submit_s for place in places.tolist()]
+    places: list[int] = (len(jobs) * (_QUIET_START + (1 - _QUIET_START) * spread)).astype(int).tolist()
+    submits_s = [jobs[place].submit_s for place in places]
     sizes = rng.choice(_URGENT_SIZES, _URGENT_JOBS).tolist()
     runtimes_s = rng.uniform(*_URGENT_RUNTIME_S, _URGENT_JOBS).round().tolist()
     urgent = [

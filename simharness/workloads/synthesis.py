@@ -225,7 +225,7 @@ def synthesise(
     kinds = _kinds(trace_jobs, settings, rng)
     rows: list[list[float]] = rng.random((len(trace_jobs), len(_Draw._fields))).tolist()
     largest = settings.on_demand_max_share * node_count
-    jobs = []
+    jobs: list[SimJob] = []
     for job, row in zip(trace_jobs, rows, strict=True):
         draw = _Draw(*row)
         kind = kinds[_group(job, settings)]

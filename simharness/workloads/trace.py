@@ -93,11 +93,11 @@ def read_trace(
 class _Workload:
     """The jobs read so far, and those left out."""
 
-    jobs: list[SimJob] = field(default_factory=list)
-    impossible: list[tuple[str, int]] = field(default_factory=list)
+    jobs: list[SimJob] = field(default_factory=list[SimJob])
+    impossible: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     dropped: int = 0
     duplicates: int = 0
-    _seen: dict[str, int] = field(default_factory=dict)
+    _seen: dict[str, int] = field(default_factory=dict[str, int])
     _owners: dict[str, str] = field(default_factory=lambda: {"-1": ""})
     """Each user and group once, however many jobs they have."""
 

@@ -20,7 +20,7 @@ from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, TypeVar, get_type_hints
+from typing import Generic, TypeGuard, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -135,6 +135,14 @@ class KeptResults(Generic[TrialT, ResultT]):
             print(f"makeway: warning: {path}: a result was not kept ({error.strerror})", file=sys.stderr)
 
 
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
 def plain(value: object) -> object:
     """A trial as values of JSON. A name of a file counts as the file's contents, another path not at all.
 
@@ -150,9 +158,9 @@ def plain(value: object) -> object:
         return {"file": file_digest(Path(value))}
     if isinstance(value, Path):
         return None
-    if isinstance(value, Mapping):
+    if _is_mapping(value):
         return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if _is_sequence(value):
         return [plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):
         return value

@@ -107,7 +107,7 @@ def _ordered(kind: JobKind) -> Callable[[P1Means, str], Finding]:
     """JIT better than APP-5%, and that better than APP-10%, over all shares."""
 
     def finding(means: P1Means, week: str) -> Finding:
-        found = []
+        found: list[float] = []
         for scheme in (JIT, APP_5, APP_10):
             places = [
                 P1Combination(week=week, scheme=scheme.name, share=share) for share in means.shares(week)
@@ -173,7 +173,8 @@ def _urgent_stay(means: P1Means, week: str) -> Finding:
 
 
 def _wide_short(means: P1Means, week: str) -> Finding:
-    told, holds = [], True
+    told: list[str] = []
+    holds = True
     for scheme in (BASELINE, JIT):
         for kind in (URGENT, BATCH):
             place = P1Combination(week=week, scheme=scheme.name)
@@ -208,7 +209,8 @@ def _preemption(means: P1Means, week: str) -> Finding:
 
 def _batch_benefits(means: P1Means, week: str) -> Finding:
     before = means.slowdown(P1Combination(week=week, scheme=BASELINE.name), BATCH)
-    told, holds = [], True
+    told: list[str] = []
+    holds = True
     for name in ("high-priority", "preemptive-jit"):
         after = means.slowdown(P1Combination(week=week, scheme=name), BATCH)
         if before is None or after is None:

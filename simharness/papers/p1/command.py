@@ -129,7 +129,7 @@ def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
     seed only.
     """
     quick = options.quick and options.seeds is None
-    asked = []
+    asked: list[P1Trial] = []
     for week in WINDOWS:
         usual = QUICK_SEEDS if week == "wk1" else 1
         for seed in range(options.seeds or (usual if quick else SEEDS)):

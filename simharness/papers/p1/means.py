@@ -82,7 +82,7 @@ class P1Means:
         """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are
         none.
         """
-        told = []
+        told: list[tuple[float, float, float, float]] = []
         for scheme in (BASELINE, JIT):
             place = P1Combination(week=week, scheme=scheme.name)
             every, few = (self.spread(place, JobKind.ON_DEMAND, name) for name in ("all", "wide-short"))

@@ -49,9 +49,9 @@ def report_html(cases: Sequence[P1Result], claims: Sequence[Claim], title: str, 
     """
     means = P1Means(cases)
     figures: dict[str, Model] = {}
-    sections = []
+    sections: list[PageSection] = []
     for week in means.weeks:
-        keys = []
+        keys: list[tuple[str, str]] = []
         # A figure takes the longer to make, the more of them are on the page: a piece of an experiment gets
         # the first only.
         whole = len(means.shares(week)) > 1
@@ -110,7 +110,7 @@ def _jobs(means: P1Means, week: str) -> int:
 
 def grids(means: P1Means) -> list[TextGrid]:
     """Every table: the paper's numbers, the basic schemes, the variant with short jobs, all shares."""
-    found = []
+    found: list[TextGrid] = []
     for week in means.weeks:
         found.append(paper_grid(means, week))
         found.append(basic_grid(means, week))
@@ -122,7 +122,7 @@ def grids(means: P1Means) -> list[TextGrid]:
 
 def paper_grid(means: P1Means, week: str) -> TextGrid:
     """The digest of section 7.2 beside ours."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for kind in GROUPS:
         for category in CATEGORIES:
             before = means.spread(P1Combination(week=week, scheme=BASELINE.name), kind, category)
@@ -163,7 +163,7 @@ def _number(spread: Spread | None) -> str:
 
 def basic_grid(means: P1Means, week: str) -> TextGrid:
     """All schemes with 10% urgent jobs, and what they cost: section 4's table, as far as it has one."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for scheme in (*HEURISTICS, *BASIC):
         place = P1Combination(week=week, scheme=scheme.name)
         cases = means.cases(place)

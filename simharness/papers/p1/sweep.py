@@ -103,7 +103,7 @@ def sweep(
     tried: list[SweepResult] = []
     before = _slowdowns(replays(BASELINE.name, ()), BASELINE.name)
     for stage in stages:
-        found = []
+        found: list[tuple[float, str, tuple[tuple[str, float], ...], tuple[float, float]]] = []
         for name, settings in stage.options:
             merged = tuple(sorted({**chosen, **dict(settings)}.items()))
             after = _slowdowns(replays(stage.scheme, merged), stage.scheme)

@@ -175,7 +175,7 @@ def command(**shared: Any) -> None:
 
 def table_2(cases: Sequence[OfflineResult]) -> TextGrid:
     """How long each row took, over its logs."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for size, paper in zip(TABLE_2, PAPER_TIMES, strict=True):
         mine = [case for case in cases if case.size == size]
         batch, urgent, blocks = size
@@ -228,7 +228,7 @@ def claims(cases: Sequence[OfflineResult]) -> list[Claim]:
 
 
 def _proven(cases: Sequence[OfflineResult]) -> Claim:
-    parts = []
+    parts: list[tuple[str, Finding]] = []
     for size in TABLE_2:
         mine = [case for case in cases if case.size == size]
         optimal = sum(case.proven for case in mine)
@@ -264,7 +264,7 @@ def _within(case: OfflineResult) -> ClaimStatus:
 
 def _urgent_first(cases: Sequence[OfflineResult]) -> Claim:
     mine = solved(cases)
-    parts = []
+    parts: list[tuple[int, Finding]] = []
     for case in mine:
         assert case.batch_slowdown is not None
         assert case.urgent_slowdown is not None

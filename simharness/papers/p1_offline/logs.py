@@ -34,7 +34,7 @@ def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> Offli
     """
     random = Random(seed)
     sizes = sizes_of(machine_blocks)
-    jobs = []
+    jobs: list[OfflineJob] = []
     for index in range(batch + urgent):
         blocks = random.choice(sizes)
         is_urgent = index >= batch

@@ -21,12 +21,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from makeway.policies.horizon.cp_sat import Proof, cp_sat, proof_of
 
 if TYPE_CHECKING:
-    from ortools.sat.python.cp_model import CpModel, IntVar
+    from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar
+    from ortools.sat.python.cp_model_helper import Literal
 
 RTJ_LIMIT = Fraction(6, 5)
 """The average slowdown that urgent jobs may have (section 5.1; table 3's experiment)."""
@@ -173,6 +174,17 @@ class _Part:
     """None: always."""
 
 
+class _Conditional(Protocol):
+    """A constraint of CP-SAT, as far as it is used here; its own stub has an untyped overload."""
+
+    def only_enforce_if(self, literal: "Literal", /) -> object:
+        """Let the constraint hold only if the literal is true."""
+
+
+def _only_if(literal: "Literal", constraint: _Conditional) -> None:
+    constraint.only_enforce_if(literal)
+
+
 class _Formulation:
     """The model of one problem."""
 
@@ -258,8 +270,8 @@ class _Formulation:
         )
         twice = model.new_bool_var("")
         work = model.new_int_var(smallest, job.runtime_s, "")
-        model.add(work == job.runtime_s).only_enforce_if(~twice)
-        model.add(work <= job.runtime_s - smallest).only_enforce_if(twice)
+        _only_if(~twice, model.add(work == job.runtime_s))
+        _only_if(twice, model.add(work <= job.runtime_s - smallest))
         start, end = self._time(job.submit_s), self._time(job.submit_s)
         length = model.new_int_var(smallest, whole, "")
         model.add(length == work + job.overhead_s * twice)
@@ -268,7 +280,7 @@ class _Formulation:
         rest = model.new_int_var(0, whole, "")
         model.add(rest == job.runtime_s - work + job.overhead_s * twice)
         model.add(over == again + rest)
-        model.add(again == end).only_enforce_if(~twice)
+        _only_if(~twice, model.add(again == end))
         model.add(again >= end + gap * twice)
         model.add(over >= start + job.runtime_s + (2 * job.overhead_s + gap) * twice)
         self.parts.append(_Part(index, start, length, end, None))
@@ -321,8 +333,8 @@ class _Formulation:
                     continue
                 before, after = model.new_bool_var(""), model.new_bool_var("")
                 first[left, right], first[right, left] = before, after
-                model.add(earlier.end <= later.start).only_enforce_if(before)
-                model.add(later.end <= earlier.start).only_enforce_if(after)
+                _only_if(before, model.add(earlier.end <= later.start))
+                _only_if(after, model.add(later.end <= earlier.start))
                 excuses = [
                     literal
                     for literal in (
@@ -344,7 +356,7 @@ class _Formulation:
         """Somebody runs between the two parts of an interrupted job: else it had better not be
         interrupted.
         """
-        between = []
+        between: list[IntVar] = []
         for other, candidate in enumerate(self.parts):
             if candidate.job != part.job:
                 literal = self.model.new_bool_var("")
@@ -355,7 +367,8 @@ class _Formulation:
 
     def _total_work(self) -> None:
         """No more blocks are busy at once than there are: implied, and a help to the search."""
-        intervals, demands = [], []
+        intervals: list[IntervalVar] = []
+        demands: list[int] = []
         for part in self.parts:
             span = (part.start, part.length, part.end)
             intervals.append(

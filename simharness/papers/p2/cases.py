@@ -20,7 +20,7 @@ import random
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -324,7 +324,7 @@ def _concurrent(
     """
     storage = StorageSettings()
     jobs = cluster.jobs_by_id()
-    sharing = []
+    sharing: list[EvictionJob] = []
     for item in items:
         spec = jobs[item.job_ids[0]].checkpoint
         writing_s = 0.0 if spec is None or spec.application_s is None else spec.application_s
@@ -376,7 +376,7 @@ class _BudgetSpent(Exception):
 
 
 @contextmanager
-def cpu_budget(budget_s: float) -> Iterator[None]:
+def cpu_budget(budget_s: float) -> Generator[None]:
     """Let the block take so much processor time of the process, then end it wherever it is, without an error.
 
     The search pays nothing for it, and its time is its own. In the main thread only, where signals arrive.

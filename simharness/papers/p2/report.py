@@ -171,7 +171,7 @@ def _response_panels(found: Sequence[P2SeedMeans], scenario: int) -> FigurePanel
 
 def times_grid(found: Sequence[P2SeedMeans]) -> TextGrid:
     """Response times for all deadlines together, and how they compare with the exact programme."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for group in found:
         greedy_s, slow_s = group.greedy_s[-1], _slow_s(group)[-1]
         bound = "" if group.stopped_s is None else "≥ "
@@ -216,7 +216,7 @@ def _progress(group: P2SeedMeans) -> str:
 
 
 def _loss_grid(found: Sequence[P2SeedMeans], scenario: int) -> TextGrid:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     mine = [group for group in found if group.scenario == scenario]
     for group in mine:
         for name, hours in (
@@ -284,7 +284,7 @@ def response_figure(group: P2SeedMeans, *, low_s: float, high_s: float) -> "figu
     drawn.yaxis.ticker = drawn.ygrid.ticker = FixedTicker(ticks=ticks)
     drawn.yaxis.major_label_overrides = {tick: format_response(tick) for tick in ticks}
     key = response_key(group)
-    lines = []
+    lines: list[HoverCurve] = []
     for index, values in enumerate(_response_lines(group)):
         texts = [format_response(value) for value in values]
         if index == _BACKTRACKING and group.stopped_s is not None:
@@ -321,7 +321,7 @@ def excess_figure(found: Sequence[P2SeedMeans]) -> "figure":
 
 def saved_figure(found: Sequence[P2SeedMeans], addition: int) -> "figure":
     """How much less than the least of the paper's problem an addition loses, one line a scenario."""
-    saved = []
+    saved: list[tuple[float, ...]] = []
     for group in found:
         hours = (group.shrinking_node_hours, group.concurrent_node_hours)[addition]
         pairs = zip(group.exact_node_hours, hours, strict=True)

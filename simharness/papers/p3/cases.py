@@ -229,7 +229,7 @@ def _by_load(record: ReplayRecord, from_s: float, to_s: float) -> tuple[LoadBuck
     used = nodes_held(record).bin_means(edges_s) / record.node_count
     waiting = queue_length(record).bin_means(edges_s)
     places = np.clip(np.searchsorted(LOAD_EDGES, used, side="right") - 1, 0, len(LOAD_EDGES) - 2)
-    buckets = []
+    buckets: list[LoadBucket] = []
     for place, (low, high) in enumerate(pairwise(LOAD_EDGES)):
         mine = waiting[places == place]
         mean = float(mine.mean()) if mine.size else None

@@ -135,7 +135,7 @@ class LiteralSimulation:
             job for job, run in self._running.items() if run.backfilled and run.predicted_end_s <= self._now_s
         ]
         overdue.sort(key=lambda job: (-self._jobs[job].node_count, job))
-        back = []
+        back: list[int] = []
         for job in overdue:
             if self._free_count >= wanted:
                 break

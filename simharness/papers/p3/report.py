@@ -215,7 +215,7 @@ def _load_figure(results: P3Results, trace: str) -> "figure":
         results.early(trace),
         results.literal(trace),
     )
-    lines = []
+    lines: list[HoverCurve] = []
     for index, one in enumerate(shown):
         days = [bucket for bucket in one.by_load if bucket.queue_length is not None]
         lines.append(
@@ -255,7 +255,7 @@ def _alpha_figure(results: P3Results, trace: str, quantity: P3Metric) -> "figure
 
 def _extend_figure(results: P3Results, quantity: P3Metric) -> "figure":
     """A metric against the cost of a checkpoint, a line a trace (one panel of figure 7)."""
-    lines = []
+    lines: list[HoverCurve] = []
     for index, trace in enumerate(results.traces):
         base = quantity.of(results.classical(trace))
         relative = quantity in COMPARED

@@ -82,7 +82,7 @@ def paper_grid(results: P3Results) -> TextGrid:
 def trace_grid(results: P3Results, trace: str) -> TextGrid:
     """Every replay of a trace."""
     base = results.classical(trace)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in results:
         if one.setting.trace != trace:
             continue

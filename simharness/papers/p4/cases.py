@@ -271,7 +271,8 @@ def scenario(
     """Queue and machine at an instant (eq. 25 to 27). None: by the record more nodes were busy then than
     there are.
     """
-    queue, taken = [], []
+    queue: list[PlanJob] = []
+    taken: list[Taken] = []
     for job in trace.jobs:
         if job.submit_s > at_s:
             break
@@ -327,7 +328,9 @@ def compute_month(trial: MonthTrial) -> MonthResult:
 def month_of(trial: MonthTrial, record: ReplayRecord) -> MonthResult:
     """The figures of a replay; every job of it is done."""
     curve = AcceptanceCurve(trial.curve)
-    late, tardiness_s, waits_s, slowdowns = 0, 0.0, [], []
+    late, tardiness_s = 0, 0.0
+    waits_s: list[float] = []
+    slowdowns: list[float] = []
     for one in record.jobs:
         assert one.start_s is not None
         assert one.end_s is not None

@@ -147,7 +147,7 @@ def _makespan(cases: Sequence[P4Result]) -> Finding:
 
 
 def _scale(cases: Sequence[P4Result]) -> Claim:
-    parts = []
+    parts: list[tuple[str, Finding]] = []
     for case in cases:
         limit_s = PAPER_LIMIT_S[case.objective]
         base = min(case.value(case.easy), case.value(case.conservative))
@@ -169,7 +169,7 @@ def _scale(cases: Sequence[P4Result]) -> Claim:
 
 def _months(months: Sequence[MonthResult]) -> Claim:
     """Sections III and VI leave it open whether horizons one after another are worth it."""
-    parts = []
+    parts: list[tuple[str, Finding]] = []
     for mine in months:
         if mine.policy != HORIZON:
             continue

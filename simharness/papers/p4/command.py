@@ -114,7 +114,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
 
 def overview(cases: Sequence[P4Result]) -> TextGrid:
     """The scenarios of each trace together, by objective and curve."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for trace in TRACES:
         for objective in OBJECTIVES:
             for curve in CURVES:

@@ -93,7 +93,7 @@ def trials(
 
     `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
     """
-    asked = []
+    asked: list[P5Trial] = []
     for seed in seeds:
 
         def ask(

@@ -119,7 +119,8 @@ def _span(means: P5Means, metric: P5Metric) -> str:
 
 def _n_paa_worst(means: P5Means) -> Finding:
     wanted = ((TURNAROUND, True), (UTILISATION, False), (MALLEABLE_PREEMPTION, True))
-    parts, texts = [], []
+    parts: list[bool | None] = []
+    texts: list[str] = []
     for metric, highest in wanted:
         values = _each(means, metric)
         worst = _extreme(values, highest=highest)
@@ -137,9 +138,10 @@ def _pairs(
     """Whether the first of each pair has the lower figure (True), or the higher one (False), of each
     metric.
     """
-    parts, texts = [], []
+    parts: list[bool | None] = []
+    texts: list[str] = []
     for metric, lower in metrics:
-        told = []
+        told: list[str] = []
         for mine, other in pairs:
             a, b = means.mechanism(mine, metric), means.mechanism(other, metric)
             parts.append(_below(a, b) if lower else _below(b, a))
@@ -160,7 +162,7 @@ def _paa_faster(means: P5Means) -> Finding:
 
 def _cua_over_cup(means: P5Means) -> Finding:
     parts: list[bool | None] = []
-    texts = []
+    texts: list[str] = []
     for metric, lower in ((TURNAROUND, True), (UTILISATION, False)):
         won: list[bool | None] = []
         for mix, arrival in product(MIXES, _ARRIVALS):
@@ -221,7 +223,8 @@ def _quick(means: P5Means) -> Finding:
 
 
 def _best_mix(means: P5Means, notice: str, best: str) -> Finding:
-    parts, texts = [], []
+    parts: list[bool | None] = []
+    texts: list[str] = []
     for arrival in _ARRIVALS:
         policy = f"{notice}-{arrival}"
         values = {mix: means.mechanism(policy, TURNAROUND, mix=mix) for mix in MIXES}
@@ -231,10 +234,11 @@ def _best_mix(means: P5Means, notice: str, best: str) -> Finding:
 
 
 def _often(means: P5Means) -> Finding:
-    parts, texts = [], []
+    parts: list[bool | None] = []
+    texts: list[str] = []
     often, seldom = min(INTERVALS), max(INTERVALS)
     for metric, lower in ((RIGID_TURNAROUND, True), (UTILISATION, False)):
-        told = []
+        told: list[str] = []
         for policy in MECHANISMS:
             a = means.mechanism(policy, metric, mix="W5", interval_share=often)
             b = means.mechanism(policy, metric, mix="W5", interval_share=seldom)

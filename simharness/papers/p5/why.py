@@ -43,7 +43,7 @@ def differences(cases: Sequence[P5Result], metric: P5Metric) -> tuple[MechanismD
     by_seed = [P5Means([case for case in cases if case.seed == seed]) for seed in seeds]
     if len(seeds) < 2:
         return ()
-    found = []
+    found: list[MechanismDifference] = []
     for one, other in combinations(MECHANISMS, 2):
         pairs = [(means.mechanism(one, metric), means.mechanism(other, metric)) for means in by_seed]
         known = [a - b for a, b in pairs if a is not None and b is not None]

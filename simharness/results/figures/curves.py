@@ -74,7 +74,7 @@ class ReplayCurve:
 def line_styles(records: Sequence[ReplayRecord]) -> list[LineStyle]:
     """A style for each replay; those without makeway are grey."""
     without = with_makeway = 0
-    styles = []
+    styles: list[LineStyle] = []
     for record in records:
         if record.policy == NO_MAKEWAY:
             styles.append(_WITHOUT_STYLES[without % len(_WITHOUT_STYLES)])

@@ -85,7 +85,7 @@ class UrgentWait:
 def node_runs(nodes: int) -> list[Run]:
     """The runs of neighbouring nodes of a set (bit i is node i), lowest first."""
     firsts, lasts = nodes & ~(nodes << 1), nodes & ~(nodes >> 1)
-    runs = []
+    runs: list[tuple[int, int]] = []
     while firsts:
         first, last = firsts & -firsts, lasts & -lasts
         runs.append((first.bit_length() - 1, last.bit_length()))
@@ -130,7 +130,7 @@ def urgent_waits(record: ReplayRecord, window: TimeWindow, *, start_within_s: fl
     last_s = max((segment.end_s for segment in record.segments), default=window.to_s)
     order = sorted(range(len(record.jobs)), key=lambda index: (record.jobs[index].job.submit_s, index))
     lanes: list[float] = []
-    waits = []
+    waits: list[UrgentWait] = []
     for index in order:
         entry = record.jobs[index]
         job = entry.job
