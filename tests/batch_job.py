@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from makeway.adapters.slurm.translate import comment_words
 from tests.paths import DEPLOY
+from tests.waiting import limit_s
 
 HELPER = DEPLOY / "makeway-job.sh"
 DONE = DEPLOY / "makeway-done"
@@ -33,7 +34,6 @@ TOOLS = (
     ),
     *("sh", "sleep", "sync", "timeout", "touch", "tr", "truncate", "wc"),
 )
-PATIENCE_S = 30.0
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 SQUEUE = """
@@ -94,7 +94,7 @@ class Batch:
         if comment is not None:
             (self.folder / "comment").write_bytes(comment)
         process = self.start(script, *arguments, variables=variables, source=source)
-        output, errors = process.communicate(given, timeout=PATIENCE_S)
+        output, errors = process.communicate(given, timeout=limit_s())
         return Ended(
             status=process.returncode,
             output=output.decode(),

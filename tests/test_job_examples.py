@@ -5,8 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from tests.batch_job import (
     DONE,
     EXAMPLES,
     HELPER,
-    PATIENCE_S,
     SHELLS,
     UNTIL_BEGUN,
     UNTIL_TOLD,
@@ -25,6 +22,7 @@ from tests.batch_job import (
     words,
 )
 from tests.paths import DEPLOY
+from tests.waiting import await_that, limit_s
 
 SCRIPTS = (HELPER, DONE, *sorted(EXAMPLES.glob("*.sh")))
 
@@ -116,14 +114,6 @@ def test_a_dump_that_fails_is_no_checkpoint(batch: Batch) -> None:
     assert not (batch.folder / "criu.12" / "latest").exists()
 
 
-def _until(true: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not true():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"it never came about that {what}")
-        time.sleep(0.02)
-
-
 def _criu() -> str | None:
     """The CRIU of this machine. None: there is none, or this kernel or this user cannot use it."""
     found = shutil.which("criu", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
@@ -143,15 +133,17 @@ def test_a_real_criu_saves_and_restores(batch: Batch) -> None:
     output = batch.folder / "criu.12" / "output"
     arguments = ("sh", "-c", COUNTS)
     job = batch.start(example("criu.sh"), *arguments, source=False)
-    _until(lambda: output.exists() and "5\n" in output.read_text(), "the program has counted to five")
+    await_that("the program has counted to five", lambda: output.exists() and "5\n" in output.read_text())
     job.send_signal(signal.SIGUSR1)
-    _until(lambda: b"makeway:ckpt=" in (batch.folder / "comment").read_bytes(), "the checkpoint is published")
+    await_that(
+        "the checkpoint is published", lambda: b"makeway:ckpt=" in (batch.folder / "comment").read_bytes()
+    )
     # What a requeue does: nothing of the job is left.
     program = int((batch.folder / "criu.12" / "pid").read_text())
     os.killpg(job.pid, signal.SIGKILL)
     os.killpg(program, signal.SIGKILL)
-    job.communicate(timeout=PATIENCE_S)
-    _until(lambda: not Path(f"/proc/{program}").exists(), "the process id is free")
+    job.communicate(timeout=limit_s())
+    await_that("the process id is free", lambda: not Path(f"/proc/{program}").exists())
 
     ended = batch.run(example("criu.sh"), *arguments, source=False, variables=REQUEUED)
     assert (ended.status, ended.output[:13]) == (0, "goes on from ")

@@ -229,9 +229,10 @@ import os, signal, time
 from pathlib import Path
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 os.kill(os.getppid(), signal.SIGUSR1)
-for _ in range(200):
-    if not Path("dozed").exists():
-        time.sleep(0.02)
+for _ in range(3000):
+    if Path("dozed").exists():
+        break
+    time.sleep(0.02)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 time.sleep(1)
 raise SystemExit(3)

@@ -1,7 +1,7 @@
-"""A real Slurm on this machine for development: on loopback, in a folder of its own, gone without a trace afterwards.
+"""A real Slurm on this machine for development: on loopback, in its own folder, removed without a trace afterwards.
 
-Nothing of the machine's own Slurm or munge is touched: the cluster has its own configuration, key, sockets, ports and
-state. It needs the programs that `deploy/install-slurm.sh` installs.
+The machine's own Slurm and munge are not touched: the cluster has its own configuration, key, sockets, ports and state.
+It needs the programs that `deploy/install-slurm.sh` installs.
 """
 
 import contextlib
@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import pwd
-import random
 import shutil
 import socket
 import tempfile
@@ -21,15 +20,16 @@ from pathlib import Path, PurePosixPath
 from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster import processes
 from makeway.adapters.devcluster.conf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
+from makeway.adapters.devcluster.load import TimeLimit, scaled
+from makeway.adapters.devcluster.ports import NoFreePorts, claimed_ports, loopback_address
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
+"""The limit of each command and of a start, in seconds of an idle machine, as all limits here."""
 _NODE_START_S = 0.5
-"""What each node may add to that: a hundred slurmd start one after another, on a machine that has other work."""
+"""What each node adds to the limit of a start: the slurmds start one after another."""
 _STOP_S = 20.0
 _POLL_S = 0.05
-_PORTS = range(20000, 32000)
-"""Below the ports that Linux hands out by itself."""
 _RECORD = "devcluster.json"
 _FOLDER_CHARACTERS = 80
 """A socket's path may have 107 characters."""
@@ -43,18 +43,18 @@ _MUNGE_FILES = (
 
 
 class DevClusterError(Exception):
-    """A development cluster that cannot be started, used or stopped."""
+    """A development cluster cannot be started, used or stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is left of, or runs in, a state folder."""
+    """What runs in a state folder."""
 
     folder: Path
     running: tuple[processes.Process, ...]
     """Its processes."""
     answer: str
-    """What `sinfo` says of it, or why it says nothing."""
+    """The output of `sinfo`, or why there is none."""
 
 
 class DevCluster:
@@ -79,7 +79,7 @@ class DevCluster:
 
     def run(self, *argv: str, stdin: bytes = b"") -> str:
         """Run one command on this cluster and return its output. Raises DevClusterError if it fails."""
-        return _checked(self.runner.run(argv, stdin=stdin, timeout_s=_START_S))
+        return _checked(self.runner.run(argv, stdin=stdin, timeout_s=scaled(_START_S)))
 
     def submit(self, script: str, *options: str) -> str:
         """Submit a batch job whose script is `script` (its first line is added). Returns the job id."""
@@ -92,12 +92,12 @@ class DevCluster:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start_controller(self) -> None:
-        """Start slurmctld with the state that it left, and wait until it answers."""
+        """Start slurmctld with the state that it has saved, and wait until it answers."""
         self._start("slurmctld", "-i")
         _until("slurmctld answers", self._answers)
 
     def stop_controller(self, *, kill: bool = False) -> None:
-        """Stop slurmctld; with `kill` without a chance to save anything."""
+        """Stop slurmctld. `kill`: by SIGKILL, so that it saves nothing."""
         self._stop(self.folder / "slurmctld.pid", kill=kill)
 
     def start_node(self, node: str) -> None:
@@ -105,7 +105,7 @@ class DevCluster:
         self._start("slurmd", "-N", node)
 
     def stop_node(self, node: str, *, kill: bool = False) -> None:
-        """Stop the slurmd of a node; its steps go on."""
+        """Stop the slurmd of a node. Its steps go on."""
         self._stop(self.folder / f"slurmd.{node}.pid", kill=kill)
 
     def log_end(self, lines: int = 20) -> str:
@@ -113,23 +113,36 @@ class DevCluster:
         return "\n".join((self.folder / "slurmctld.log").read_text(errors="replace").splitlines()[-lines:])
 
     def await_idle(self) -> None:
-        """Wait until every node is idle. Raises DevClusterError if one does not become so."""
+        """Wait until every node is idle. Raises DevClusterError if a node does not become idle in time."""
         _until("every node is idle", self._idle, _START_S + _NODE_START_S * len(self.spec.nodes))
 
-    def cancel_all(self, timeout_s: float = _START_S) -> None:
-        """Cancel every job and wait until no job holds a node. Raises DevClusterError if one does not end in time."""
-        _until("every job has ended", self._cancelled, timeout_s)
+    def cancel_all(self, limit_s: float = _START_S) -> None:
+        """Cancel every job and wait until no job holds a node. Raises DevClusterError if a job does not end in time."""
+        _until("every job has ended", self._cancelled, limit_s)
 
     def processes(self) -> tuple[processes.Process, ...]:
         """Its daemons, and the processes of its jobs."""
         return processes.of_cluster(str(self.inner_folder), self.spec.root or "/")
 
+    def _start_all(self) -> None:
+        """Start munged, slurmctld and every slurmd, and wait until every node is idle."""
+        munge = [f"--{what}={self.inner_folder}/munge.{end}" for what, end in _MUNGE_FILES]
+        self._start("munged", "--num-threads=2", *munge)
+        self.start_controller()
+        for node in self.spec.nodes:
+            self.start_node(node)
+        self.await_idle()
+
     def _answers(self) -> bool:
-        if self.runner.run(("scontrol", "ping"), timeout_s=_START_S).returncode == 0:
+        if self.runner.run(("scontrol", "ping"), timeout_s=scaled(_START_S)).returncode == 0:
             return True
-        if all(process.name != "slurmctld" for process in self.processes()):
+        # A process that forks while /proc is read can be missed once: slurmctld goes into the background by two forks.
+        if not self._controller_runs() and not self._controller_runs():
             raise DevClusterError("slurmctld has ended")
         return False
+
+    def _controller_runs(self) -> bool:
+        return any(process.name == "slurmctld" for process in self.processes())
 
     def _idle(self) -> bool:
         states = self.run("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
@@ -139,15 +152,15 @@ class DevCluster:
 
     def _cancelled(self) -> bool:
         rows = {tuple(line.split("|")) for line in self.run("squeue", "-h", "-o", "%A|%t|%N").splitlines()}
-        # An allocation that could not be merged into a job may be completing for ever, without nodes.
+        # An allocation that could not be merged into a job may complete for ever, without nodes.
         left = sorted(job_id for job_id, state, nodes in rows if (state, nodes) != ("CG", ""))
         if left:
-            # It may have ended meanwhile; the next look tells.
-            self.runner.run(("scancel", "--quiet", *left), timeout_s=_START_S)
+            # A job may have ended meanwhile: the next look shows it.
+            self.runner.run(("scancel", "--quiet", *left), timeout_s=scaled(_START_S))
         return not left
 
     def _start(self, *argv: str) -> None:
-        _checked(_runner(self.spec, self.folder, marked=True).run(argv, timeout_s=_START_S))
+        _checked(_runner(self.spec, self.folder, marked=True).run(argv, timeout_s=scaled(_START_S)))
 
     def _stop(self, pid_file: Path, *, kill: bool) -> None:
         process = _process(pid_file)
@@ -158,50 +171,45 @@ class DevCluster:
 def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
     """Start a cluster and wait until every node is idle.
 
-    `folder` is the state folder: new or empty, inside the chroot if there is one. None: a new one where temporary files
-    are. Whatever was started is stopped again if the start fails or is interrupted.
+    `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new folder in /tmp. If the
+    start fails or is interrupted, everything that it started is stopped again.
 
     Raises:
         DevClusterError: Slurm is not installed, the folder is in use, or the cluster did not come up.
     """
     version = slurm_version(spec.root)
     folder = _prepared(folder, spec.root)
+    cluster = DevCluster(spec, folder, version)
     try:
-        _write(spec, folder, version)
-        cluster = DevCluster(spec, folder, version)
-        inner = cluster.inner_folder
-        munge = [f"--{what}={inner}/munge.{end}" for what, end in _MUNGE_FILES]
-        cluster._start("munged", "--num-threads=2", *munge)
-        cluster.start_controller()
-        for node in spec.nodes:
-            cluster.start_node(node)
-        cluster.await_idle()
+        with claimed_ports(spec.node_count + 1) as ports:
+            _write(spec, folder, version, ports)
+            cluster._start_all()
     except BaseException as error:
         left = _log_ends(folder)
         if (folder / _RECORD).exists():
             down(folder)
         else:
             shutil.rmtree(folder)
-        if isinstance(error, DevClusterError | AdapterError):
+        if isinstance(error, DevClusterError | AdapterError | NoFreePorts):
             raise DevClusterError(f"the cluster did not come up: {error}\n{left}".rstrip()) from error
         raise
     return cluster
 
 
 def down(folder: Path) -> tuple[str, ...]:
-    """Stop the cluster of that state folder, whoever started it, and remove the folder.
+    """Stop the cluster of that state folder, even if another process started it, and remove the folder.
 
     Jobs are cancelled first, then the nodes stop, then slurmctld. Returns a sentence for each process that had to be
-    killed. Does nothing where no cluster is.
+    killed. Does nothing if there is no cluster.
 
     Raises:
-        DevClusterError: the folder is no cluster's, or a process would not go.
+        DevClusterError: the folder belongs to no cluster, or a process did not end.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return ()
     cluster = attach(folder)
     if _process(folder / "slurmctld.pid") is not None:
-        # A node that is gone keeps its jobs completing: then they end with their processes, below.
+        # The jobs of a node that is gone complete for ever: their processes are ended below.
         with contextlib.suppress(DevClusterError, AdapterError):
             cluster.cancel_all(_STOP_S)
     killed: list[processes.Process] = []
@@ -209,16 +217,18 @@ def down(folder: Path) -> tuple[str, ...]:
         killed += processes.end(
             tuple(one for one in cluster.processes() if one.name == name), grace_s=_STOP_S
         )
-    # A step or a job that outlived its slurmd has nobody to end it.
+    # A step or a job that outlived its slurmd is ended here.
     killed += processes.end(cluster.processes(), grace_s=1.0)
     if left := cluster.processes():
-        raise DevClusterError("still there: " + ", ".join(f"{one.name} ({one.pid})" for one in left))
+        raise DevClusterError(
+            "these processes did not end: " + ", ".join(f"{one.name} ({one.pid})" for one in left)
+        )
     shutil.rmtree(folder)
     return tuple(f"{one.name} ({one.pid}) had to be killed" for one in killed)
 
 
 def attach(folder: Path) -> DevCluster:
-    """The cluster of a state folder, running or not. Raises DevClusterError if the folder is no cluster's."""
+    """The cluster of a state folder, running or not. Raises DevClusterError if the folder belongs to no cluster."""
     try:
         record = json.loads((folder / _RECORD).read_text())
         version = (record["version"][0], record["version"][1])
@@ -235,7 +245,7 @@ def attach(folder: Path) -> DevCluster:
 
 
 def status(folder: Path) -> Status:
-    """What runs in a state folder. Raises DevClusterError if the folder is no cluster's."""
+    """What runs in a state folder. Raises DevClusterError if the folder belongs to no cluster."""
     cluster = attach(folder)
     try:
         answer = cluster.run("sinfo").rstrip()
@@ -246,7 +256,7 @@ def status(folder: Path) -> Status:
 
 @contextlib.contextmanager
 def dev_cluster(spec: DevSpec, folder: Path | None = None) -> Iterator[DevCluster]:
-    """A cluster for the length of a `with` block; stopped and removed at its end, however it ends."""
+    """A cluster for a `with` block. It is stopped and removed at the block's end, also after an error."""
     cluster = up(spec, folder)
     try:
         yield cluster
@@ -258,10 +268,10 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
     """Year and month of the Slurm release that is installed here, or in a chroot.
 
     Raises:
-        DevClusterError: there is none, or not all of it, or it is in a chroot and we are not root.
+        DevClusterError: Slurm, or a part of it, is missing, or it is in a chroot and this process is not root's.
     """
     if root is not None and os.geteuid() != 0:
-        raise DevClusterError(f"root alone can use the Slurm in the chroot {root}")
+        raise DevClusterError(f"only root can use the Slurm in the chroot {root}")
     try:
         for program in ("munged", "slurmd"):
             _checked(_bare_runner(root, {}).run((program, "-V")))
@@ -274,14 +284,14 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
 
 
 def _prepared(folder: Path | None, root: str | None) -> Path:
-    """The state folder, new, with its subfolders; everybody may enter it, as jobs of other users have to."""
+    """The new state folder with its subfolders. Every user may enter it, as the jobs of other users have to."""
     if folder is None:
         base = Path(root or "/") / "tmp"
         folder = Path(tempfile.mkdtemp(prefix="makeway-dev-", dir=base))
     if folder.exists() and any(folder.iterdir()):
-        raise DevClusterError(f"{folder} is not empty: `makeway devcluster down` clears what a cluster left")
+        raise DevClusterError(f"{folder} is not empty: `makeway devcluster down` removes what a cluster left")
     if root is not None and not folder.resolve().is_relative_to(Path(root).resolve()):
-        raise DevClusterError(f"the state folder has to be inside the chroot {root}, and {folder} is not")
+        raise DevClusterError(f"the state folder has to be inside the chroot {root}; {folder} is not")
     if len(str(_inner(folder, root))) > _FOLDER_CHARACTERS:
         raise DevClusterError(f"the name of the state folder is too long for a socket in it: {folder}")
     for name in (".", "state", "spool", "work"):
@@ -291,22 +301,22 @@ def _prepared(folder: Path | None, root: str | None) -> Path:
     return folder.resolve()
 
 
-def _write(spec: DevSpec, folder: Path, version: tuple[int, int]) -> None:
+def _write(spec: DevSpec, folder: Path, version: tuple[int, int], ports: range) -> None:
     """Write the record, the configuration and the key."""
     record = {"spec": dataclasses.asdict(spec), "version": version}
     (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n")
     host = socket.gethostname().split(".")[0]
     if spec.root is not None:
-        # Inside the chroot the name of this machine means loopback, whatever it means outside.
+        # Inside the chroot the name of this machine resolves to loopback, whatever it resolves to outside.
         (Path(spec.root) / "etc" / "hosts").write_text(f"127.0.0.1 localhost {host}\n")
     texts = {
         "slurm.conf": slurm_conf(
             spec,
             folder=_inner(folder, spec.root),
             host=host,
-            address="127.0.0.1" if spec.root else _loopback_address(host),
+            address="127.0.0.1" if spec.root else loopback_address(host),
             user=pwd.getpwuid(os.getuid()).pw_name,
-            ports=_free_ports(spec.node_count + 1),
+            ports=ports,
         ),
         "cgroup.conf": cgroup_conf(version),
         "gres.conf": gres_conf(spec),
@@ -318,33 +328,6 @@ def _write(spec: DevSpec, folder: Path, version: tuple[int, int]) -> None:
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(128))
-
-
-def _free_ports(count: int) -> range:
-    """So many ports in a row that nobody listens on."""
-    for _ in range(100):
-        first = random.randrange(_PORTS.start, _PORTS.stop - count)
-        if all(_free(port) for port in range(first, first + count)):
-            return range(first, first + count)
-    raise DevClusterError(f"no {count} free ports in a row between {_PORTS.start} and {_PORTS.stop}")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _loopback_address(host: str) -> str | None:
-    """What the name of this machine resolves to, if that is a loopback address."""
-    try:
-        address = socket.gethostbyname(host)
-    except OSError:
-        return None
-    return address if address.startswith("127.") else None
 
 
 def _inner(folder: Path, root: str | None) -> PurePosixPath:
@@ -380,11 +363,13 @@ def _process(pid_file: Path) -> processes.Process | None:
         return None
 
 
-def _until(what: str, true: Callable[[], bool], timeout_s: float = _START_S) -> None:
-    deadline_s = time.monotonic() + timeout_s
+def _until(what: str, true: Callable[[], bool], limit_s: float = _START_S) -> None:
+    """Look again and again until it is true. Raises DevClusterError after `limit_s`, in seconds of an idle machine."""
+    limit = TimeLimit(limit_s)
+    since_s = time.monotonic()
     while not true():
-        if time.monotonic() > deadline_s:
-            raise DevClusterError(f"waited {timeout_s:g} s in vain until {what}")
+        if limit.passed():
+            raise DevClusterError(f"waited {time.monotonic() - since_s:.0f} s in vain until {what}")
         time.sleep(_POLL_S)
 
 

@@ -26,7 +26,7 @@ class DevSpec:
     expansion: bool = False
     """Whether running jobs may grow."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Lines `key=value` of slurm.conf: they replace ours of that key, or are added."""
+    """Lines `key=value` of slurm.conf. They replace the default lines of the same keys, or are added."""
     partitions: tuple[str, ...] = ("PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
     """The partition lines of slurm.conf."""
     node_options: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class DevSpec:
     gres: tuple[str, ...] = ()
     """The lines of gres.conf."""
     switches: tuple[str, ...] = ()
-    """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: nobody knows of switches."""
+    """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: the cluster has no topology."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -47,10 +47,14 @@ def slurm_conf(
 ) -> str:
     """The text of slurm.conf.
 
-    `folder` is the state folder as Slurm sees it, `host` the short name of this machine, `address` the loopback address
-    that this name resolves to, `user` who runs the daemons; slurmctld has the first of the ports, each node one of the
-    others. slurmctld can listen on the address of its host alone or on every address: with `address` None, which means
-    that the name resolves to no loopback address, it does the latter.
+    Args:
+        spec: the cluster.
+        folder: the state folder as Slurm sees it.
+        host: the short name of this machine.
+        address: the loopback address that this name resolves to. None: it resolves to none, so slurmctld listens on
+            every address.
+        user: the user that runs the daemons.
+        ports: the first is slurmctld's, each other one a node's.
     """
     settings = {
         "ClusterName": "makeway-dev",
@@ -99,12 +103,12 @@ def _scheduling(spec: DevSpec) -> tuple[str, ...]:
 
 
 def cgroup_conf(version: tuple[int, int]) -> str | None:
-    """The text of cgroup.conf. None: this version of Slurm wants none."""
+    """The text of cgroup.conf. None: this version of Slurm needs none."""
     return "CgroupPlugin=disabled\n" if version >= (24, 5) else None
 
 
 def topology_conf(spec: DevSpec) -> str | None:
-    """The text of topology.conf. None: nobody knows of switches."""
+    """The text of topology.conf. None: the cluster has no topology."""
     return "\n".join([*spec.switches, ""]) if spec.switches else None
 
 

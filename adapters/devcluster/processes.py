@@ -7,16 +7,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from makeway.adapters.devcluster.load import TimeLimit
+
 MARKER = "MAKEWAY_DEVCLUSTER"
 """The variable in the environment of every daemon of a development cluster; its value is the state folder."""
 
 _DAEMONS = frozenset({"munged", "slurmctld", "slurmd", "slurmstepd"})
 _POLL_S = 0.02
+_KILLED_S = 10.0
+"""A process that was killed is gone within this time, unless the kernel holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process. A later process of the same number has another start, so that nobody else is ended for it."""
+    """One process. A later process with the same pid has another start, so it is never taken for this one."""
 
     pid: int
     start_ticks: int
@@ -29,10 +33,10 @@ class Process:
 
 
 def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
-    """The processes of the cluster whose state folder is `folder` as they see it, sorted by number.
+    """The processes of the cluster whose state folder is `folder` as they see it, sorted by pid.
 
-    They are its daemons and the processes of its jobs, as far as they live in the chroot `root`. A shell that merely uses
-    the cluster is none of them.
+    They are its daemons and the processes of its jobs, if they are in the chroot `root`. A shell that merely uses the
+    cluster is not one of them.
     """
     found = []
     for entry in Path("/proc").iterdir():
@@ -44,26 +48,30 @@ def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
 
 
 def by_pid(pid: int) -> Process | None:
-    """The process of that number. None: there is none."""
+    """The process with that pid. None: there is none."""
     return _read(pid)
 
 
 def end(processes: tuple[Process, ...], *, grace_s: float) -> tuple[Process, ...]:
-    """Ask the processes to end, and after `grace_s` kill the rest. Returns those that had to be killed."""
-    for process in processes:
-        _signal(process, signal.SIGTERM)
+    """Ask the processes to end, and kill those that still run after `grace_s`, in seconds of an idle machine.
+
+    With a grace of 0 they are killed at once. Returns those that had to be killed, when they are gone.
+    """
+    if grace_s > 0:
+        for process in processes:
+            _signal(process, signal.SIGTERM)
     left = wait(processes, timeout_s=grace_s)
     for process in left:
         _signal(process, signal.SIGKILL)
-    wait(left, timeout_s=grace_s)
+    wait(left, timeout_s=_KILLED_S)
     return left
 
 
 def wait(processes: tuple[Process, ...], *, timeout_s: float) -> tuple[Process, ...]:
-    """Wait until all have ended, for `timeout_s` at the most. Returns those that have not."""
-    deadline_s = time.monotonic() + timeout_s
+    """Wait until all have ended, for at most `timeout_s` seconds of an idle machine. Returns those that have not."""
+    limit = TimeLimit(timeout_s)
     left = tuple(process for process in processes if process.alive)
-    while left and time.monotonic() < deadline_s:
+    while left and not limit.passed():
         time.sleep(_POLL_S)
         left = tuple(process for process in left if process.alive)
     return left
@@ -76,12 +84,12 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _read(pid: int) -> Process | None:
-    """The process as /proc/PID/stat has it; None if there is none or it is a zombie."""
+    """The process as /proc/PID/stat shows it. None: there is none, or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name stands in brackets and may hold anything, brackets too.
+    # The name is in parentheses and may contain anything, parentheses too.
     name = text[text.index("(") + 1 : text.rindex(")")]
     fields = text[text.rindex(")") + 2 :].split()
     return None if fields[0] in "ZX" else Process(pid=pid, start_ticks=int(fields[19]), name=name)
@@ -94,7 +102,7 @@ def _belongs(entry: Path, process: Process, folder: str) -> bool:
     in_job = any(word.startswith(b"SLURM_JOB_ID=") for word in environment)
     if in_job and f"SLURM_CONF={folder}/slurm.conf".encode() in environment:
         return True
-    # Slurm's daemons write their titles over their environment: look at where they are and how they were called.
+    # Slurm's daemons overwrite their environment with their titles: look at their folder and their arguments.
     if process.name.split(":")[0] not in _DAEMONS:
         return False
     words = _bytes(entry / "cmdline").split(b"\0")
@@ -102,7 +110,7 @@ def _belongs(entry: Path, process: Process, folder: str) -> bool:
 
 
 def _lives_in(entry: Path, root: str) -> bool:
-    """Whether a process has that root; a link of /proc is compared by what it leads to, whatever it is called."""
+    """Whether a process has that root. A link of /proc is compared by its target, not by its name."""
     try:
         return os.path.samefile(entry / "root", root)
     except OSError:

@@ -11,14 +11,14 @@ from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.daemon import DaemonProcess, Killing
 from tests.slurm.story import Story
-from tests.slurm.world import SlurmWorld
+from tests.slurm.world import SlurmWorld, slurm_settings
 
 
 @pytest.fixture(scope="session")
 def slurm_root() -> str | None:
     """The chroot with the Slurm to test. None: this machine's.
 
-    Skips where no Slurm is installed, but fails in CI: there a test that is left out is a test that nobody misses.
+    Skips where no Slurm is installed, but fails in CI, where a skipped test would not be noticed.
     """
     root = os.environ.get("MAKEWAY_SLURM_ROOT") or None
     try:
@@ -32,8 +32,8 @@ def slurm_root() -> str | None:
 
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
-    """A cluster of eight nodes, one a module, on which jobs can grow."""
-    spec = DevSpec(node_count=8, expansion=True, root=slurm_root, settings={"MessageTimeout": "2"})
+    """A cluster of eight nodes for each module, on which jobs can grow."""
+    spec = DevSpec(node_count=8, expansion=True, root=slurm_root, settings=slurm_settings())
     with dev_cluster(spec) as cluster:
         yield cluster
 
@@ -54,7 +54,7 @@ def story(slurm_world: SlurmWorld) -> Story:
 
 
 class StartDaemon(Protocol):
-    """Starts the daemon in a mode; the test's end ends it. `sees`: whether the cluster is up."""
+    """Starts the daemon in a mode until the end of the test. `sees`: whether the cluster is up."""
 
     def __call__(
         self,

@@ -5,14 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.daemon.errors import UserError
@@ -20,7 +17,7 @@ from makeway.daemon.journal.codec import StoredCommand
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
-from tests.slurm.world import PATIENCE_S, POLL_S
+from tests.waiting import POLL_S, await_that, limit_s
 
 COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
 CONFIGURATION = """
@@ -29,12 +26,13 @@ adapter:
   type: slurm
   conf: {conf}
   bin_dir: {bin_dir}
+  timeout_s: {timeout_s}
   placements: {placements}
   classes:
   - name: urgent
     accounts: [urgent]
     kind: on_demand
-    start_within_s: 60
+    start_within_s: 300
   - name: saving
     accounts: [saving]
     preemptible: true
@@ -78,10 +76,10 @@ metrics: {{enabled: false}}
 POLICY_SETTINGS = {
     "eviction": "{margin_s: 5, step_s: 1}",
     "n-spaa": "{}",
-    # Who starts before his turn may be asked to leave a few seconds later.
+    # A job that starts before its turn may be asked to leave a few seconds later.
     "ckpt-backfill": "{p: 0.001}",
     "cua-spaa": "{warning_s: 5}",
-    # Long enough to save one's work although the daemon dies meanwhile.
+    # Long enough for a job to save its work although the daemon dies meanwhile.
     "cua-paa": "{warning_s: 60}",
     "cup-paa": "{warning_s: 5}",
     "horizon": "{work: 5}",
@@ -97,50 +95,62 @@ case "$step" in {only}*) ;; *) step= ;; esac
 [ -z "{only}" ] || [ -z "$(ls "{folder}/steps")" ] || step=
 """
 """What a command does, without numbers that change; empty for those that only read."""
+KILL = """
+end() {{
+    pid=$(cat {pid})
+    kill -9 "$pid"
+    while grep -qs '^State:[[:space:]]*[^XZ[:space:]]' "/proc/$pid/status"; do sleep 0.02; done
+}}
+"""
+"""Kills a process and waits until it is dead, or a zombie that its parent has not looked at."""
 KILLING = {
     "before": STEP
+    + KILL
     + """
 if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
     {first}
-    kill -9 "$(cat {pid})"
-    sleep 0.2
-    [ "{whom}" = controller ] || exit 1
+    end
+    [ "{target}" = controller ] || exit 1
 fi
 """,
     "after": STEP
+    + KILL
     + """
 if [ -n "$step" ] && mkdir "{folder}/steps/$step" 2>/dev/null; then
     {first}
     {enter} "$@"
     status=$?
-    kill -9 "$(cat {pid})"
-    sleep 0.2
+    end
     exit "$status"
 fi
 """,
 }
-"""Kills, the first time that a step comes."""
-AWAIT_SAVE = """touch "{folder}/now"
-    {prefix}scontrol update JobId="$({prefix}squeue -h -o %A | head -n 1)" AdminComment=save
-    for _ in $(seq 100); do
-        [ "{saved}" -nt "{folder}/now" ] && break
-        sleep 0.1
+"""Kills the first time that a step comes."""
+AWAIT_SAVE = """saved="saved-$$-$(date +%s%N)"
+    while ! grep -qs "$saved" "{saved}"; do
+        {prefix}scontrol update JobId="$({prefix}squeue -h -o %A | head -n 1)" AdminComment="$saved" || sleep 1
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            grep -qs "$saved" "{saved}" && break
+            sleep 0.1
+        done
     done
 """
-"""slurmctld saves all jobs some seconds after somebody has changed one; a start by its backfill alone is not saved."""
+"""Changes a job and waits until the change is in slurmctld's saved state, and with it everything before.
+
+slurmctld saves all jobs some seconds after a request has changed one. A start by its backfill alone is not saved.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killing:
-    """That somebody is killed at every command that changes something."""
+    """A process that is killed at every command that changes something."""
 
-    whom: Literal["daemon", "controller"]
+    target: Literal["daemon", "controller"]
     when: Literal["before", "after"]
     step: str = ""
-    """The only command at which to kill, by the beginning of its name in `DaemonProcess.steps`, and only at the first of
-    that name; empty: at each."""
+    """Kill only at the first command whose name in `DaemonProcess.steps` begins so. Empty: at each command."""
     saved: bool = False
-    """The command is held up until slurmctld has saved what came before it, so that it forgets the command at most."""
+    """The command waits until slurmctld has saved what came before it, so that only the command can be forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +191,7 @@ class DaemonProcess:
             "bin_dir": _wrappers(cluster, folder, killing) or "null",
             "placements": "topology" if cluster.spec.switches else "any",
             "poll_interval_s": poll_interval_s,
+            "timeout_s": min(600, round(limit_s(60.0))),
         }
         self._process: subprocess.Popen[bytes] | None = None
         self.use_policy(policy)
@@ -196,12 +207,14 @@ class DaemonProcess:
         self.await_sight(sees=sees)
 
     def await_sight(self, *, sees: bool = True) -> None:
-        """Wait until its last look at the cluster was a success, or was none."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while self._sees() is not sees:
-            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline_s:
-                pytest.fail(f"the daemon does not look at the cluster: {self.log()}")
-            time.sleep(POLL_S)
+        """Wait until its last look at the cluster was a success, or with `sees` false until it failed."""
+
+        def seen() -> bool:
+            assert self._process is not None
+            assert self._process.poll() is None, f"the daemon has ended: {self.log()}"
+            return self._sees() is sees
+
+        await_that("the daemon looks at the cluster", seen, self.log)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
         """End it by a signal. Returns its exit status; None if it does not run."""
@@ -210,13 +223,13 @@ class DaemonProcess:
             return None
         process.send_signal(number)
         try:
-            return process.wait(PATIENCE_S)
+            return process.wait(limit_s())
         finally:
             process.kill()
 
     @contextmanager
     def restarted(self) -> Iterator[None]:
-        """Meanwhile it is started again whenever it has died, as its service would do."""
+        """In the `with` block it is started again whenever it has died, as its service would do."""
         over = threading.Event()
 
         def watch() -> None:
@@ -233,7 +246,7 @@ class DaemonProcess:
             watcher.join()
 
     def steps(self) -> set[str]:
-        """The commands at which somebody was killed."""
+        """The commands at which a process was killed."""
         return {path.name for path in (self.folder / "bin" / "steps").iterdir()}
 
     def _spawn(self) -> None:
@@ -250,7 +263,7 @@ class DaemonProcess:
     def run(self, *arguments: str) -> Printed:
         """Run another command with the same configuration."""
         argv = _program(*arguments, "--config", str(self.config))
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s(), check=False)
         return Printed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     def told(self, *arguments: str) -> Any:
@@ -278,15 +291,6 @@ class DaemonProcess:
         return bool(told["failures"] == 0) if told["cycles"] else None
 
 
-def await_that(what: str, condition: Callable[[], bool], explain: Callable[[], str] = str) -> None:
-    """Look again and again until it is so; fail if it does not become so."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"it never came about that {what}\n{explain()}")
-        time.sleep(POLL_S)
-
-
 def _program(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "makeway.simharness.main", *arguments]
 
@@ -303,7 +307,7 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
         enter = f"{prefix}{name}"
         script = f'exec {enter} "$@"\n'
         if killing is not None:
-            pid_file = folder / "pid" if killing.whom == "daemon" else cluster.folder / "slurmctld.pid"
+            pid_file = folder / "pid" if killing.target == "daemon" else cluster.folder / "slurmctld.pid"
             saved = cluster.folder / "state" / "job_state"
             script = (
                 KILLING[killing.when].format(
@@ -311,7 +315,7 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
                     folder=found,
                     enter=enter,
                     pid=pid_file,
-                    whom=killing.whom,
+                    target=killing.target,
                     only=killing.step,
                     first=AWAIT_SAVE.format(folder=found, saved=saved, prefix=prefix)
                     if killing.saved

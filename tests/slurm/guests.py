@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.daemon import DaemonProcess
 from tests.slurm.story import (
     COUNT,
     SAVES,
@@ -13,6 +13,7 @@ from tests.slurm.story import (
     starts_on_the_held_nodes,
     works_again,
 )
+from tests.waiting import await_that
 
 COUNTS = COUNT + "count\n"
 

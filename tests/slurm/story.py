@@ -1,15 +1,16 @@
 """The story that is played on a real Slurm: a full cluster, an urgent job, and what is left of it all at the end."""
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from makeway.adapters.devcluster.cluster import DevClusterError
+from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm.build import FRONT_PRIORITY
 from makeway.policies.model import QUEUE_POSITIONS, RESERVATION_PREFIX
-from tests.slurm.daemon import DaemonProcess, await_that
-from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
+from tests.slurm.daemon import DaemonProcess
+from tests.slurm.world import SlurmWorld
+from tests.waiting import await_that
 
 WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")
 
@@ -127,15 +128,19 @@ class Story:
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def ask(self, *argv: str) -> str:
-        """What a command prints that changes nothing; asked again where slurmctld is just starting."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while True:
+        """The output of a command that changes nothing; repeated until slurmctld answers."""
+        said: list[str] = []
+
+        def answered() -> bool:
             try:
-                return self.world.cluster.run(*argv)
-            except DevClusterError:
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(POLL_S)
+                said[:] = [self.world.cluster.run(*argv)]
+            except (DevClusterError, Unavailable) as error:
+                said[:] = [str(error)]
+                return False
+            return True
+
+        await_that(f"{argv[0]} gets an answer", answered, lambda: said[0])
+        return said[0]
 
     def field(self, job_id: str, column: str) -> str:
         """One column of squeue about one job; empty once the job is forgotten."""

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from makeway.adapters.devcluster import cluster as devcluster
 from makeway.adapters.devcluster import processes
 from makeway.daemon.cli.main import run_cli
-from tests.slurm.world import PATIENCE_S, POLL_S
+from tests.waiting import await_that, limit_s
 
 pytestmark = pytest.mark.slurm
 
@@ -49,11 +48,9 @@ def test_a_start_that_is_interrupted_leaves_nothing(options: tuple[str, ...]) ->
     folder = Path(options[1])
     argv = [sys.executable, "-m", "makeway.simharness.main", "devcluster", "up", "--nodes", "64", *options]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not (folder / "slurmctld.pid").exists() and time.monotonic() < deadline_s:
-            time.sleep(POLL_S)
+        await_that("slurmctld has started", (folder / "slurmctld.pid").exists)
         inner = str(devcluster.attach(folder).inner_folder)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 130
+        assert process.wait(limit_s()) == 130
     assert not folder.exists()
     assert processes.of_cluster(inner) == ()

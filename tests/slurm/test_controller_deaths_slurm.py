@@ -14,7 +14,7 @@ from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import Killing
 from tests.slurm.story import Story, makes_room_and_gives_it_back
-from tests.slurm.world import POLL_S
+from tests.waiting import POLL_S
 
 pytestmark = pytest.mark.slurm
 
@@ -41,15 +41,15 @@ def restarted(cluster: DevCluster) -> Iterator[None]:
 @pytest.mark.parametrize(
     "killing",
     [
-        Killing(whom="controller", when="before", saved=True),
-        Killing(whom="controller", when="after", step="scontrol_create"),
-        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_ReservationName"),
-        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_TimeLimit"),
-        Killing(whom="controller", when="after", step="scancel"),
-        Killing(whom="controller", when="after", step="scontrol_requeue_Incomplete"),
-        Killing(whom="controller", when="after", step="scontrol_update_JobId_*_Priority"),
-        Killing(whom="controller", when="after", step="scontrol_delete"),
-        Killing(whom="controller", when="after", step="scontrol_release", saved=True),
+        Killing(target="controller", when="before", saved=True),
+        Killing(target="controller", when="after", step="scontrol_create"),
+        Killing(target="controller", when="after", step="scontrol_update_JobId_*_ReservationName"),
+        Killing(target="controller", when="after", step="scontrol_update_JobId_*_TimeLimit"),
+        Killing(target="controller", when="after", step="scancel"),
+        Killing(target="controller", when="after", step="scontrol_requeue_Incomplete"),
+        Killing(target="controller", when="after", step="scontrol_update_JobId_*_Priority"),
+        Killing(target="controller", when="after", step="scontrol_delete"),
+        Killing(target="controller", when="after", step="scontrol_release", saved=True),
     ],
     ids=lambda killing: f"{killing.when}-{killing.step}",
 )

@@ -21,7 +21,7 @@ When = Literal["before", "after"]
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_daemon_is_killed_at_every_step(story: Story, start_daemon: StartDaemon, when: When) -> None:
     story.fill()
-    daemon = start_daemon(killing=Killing(whom="daemon", when=when))
+    daemon = start_daemon(killing=Killing(target="daemon", when=when))
     with daemon.restarted():
         urgent = story.urgent_comes()
         lender = makes_room_and_gives_it_back(story, daemon)
@@ -43,7 +43,7 @@ def test_the_daemon_is_killed_at_every_step_of_a_shrink(
     story: Story, start_daemon: StartDaemon, when: When
 ) -> None:
     worker = story.fill_malleable()
-    daemon = start_daemon(policy="n-spaa", killing=Killing(whom="daemon", when=when))
+    daemon = start_daemon(policy="n-spaa", killing=Killing(target="daemon", when=when))
     with daemon.restarted():
         shrinks_and_grows_back(story, daemon, worker)
     works_again(story, daemon, worker)
@@ -56,7 +56,7 @@ def test_the_daemon_is_killed_at_every_step_of_lending_held_nodes(
     story: Story, start_daemon: StartDaemon, when: When
 ) -> None:
     queue = queue_for_held_nodes(story)
-    daemon = start_daemon(policy="cua-paa", killing=Killing(whom="daemon", when=when))
+    daemon = start_daemon(policy="cua-paa", killing=Killing(target="daemon", when=when))
     with daemon.restarted():
         lodges_and_leaves(story, daemon, queue)
     assert daemon.steps() >= {

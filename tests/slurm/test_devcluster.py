@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +22,10 @@ from makeway.adapters.devcluster.cluster import (
     up,
 )
 from makeway.adapters.devcluster.conf import DevSpec
+from tests.slurm.world import slurm_settings
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -41,10 +40,11 @@ def folder(slurm_root: str | None) -> Iterator[Path]:
 
 def await_output(cluster: DevCluster, job_id: str, text: str) -> None:
     """Wait until the job has printed the text."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while text not in cluster.output(job_id):
-        assert time.monotonic() < deadline_s, f"{cluster.output(job_id)!r}\n{cluster.log_end()}"
-        time.sleep(0.05)
+    await_that(
+        f"job {job_id} prints {text!r}",
+        lambda: text in cluster.output(job_id),
+        lambda: f"{cluster.output(job_id)!r}\n{cluster.log_end()}",
+    )
 
 
 def listens(port: int) -> bool:
@@ -155,8 +155,7 @@ def test_daemons_that_were_killed_are_no_hindrance(slurm_root: str | None, folde
 
 
 def test_controller_and_nodes_stop_and_start_again(slurm_root: str | None, folder: Path) -> None:
-    impatient = {"MessageTimeout": "1"}
-    with dev_cluster(DevSpec(node_count=2, root=slurm_root, settings=impatient), folder) as cluster:
+    with dev_cluster(DevSpec(node_count=2, root=slurm_root, settings=slurm_settings()), folder) as cluster:
         job_id = cluster.submit("echo started\nexec sleep 1000", "-N1")
         await_output(cluster, job_id, "started")
         cluster.stop_controller()
@@ -174,7 +173,7 @@ def test_a_slurm_that_cannot_be_used_says_why(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(DevClusterError, match=r"no Slurm is installed in .*install-slurm-chroot\.sh"):
         slurm_version(str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(DevClusterError, match=f"root alone can use the Slurm in the chroot {tmp_path}"):
+    with pytest.raises(DevClusterError, match=f"only root can use the Slurm in the chroot {tmp_path}"):
         slurm_version(str(tmp_path))
 
 

@@ -14,9 +14,9 @@ from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.daemon import DaemonProcess
 from tests.slurm.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
-from tests.slurm.world import POLL_S
+from tests.waiting import POLL_S, await_that
 
 pytestmark = pytest.mark.slurm
 

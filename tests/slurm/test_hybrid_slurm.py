@@ -3,7 +3,6 @@
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import await_that
 from tests.slurm.guests import COUNTS, announce, comes, held_for, lodges_and_leaves, queue_for_held_nodes
 from tests.slurm.story import (
     WHOLE_NODES,
@@ -12,6 +11,7 @@ from tests.slurm.story import (
     starts_on_the_held_nodes,
     works_again,
 )
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 

@@ -15,7 +15,8 @@ import pytest
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
 from tests import acts
 from tests.paths import DEPLOY
-from tests.slurm.world import PATIENCE_S, POLL_S, SlurmWorld
+from tests.slurm.world import SlurmWorld
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
@@ -57,14 +58,6 @@ def found(cluster: Cluster, job_id: str) -> Job | None:
 
 def runs(job_id: str) -> Callable[[Cluster], bool]:
     return lambda cluster: (job := found(cluster, job_id)) is not None and job.state is JobState.RUNNING
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"it never came about that {what}")
-        time.sleep(POLL_S)
 
 
 def ask(world: SlurmWorld, job_id: str) -> float:
@@ -131,7 +124,7 @@ def digest(steps: int) -> str:
 def test_the_shell_loop_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
     job_id = sbatch(world, "shell-loop.sh", STEPS=str(STEPS), STEP_S=str(STEP_S))
     state = work / f"shell-loop.{job_id}.state"
-    until(lambda: state.exists() and int(state.read_text().split()[0]) >= 3, "three steps are done")
+    await_that("three steps are done", lambda: state.exists() and int(state.read_text().split()[0]) >= 3)
     acknowledged(world, job_id, ask(world, job_id))
     reached = int(state.read_text().split()[0])
     world.adapter.apply(acts.requeue(job_id))
@@ -160,7 +153,7 @@ def proven(output: str) -> None:
 def test_the_python_program_goes_on_where_it_was(world: SlurmWorld, work: Path) -> None:
     options = f"--steps {STEPS} --step-s {STEP_S}"
     job_id = sbatch(world, "python-program.sh", OPTIONS=options)
-    until(lambda: "step 3\n" in world.cluster.output(job_id), "three steps are done")
+    await_that("three steps are done", lambda: "step 3\n" in world.cluster.output(job_id))
     acknowledged(world, job_id, ask(world, job_id))
     # Time enough for a step: one that is done now would be done twice.
     time.sleep(3 * STEP_S)
@@ -177,7 +170,7 @@ def test_an_array_task_whose_program_is_a_step_goes_on_where_it_was(world: Slurm
     array = sbatch(world, "python-program.sh", "--array=1-2", OPTIONS=options, LAUNCHER="srun")
     # The last task has the id of the whole array.
     job_id, other = f"{array}_2", f"{array}_1"
-    until(lambda: "step 3\n" in world.cluster.output(array), "three steps are done")
+    await_that("three steps are done", lambda: "step 3\n" in world.cluster.output(array))
     acknowledged(world, job_id, ask(world, job_id))
     assert world.cluster.run("squeue", "-h", "--states=all", "-j", other, "-o", "%k").strip() == MINE
     world.adapter.apply(acts.requeue(job_id))
@@ -203,7 +196,7 @@ if not os.environ.get("MAKEWAY_SLURM_ROOT"):
         assert done.returncode == 0, done.stderr
         job_id = done.stdout.strip()
         log = work / "submitit" / f"{job_id}_0_log.out"
-        until(lambda: log.exists() and "step 3\n" in log.read_text(), "three steps are done")
+        await_that("three steps are done", lambda: log.exists() and "step 3\n" in log.read_text())
         ask(world, job_id)
         start_again(world, job_id)
         finished(world, job_id)

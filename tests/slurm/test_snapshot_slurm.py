@@ -14,7 +14,7 @@ from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
 from tests.slurm.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC
 from tests.slurm.crowd import CountingRunner
-from tests.slurm.world import SETTINGS, SlurmWorld
+from tests.slurm.world import SETTINGS, SlurmWorld, slurm_settings
 
 pytestmark = pytest.mark.slurm
 
@@ -30,7 +30,7 @@ def mixed_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
         partitions=SPEC.partitions,
         node_options=SPEC.node_options,
         gres=SPEC.gres,
-        settings={**SPEC.settings, "MessageTimeout": "2"},
+        settings=slurm_settings(**SPEC.settings),
     )
     with dev_cluster(spec) as cluster:
         yield cluster

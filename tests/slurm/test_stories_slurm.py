@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import await_that
 from tests.slurm.story import (
     EXITS,
     IGNORES,
@@ -18,6 +17,7 @@ from tests.slurm.story import (
     starts_on_the_held_nodes,
     works_again,
 )
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 

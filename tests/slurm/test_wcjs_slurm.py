@@ -1,4 +1,4 @@
-"""Policy "wcjs" on a real Slurm with two switches: an urgent job gets the nodes of one of them, whoever is on it."""
+"""Policy "wcjs" on a real Slurm with two switches: an urgent job gets the nodes of one of them."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
-from tests.slurm.world import SlurmWorld
+from tests.slurm.world import SlurmWorld, slurm_settings
 
 pytestmark = pytest.mark.slurm
 
@@ -20,7 +20,7 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """A cluster of two leaf switches with four nodes each, below a third."""
     spec = DevSpec(
         root=slurm_root,
-        settings={"MessageTimeout": "2"},
+        settings=slurm_settings(),
         switches=(
             "SwitchName=s1 Nodes=n[1-4]",
             "SwitchName=s2 Nodes=n[5-8]",

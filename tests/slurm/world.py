@@ -3,21 +3,19 @@
 Jobs take whole nodes by their tasks and not by `--exclusive`: 22.05 loses the nodes that an exclusive job gives away.
 """
 
-import time
 from collections.abc import Callable
-
-import pytest
+from math import ceil
 
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.settings import JobClass, SlurmSettings
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
+from tests.waiting import await_that, limit_s
 
-PATIENCE_S = 60.0
-"""How long anything is awaited before a test fails; no test is quicker or slower for it."""
-POLL_S = 0.05
+KEEPS_ENDED_S = 3600
+"""MinJobAge: squeue shows a job that has ended for longer than any test lasts."""
 SOON_S = 100.0
-"""A job that lasts less is run twenty times as fast: no test cares how long it lasts, but that it ends."""
+"""A shorter job runs twenty times as fast: no test needs its duration, only its end."""
 SPEED = 20.0
 
 SAVES = """
@@ -28,7 +26,7 @@ save() {
 trap save USR1
 while :; do sleep 0.5 & wait; done
 """
-"""At a signal it tells at once that its checkpoint is complete. (A step waits for the last sleep of a shell that was ended.)"""
+"""At the signal it reports its checkpoint as complete. (A step waits for the last sleep of a shell that was ended.)"""
 
 CLASSES = (
     JobClass(name="urgent", accounts=frozenset({"urgent"}), kind=JobKind.ON_DEMAND, start_within_s=60.0),
@@ -60,6 +58,11 @@ CLASSES = (
 )
 SETTINGS = SlurmSettings(classes=CLASSES)
 ACCOUNTS = {JobKind.RIGID: "batch", JobKind.MALLEABLE: "malleable", JobKind.ON_DEMAND: "urgent"}
+
+
+def slurm_settings(**settings: str) -> dict[str, str]:
+    """Lines of slurm.conf for a cluster of tests: a command to a dead slurmctld fails soon, but not on a busy machine."""
+    return {"MessageTimeout": str(ceil(limit_s(2.0))), "MinJobAge": str(KEEPS_ENDED_S), **settings}
 
 
 class SlurmWorld:
@@ -94,14 +97,15 @@ class SlurmWorld:
         )
 
     def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while True:
-            cluster = self.adapter.snapshot()
-            if condition(cluster):
-                return cluster
-            if time.monotonic() > deadline_s:
-                pytest.fail(f"it never came about that {what}: {cluster}\n{self.cluster.log_end()}")
-            time.sleep(POLL_S)
+        """The first snapshot that meets the condition; fails if there is none within the limit."""
+        seen: list[Cluster] = []
+
+        def met() -> bool:
+            seen[:] = [self.adapter.snapshot()]
+            return condition(seen[0])
+
+        await_that(what, met, lambda: f"{seen}\n{self.cluster.log_end()}")
+        return seen[0]
 
     def clear(self) -> None:
         """Cancel every job and remove every reservation."""

@@ -21,8 +21,8 @@ from makeway.policies.model import Cluster, Decision, Plan, Prioritise, Progress
 from makeway.policies.registry import find
 from tests.builders import cluster, node_names, pending, running
 from tests.fakes import FakeAdapter
+from tests.waiting import limit_s
 
-WAIT_S = 30.0
 PLAN = Plan(made_s=1000.0, order=("b", "a"), starts_s=(1000.0, 2000.0), value=1.0, easy_value=2.0, bound=1.0)
 
 
@@ -42,7 +42,7 @@ class Desk:
 
     def make(self, snapshot: Cluster, config: NoSettings) -> Plan:
         self.asked += 1
-        assert self.go.wait(WAIT_S)
+        assert self.go.wait(limit_s())
         self.done.set()
         if self.fails:
             raise ZeroDivisionError
@@ -68,7 +68,7 @@ def finished(planning: Planning) -> Cluster:
     """The snapshot of the first cycle that finds the plan."""
     for thread in threading.enumerate():
         if thread.name == "planner":
-            thread.join(WAIT_S)
+            thread.join(limit_s())
     return planning.with_plan(view())
 
 
@@ -109,7 +109,7 @@ def test_a_plan_for_other_settings_is_dropped() -> None:
     planning.with_plan(view())
     planning.reconfigure(other.policy(), NoSettings())
     desk.go.set()
-    assert desk.done.wait(WAIT_S)
+    assert desk.done.wait(limit_s())
     assert planning.with_plan(view()).plan is None
     assert (desk.asked, journal.plan()) == (1, None)
     other.go.set()

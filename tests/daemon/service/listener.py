@@ -6,8 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE_S = 60.0
-"""How long a message is awaited before the test fails; no test is quicker or slower for it."""
+from tests.waiting import limit_s
 
 
 class Listener:
@@ -17,7 +16,7 @@ class Listener:
         self.address = str(address)
         self.messages: list[str] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.settimeout(PATIENCE_S)
+        self._socket.settimeout(limit_s())
         self._socket.bind("\0" + self.address[1:] if self.address.startswith("@") else self.address)
 
     def __enter__(self) -> Self:
@@ -43,12 +42,12 @@ class Listener:
     def falls_silent(self, quiet_s: float) -> bool:
         """Whether no message comes for `quiet_s`, sooner or later."""
         self._socket.settimeout(quiet_s)
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + limit_s()
         try:
             while time.monotonic() < until_s:
                 self.receive()
         except TimeoutError:
             return True
         finally:
-            self._socket.settimeout(PATIENCE_S)
+            self._socket.settimeout(limit_s())
         return False

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -28,9 +27,10 @@ from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import Ticker
 from makeway.policies.model import CheckpointSpec, Cluster, Decision
 from tests.builders import cluster, node_names, running, urgent
-from tests.daemon.service.listener import PATIENCE_S, Listener
+from tests.daemon.service.listener import Listener
 from tests.fakes import FakeAdapter
 from tests.paths import ROOT
+from tests.waiting import await_that, limit_s
 
 SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
 """Nothing happens unless it is asked for."""
@@ -73,11 +73,11 @@ class Site:
             yield
         finally:
             self.inbox.put(SignalMessage.STOP)
-            thread.join(PATIENCE_S)
+            thread.join(limit_s())
         assert status == [0]
 
     def ask(self, **message: object) -> dict[str, Any]:
-        return api.request(self.socket, message, wait_s=PATIENCE_S)
+        return api.request(self.socket, message, wait_s=limit_s())
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = self.ask(command="status")["status"]
@@ -124,9 +124,7 @@ def test_the_journal_is_tidied(site: Site, keep: str, first: int) -> None:
     journal.close()
     site.write(f"{SELDOM}journal_keep_days: {keep}\n")
     with site.up(), closing(Journal(site.journal, read_only=True)) as kept:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while kept.first_decision_id() != first and time.monotonic() < deadline_s:
-            time.sleep(0.02)
+        await_that(f"decision {first} is the oldest", lambda: kept.first_decision_id() == first)
     with closing(Journal(site.journal, read_only=True)) as kept:
         assert kept.first_decision_id() == first
 
@@ -185,7 +183,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for(
             assert "no decision: the cluster is un" in site.listener.wait_for("STATUS=")
         assert site.status()["failures"] >= 3
         port = next(entry["port"] for entry in entries(capsys) if entry["event"] == "metrics are served")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=limit_s()) as answer:
             text = answer.read().decode()
         assert sample(text, "makeway_cycles_failed_total") >= 3
         assert sample(text, "makeway_snapshot_age_seconds") > 0
@@ -354,12 +352,12 @@ def test_no_sign_of_life_comes_from_a_cycle_that_hangs(site: Site) -> None:
     class Hanging(FakeAdapter):
         def snapshot(self) -> Cluster:
             begun.set()
-            assert hang.wait(PATIENCE_S)
+            assert hang.wait(limit_s())
             return super().snapshot()
 
     site.adapter = Hanging(cluster(4))
     with site.up(watchdog_s=0.1):
-        assert begun.wait(PATIENCE_S)
+        assert begun.wait(limit_s())
         quiet = site.listener.falls_silent(1.0)
         hang.set()
         site.listener.wait_for("WATCHDOG=1")
@@ -411,7 +409,7 @@ def process(site: Site, *program: str) -> Generator[Callable[[int], None]]:
         try:
             site.listener.wait_for("READY=1")
             yield child.send_signal
-            child.wait(PATIENCE_S)
+            child.wait(limit_s())
         finally:
             child.kill()
     assert child.returncode == 0, log.read_text()
@@ -442,7 +440,7 @@ def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
             [sys.executable, "-c", PROGRAM, "run", "--config", str(site.config)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
-            timeout=PATIENCE_S,
+            timeout=limit_s(),
             check=False,
         )
         assert done.returncode == 2

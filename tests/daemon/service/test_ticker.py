@@ -8,8 +8,8 @@ import pytest
 
 from makeway.daemon.service.pacing import Pace
 from makeway.daemon.service.ticker import CycleResult, Ticker
+from tests.waiting import limit_s
 
-PATIENCE_S = 20.0
 SELDOM = Pace(poll_interval_s=3600.0, poke_gap_s=0.0, backoff_max_s=3600.0)
 """Nothing happens unless it is asked for."""
 OFTEN = Pace(poll_interval_s=0.1, poke_gap_s=0.0, backoff_max_s=1.0)
@@ -32,12 +32,12 @@ class Calls:
         self.count += 1
         self.threads.add(threading.get_ident())
         self.begun.release()
-        assert self.may_end.acquire(timeout=PATIENCE_S)
+        assert self.may_end.acquire(timeout=limit_s())
         self.at_once -= 1
         return self.answer(self.count)
 
     def await_begin(self) -> None:
-        assert self.begun.acquire(timeout=PATIENCE_S), "no call began"
+        assert self.begun.acquire(timeout=limit_s()), "no call began"
 
 
 def test_the_first_call_comes_at_once() -> None:
@@ -198,6 +198,6 @@ def test_housekeeping_does_not_wait_for_a_long_call() -> None:
     done = threading.Event()
     with Ticker(calls, lambda: SELDOM, done.set).running():
         calls.await_begin()
-        assert done.wait(PATIENCE_S)
+        assert done.wait(limit_s())
         assert calls.at_once == 1
         calls.may_end.release()

@@ -1,0 +1,28 @@
+"""How tests wait: for what is seen, with a limit that lasts longer on a busy machine. No test is quicker or slower for it."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from makeway.adapters.devcluster.load import TimeLimit, scaled
+
+LIMIT_S = 60.0
+"""How long anything is awaited before a test fails, in seconds of an idle machine."""
+POLL_S = 0.05
+
+
+def limit_s(idle_s: float = LIMIT_S) -> float:
+    """The limit of one wait that cannot look at the load meanwhile, such as that for the end of a thread."""
+    return scaled(idle_s)
+
+
+def await_that(
+    what: str, condition: Callable[[], bool], explain: Callable[[], str] = str, *, poll_s: float = POLL_S
+) -> None:
+    """Look again and again until the condition holds. Fails, with `explain`, if it does not within the limit."""
+    limit = TimeLimit(LIMIT_S)
+    while not condition():
+        if limit.passed():
+            pytest.fail(f"it never came about that {what}\n{explain()}")
+        time.sleep(poll_s)
