@@ -224,8 +224,8 @@ def _replay_seeds(
 ) -> None:
     """Every policy with every seed, averaged."""
     from makeway.simharness.papers.reproduce import run_all
-    from makeway.simharness.results import tables
-    from makeway.simharness.results.measures import aggregate
+    from makeway.simharness.results import exports, tables
+    from makeway.simharness.results.averages import aggregate
 
     grid = [
         replace(experiment, seed=experiment.seed + offset)
@@ -234,8 +234,8 @@ def _replay_seeds(
     ]
     measured = run_all(measure_seed, grid, workers=workers, label="replays")
     averages = [aggregate(measured[start : start + seeds]) for start in range(0, len(grid), seeds)]
-    terminal.write_text(json_path, lambda: tables.aggregates_to_json(averages))
-    terminal.write_text(csv_path, lambda: tables.aggregates_to_csv(averages))
+    terminal.write_text(json_path, lambda: exports.aggregates_to_json(averages))
+    terminal.write_text(csv_path, lambda: exports.aggregates_to_csv(averages))
     if not any(map(terminal.is_stdout, (json_path, csv_path))):
         terminal.print_wide(tables.aggregate_table(averages))
 
@@ -247,13 +247,13 @@ def _show(
     csv_path: Path | None,
 ) -> None:
     """Summary on the terminal, and the files that were asked for."""
-    from makeway.simharness.results import tables
+    from makeway.simharness.results import exports, tables
     from makeway.simharness.results.headline import headlines
     from makeway.simharness.results.measures import measure
 
     measured = [measure(record, _measure_settings(start_within_s)) for record in records]
-    terminal.write_text(json_path, lambda: tables.to_json(measured))
-    terminal.write_text(csv_path, lambda: tables.to_csv(measured))
+    terminal.write_text(json_path, lambda: exports.to_json(measured))
+    terminal.write_text(csv_path, lambda: exports.to_csv(measured))
     if any(map(terminal.is_stdout, (json_path, csv_path))):
         return
     terminal.print_wide(tables.summary_table(measured))

@@ -4,15 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
+from makeway.simharness.results.formats import Unit, format_duration, format_number, format_percent
 from makeway.simharness.results.measures import ALL, Measures
-from makeway.simharness.results.tables import (
-    NO_MAKEWAY,
-    Unit,
-    column_names,
-    format_duration,
-    format_number,
-    format_percent,
-)
+from makeway.simharness.results.tables import NO_MAKEWAY, column_names
 
 
 def baseline_of(measured: Sequence[Measures]) -> Measures | None:

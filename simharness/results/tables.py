@@ -1,28 +1,17 @@
-"""The numbers of one or several replays side by side: for the terminal, for the report, as JSON and as CSV.
+"""The numbers of one or several replays side by side, as tables for the terminal and for the report."""
 
-The keys of JSON and CSV are those of `measures.numbers` and do not change: `<group>.<number>_<unit>`, where
-the group is `machine`, `rigid`, `malleable`, `on_demand`, `all` or one of the caller's. The unit is the last
-word: `_s` seconds, `_ms` milliseconds, `_hours` (node-hours); rates, ratios, shares and utilisations are
-fractions of 1; what has no unit is a count or a slowdown. A number that does not exist is null in JSON and
-empty in CSV.
-"""
-
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from makeway.policies.model import JobKind
-from makeway.simharness.results.measures import ALL, Aggregate, Estimate, Measures, Number, numbers
+from makeway.simharness.results.averages import Aggregate
+from makeway.simharness.results.formats import Unit, format_change, format_estimate, format_number
+from makeway.simharness.results.measures import ALL, Measures, Number, numbers
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-FORMAT = 1
-"""The version of the JSON; it grows when a key changes its meaning."""
 
 NO_MAKEWAY = "none"
 """The policy that never does anything: the workload without makeway."""
@@ -36,17 +25,6 @@ GROUP_TITLES = {
     JobKind.MALLEABLE.value: "Malleable jobs",
     ALL: "All jobs",
 }
-
-
-class Unit(StrEnum):
-    """What a number is, which is how it is written."""
-
-    COUNT = "count"
-    SHARE = "share"
-    SECONDS = "seconds"
-    MILLISECONDS = "milliseconds"
-    NODE_HOURS = "node-hours"
-    FACTOR = "factor"
 
 
 class ChangeVerdict(StrEnum):
@@ -250,82 +228,6 @@ def _cell(row: SummaryRow, value: Number, base: Number, *, first: bool) -> Summa
     return SummaryCell(value=value, text=text, delta=format_change(value, base, row.unit), verdict=verdict)
 
 
-def format_number(value: Number, unit: Unit) -> str:
-    """The number in words that people use: `-` for None, 66.7%, 2.31 h; node-hours go without their unit."""
-    if value is None:
-        return "-"
-    match unit:
-        case Unit.COUNT:
-            return f"{value:,.0f}"
-        case Unit.SHARE:
-            return f"{100 * value:.1f}%"
-        case Unit.SECONDS:
-            return format_duration(value)
-        case Unit.MILLISECONDS:
-            return f"{_significant(value)} ms"
-        case Unit.NODE_HOURS:
-            return _significant(value)
-        case Unit.FACTOR:
-            return f"{value:,.2f}"
-        case _:
-            assert_never(unit)
-
-
-def format_estimate(estimate: Estimate, unit: Unit) -> str:
-    """The mean, and behind it half the width of its 95% confidence interval where there is one: 66.7%
-    ± 1.2%.
-    """
-    if unit is Unit.COUNT and estimate.mean is not None and not estimate.mean.is_integer():
-        unit = Unit.FACTOR
-    spread = f" ± {format_number(estimate.ci95, unit)}" if estimate.ci95 else ""
-    return format_number(estimate.mean, unit) + spread
-
-
-def format_duration(duration_s: float) -> str:
-    """A duration in the largest unit that gives at least 1: 45 s, 12.5 min, 6.20 h, 3.1 d."""
-    size = abs(duration_s)
-    if size < 60:
-        return f"{_significant(duration_s)} s"
-    if size < 3600:
-        return f"{_significant(duration_s / 60)} min"
-    if size < 48 * 3600:
-        return f"{_significant(duration_s / 3600)} h"
-    return f"{_significant(duration_s / 86400)} d"
-
-
-def format_change(value: float, base: float, unit: Unit) -> str:
-    """The change from `base` to `value`, signed: +12 for counts, +3.2 pts (percentage points) for shares,
-    else +5.1% of `base`, not 0.
-    """
-    change = value - base
-    sign = "+" if change > 0 else "−"
-    match unit:
-        case Unit.COUNT:
-            return f"{sign}{abs(change):,.0f}"
-        case Unit.SHARE:
-            return f"{sign}{abs(100 * change):.1f} pts"
-        case Unit.SECONDS | Unit.MILLISECONDS | Unit.NODE_HOURS | Unit.FACTOR:
-            return f"{sign}{format_percent(abs(change / base))}"
-        case _:
-            assert_never(unit)
-
-
-def format_percent(share: float) -> str:
-    """A share in two to three digits: 0.03%, 1.2%, 35%, 1,204%."""
-    percent = 100 * share
-    return f"{percent:,.0f}%" if percent >= 10 or not percent else f"{percent:.2g}%"
-
-
-def _significant(value: float) -> str:
-    """Three significant digits, thousands set apart, never an exponent."""
-    size = abs(value)
-    if size >= 100 or value == 0:
-        return f"{value:,.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
-
-
 _STYLES = {ChangeVerdict.BETTER: "green", ChangeVerdict.WORSE: "red", ChangeVerdict.NEUTRAL: "dim"}
 
 
@@ -374,69 +276,3 @@ def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None
             texts = [format_estimate(one.estimate(f"{group}.{row.name}"), row.unit) for one in aggregates]
             table.add_row(Text(f"  {row.label}"), *map(Text, texts))
     return table
-
-
-def to_json(measured: Sequence[Measures]) -> str:
-    """Replays as JSON: `{"format": 1, "replays": [{policy, backfill, workload, settings, numbers: {key:
-    value}}]}`.
-    """
-    replays = [
-        {
-            "policy": one.policy,
-            "backfill": one.backfill,
-            "workload": one.workload,
-            "settings": asdict(one.settings),
-            "numbers": numbers(one),
-        }
-        for one in measured
-    ]
-    return json.dumps({"format": FORMAT, "replays": replays}, indent=2, allow_nan=False) + "\n"
-
-
-def to_csv(measured: Sequence[Measures]) -> str:
-    """Replays as CSV: one line each; the columns are policy, backfill, workload and every key of
-    `numbers`.
-    """
-    rows = [numbers(one) for one in measured]
-    keys = list({key: None for row in rows for key in row})
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["policy", "backfill", "workload", *keys])
-    for one, row in zip(measured, rows, strict=True):
-        writer.writerow([one.policy, one.backfill, one.workload, *(row.get(key) for key in keys)])
-    return text.getvalue()
-
-
-def aggregates_to_json(aggregates: Sequence[Aggregate]) -> str:
-    """Means over seeds as JSON; `estimates` maps each key to `{mean, std, ci95, count}`."""
-    policies = [
-        {
-            "policy": one.policy,
-            "backfill": one.backfill,
-            "workload": one.workload,
-            "replays": one.replays,
-            "estimates": {
-                estimate.key: {
-                    "mean": estimate.mean,
-                    "std": estimate.std,
-                    "ci95": estimate.ci95,
-                    "count": estimate.count,
-                }
-                for estimate in one.estimates
-            },
-        }
-        for one in aggregates
-    ]
-    return json.dumps({"format": FORMAT, "policies": policies}, indent=2, allow_nan=False) + "\n"
-
-
-def aggregates_to_csv(aggregates: Sequence[Aggregate]) -> str:
-    """Means over seeds as CSV: one line for each policy and key, with mean, std, ci95 and count."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["policy", "backfill", "workload", "key", "mean", "std", "ci95", "count"])
-    for one in aggregates:
-        for estimate in one.estimates:
-            numbers_of = [estimate.mean, estimate.std, estimate.ci95, estimate.count]
-            writer.writerow([one.policy, one.backfill, one.workload, estimate.key, *numbers_of])
-    return text.getvalue()

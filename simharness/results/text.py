@@ -14,9 +14,9 @@ from makeway.simharness.results.figures.pictures import (
     MARK_STYLES,
     toggle_names,
 )
+from makeway.simharness.results.formats import Unit, format_duration, format_number
 from makeway.simharness.results.measures import ALL, Measures, MeasureSettings
 from makeway.simharness.results.page import ReportSwitch
-from makeway.simharness.results.tables import Unit, format_duration, format_number
 
 _SHAPES = {
     "circle": '<circle cx="7" cy="7" r="4.5"/>',

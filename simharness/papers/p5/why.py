@@ -11,7 +11,7 @@ from itertools import combinations
 
 from makeway.simharness.papers.p5.cases import BASE, MECHANISMS, P5Result
 from makeway.simharness.papers.p5.means import TURNAROUND, UTILISATION, P5Means, P5Metric
-from makeway.simharness.results.measures import student_t975
+from makeway.simharness.results.averages import student_t975
 
 SAME_UTILISATION = 0.01
 """Utilisations that differ by less are the same: what is left is rounding at the two ends of the trace."""

@@ -12,9 +12,10 @@ from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.results.figures.axes import TimeScale, add_tools, base_figure, style_time
 from makeway.simharness.results.figures.gantt import TimeWindow
+from makeway.simharness.results.formats import format_duration
 from makeway.simharness.results.measures import MeasureSettings
 from makeway.simharness.results.series import Floats, StepSeries, floats
-from makeway.simharness.results.tables import NO_MAKEWAY, format_duration
+from makeway.simharness.results.tables import NO_MAKEWAY
 
 if TYPE_CHECKING:
     from bokeh.models import FixedTicker, Range1d

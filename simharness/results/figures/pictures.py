@@ -24,7 +24,7 @@ from makeway.simharness.results.figures.gantt import (
     segments_in,
     urgent_waits,
 )
-from makeway.simharness.results.tables import format_duration
+from makeway.simharness.results.formats import format_duration
 from makeway.simharness.workloads.nodeset import NodeNames
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from hypothesis import given, settings
 
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
+from makeway.simharness.results.averages import aggregate, student_t975
 from makeway.simharness.results.measures import (
     ALL,
     GroupMeasures,
     Measures,
     MeasureSettings,
-    aggregate,
     measure,
     numbers,
-    student_t975,
 )
 from tests.simharness.workloads.record_samples import empty, random_records, with_makeway, without_makeway
 

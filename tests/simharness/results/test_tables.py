@@ -10,24 +10,24 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from makeway.simharness.results.measures import Estimate, Measures, aggregate, measure, numbers
-from makeway.simharness.results.tables import (
-    ChangeVerdict,
-    SummaryLine,
+from makeway.simharness.results.averages import Estimate, aggregate
+from makeway.simharness.results.exports import aggregates_to_csv, aggregates_to_json, to_csv, to_json
+from makeway.simharness.results.formats import (
     Unit,
-    aggregate_table,
-    aggregates_to_csv,
-    aggregates_to_json,
-    column_names,
     format_change,
     format_duration,
     format_estimate,
     format_number,
     format_percent,
+)
+from makeway.simharness.results.measures import Measures, measure, numbers
+from makeway.simharness.results.tables import (
+    ChangeVerdict,
+    SummaryLine,
+    aggregate_table,
+    column_names,
     summarise,
     summary_table,
-    to_csv,
-    to_json,
 )
 from tests.simharness.workloads.record_samples import empty, with_makeway, without_makeway
 
