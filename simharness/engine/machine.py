@@ -1,16 +1,15 @@
-"""The simulated machine: which node has which job, and what starting, stopping and holding does to both.
+"""The simulated machine: which node has which job, and how starts, ends and reservations change that.
 
-It obeys; it does not decide. `cluster` moves the clock, `scheduler` starts jobs, `control` does what commands
-ask for.
+It takes no decisions: `cluster` moves the clock, `scheduler` starts jobs, `commands` carries out actions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, EventQueue
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
 from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, Segment
+from makeway.simharness.engine.reservations import SimHold, releases_beside
 from makeway.simharness.engine.scheduler import (
     Release,
     Scheduler,
@@ -24,23 +23,19 @@ from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.nodeset import NodeNames, lowest
 
 FIRST_RANK = -(1 << 40)
-"""Jobs that are moved to the front get ranks from here up."""
+"""The first rank of jobs that are moved to the front."""
 PLANNED_RANK = -(1 << 39)
-"""Jobs with a queue position in a planned order have ranks from here up; all others have rank 0."""
+"""The first rank of jobs in a planned order. All other jobs have rank 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimHold:
-    """A reservation: nodes on which only the jobs bound to it may start, until `end_s`."""
-
-    name: str
-    nodes: int
-    start_s: float
-    end_s: float
+def _scheduler(
+    settings: SchedulerSettings, placed: PartitionSettings | None
+) -> Scheduler | PartitionedScheduler:
+    return Scheduler(settings) if placed is None else PartitionedScheduler(settings, placed)
 
 
 class SimMachine:
-    """Nodes, jobs that are not over, reservations, the queue, and the accounts of all of them.
+    """Nodes, the jobs that have not ended, reservations, the queue, and the record of what happened to them.
 
     Sets of nodes are integers (`nodeset`). Times are those of the clock, which only `SimCluster` moves.
     """
@@ -59,9 +54,7 @@ class SimMachine:
         self.node_count = node_count
         self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
-        self.scheduler: Scheduler | PartitionedScheduler = (
-            Scheduler(scheduler) if placed is None else PartitionedScheduler(scheduler, placed)
-        )
+        self.scheduler = _scheduler(scheduler, placed)
         self.storage = Storage(storage)
         self.names = NodeNames(node_count)
         self.placements = () if placed is None else placed.partitions.placements(self.names)
@@ -86,13 +79,13 @@ class SimMachine:
         self.pass_due = False
         """Whether the scheduler is to look at the queue before time goes on."""
         self.interference = 0
-        """Counts whatever may delay the queue's first job by right: commands, failures, reservations."""
+        """Counts what may rightly delay the first job of the queue: commands, failures, reservations."""
         self.nodes_version = 0
         """Goes up when a node changes its state."""
         self.touched: set[str] | None = None
-        """Ids of jobs that have changed or gone, for whoever keeps a picture of them. None: nobody does."""
+        """Ids of the jobs that changed or ended since the last snapshot. None: no snapshot is kept."""
         self.changes: list[Change] | None = []
-        """What has happened since it was last asked. None: nobody asks."""
+        """What has happened since the last step of the clock. None: it is not collected."""
 
         self._releases: list[Release] = []
         self._front = FIRST_RANK
@@ -107,43 +100,15 @@ class SimMachine:
         return self.free.bit_count()
 
     def releases(self) -> Sequence[Release]:
-        """When nodes come free at the latest: at their job's time limit, and not before their reservation's
-        end.
-        """
+        """When each node comes free at the latest: see `reservations.releases_beside`."""
         if not self.holds:
             return self._releases
-        releases: list[Release] = []
-        holds = self._kept_until()
-        for end_s, kept in holds:
-            idle = (kept & self.free).bit_count()
-            if idle:
-                releases.append((end_s, -1, idle))
-        for live in self.running.values():
-            unreserved = (live.nodes & ~self.reserved).bit_count()
-            if unreserved:
-                releases.append((live.limit_s, live.index, unreserved))
-            if unreserved < live.size:
-                for end_s, kept in holds:
-                    count = (live.nodes & kept).bit_count()
-                    if count:
-                        releases.append((max(live.limit_s, end_s), live.index, count))
-        releases.sort()
-        return releases
-
-    def _kept_until(self) -> list[tuple[float, int]]:
-        """The reserved nodes in disjoint parts, each with the end of the last reservation that has it."""
-        holds = sorted(self.holds.values(), key=lambda hold: -hold.end_s)
-        parts: list[tuple[float, int]] = []
-        seen = 0
-        for hold in holds:
-            if part := hold.nodes & ~seen:
-                parts.append((hold.end_s, part))
-            seen |= hold.nodes
-        return parts
+        return releases_beside(self.holds.values(), self.running.values(), self.free)
 
     def start(self, live: JobRun, node_count: int) -> None:
-        """Start a job of the common queue on the lowest-numbered available nodes, its time limit fit for
-        their number.
+        """Start a job of the common queue on the lowest-numbered available nodes.
+
+        With fewer nodes than it asked for, its time limit grows accordingly.
         """
         if node_count != live.size:
             live.usual_walltime_s = live.walltime_s
@@ -182,7 +147,7 @@ class SimMachine:
         self.note(ChangeKind.STARTED, live)
 
     def start_bound(self) -> None:
-        """Start the pending jobs that are bound to a reservation, wherever they fit in space and time."""
+        """Start the pending jobs bound to a reservation, if its nodes and its remaining time suffice."""
         for live in self.bound.values():
             hold = self.holds.get(live.reservation or "")
             if hold is None or live.nodes or live.eligible_s is not None:
@@ -198,9 +163,7 @@ class SimMachine:
         self.events.end_run(min(completion_s, live.limit_s), live)
 
     def run_ends(self, live: JobRun) -> None:
-        """The run has come to its end: the work is done, or the time limit is reached, and then the job never
-        completes.
-        """
+        """The run ends: its work is done, or its time limit is reached and the job never completes."""
         self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
 
     def end(self, live: JobRun, ending: Ending) -> None:
@@ -251,10 +214,9 @@ class SimMachine:
         self.note(ChangeKind.PRIORITISED, live)
 
     def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
-        """Serve the pending job after those at the front, before the common queue, and in the order of its
-        queue position.
+        """Serve the pending job in the planned order: after the front and before the common queue.
 
-        None: in the common queue again.
+        `queue_position` None: put it back into the common queue.
         """
         self.interfere()
         self.scheduler.remove(live)
@@ -264,7 +226,7 @@ class SimMachine:
         self.note(ChangeKind.PRIORITISED, live)
 
     def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
-        """Let the running job go on, on these nodes, its own or free ones; its time limit never falls."""
+        """Continue the running job on these nodes, its own or free ones; its time limit never falls."""
         self.interfere()
         self.close_segment(live, Ending.RESIZED)
         remove_release(self._releases, (live.limit_s, live.index, live.size))
@@ -289,7 +251,7 @@ class SimMachine:
         self.touch(live)
 
     def close_segment(self, live: JobRun, ending: Ending) -> None:
-        """End the present stretch on these nodes; one of no length is not recorded."""
+        """Record the time spent on the present nodes, unless it is zero."""
         if live.segment_start_s < self.now_s:
             self.segments.append(Segment(live.index, live.segment_start_s, self.now_s, live.nodes, ending))
         live.segment_start_s = self.now_s
@@ -384,7 +346,7 @@ class SimMachine:
         self.note(ChangeKind.RESERVED, live)
 
     def node_down(self, node: int) -> None:
-        """The node fails: whoever is on it is requeued."""
+        """The node fails: the job on it is requeued."""
         bit = 1 << node
         self.interfere()
         self.nodes_version += 1
@@ -403,23 +365,23 @@ class SimMachine:
         self.free |= 1 << node
         self.note(ChangeKind.NODE_UP, None)
 
-    # Telling others
+    # What others read
 
     def interfere(self) -> None:
-        """Something that no scheduler plans has happened: look at the whole queue again at this instant."""
+        """Something has happened that the scheduler did not plan: it looks at the whole queue again."""
         self.interference += 1
         self.scheduler.disturb()
         self.pass_due = True
 
     def note(self, kind: ChangeKind, live: JobRun | None) -> None:
-        """Tell whoever listens that this has happened."""
+        """Record that this has happened."""
         if self.changes is not None:
             self.changes.append(Change(self.now_s, kind, None if live is None else live.job.job_id))
         if live is not None:
             self.touch(live)
 
     def touch(self, live: JobRun) -> None:
-        """Tell whoever keeps a picture of the job that it is out of date."""
+        """Mark the job as changed since the last snapshot."""
         if self.touched is not None:
             self.touched.add(live.job.job_id)
 

@@ -16,7 +16,8 @@ from makeway.policies.model import (
     Reservation,
 )
 from makeway.simharness.engine.job_run import JobRun
-from makeway.simharness.engine.machine import PLANNED_RANK, SimHold, SimMachine
+from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
+from makeway.simharness.engine.reservations import SimHold
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 

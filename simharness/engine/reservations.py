@@ -1,0 +1,56 @@
+"""Reservations of the simulated machine, and when nodes come free where there are any."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from makeway.simharness.engine.job_run import JobRun
+from makeway.simharness.engine.scheduler import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimHold:
+    """A reservation: nodes on which only the jobs bound to it may start, until `end_s`."""
+
+    name: str
+    nodes: int
+    """The set of its nodes (`nodeset`)."""
+    start_s: float
+    end_s: float
+
+
+def releases_beside(holds: Iterable[SimHold], running: Iterable[JobRun], free: int) -> list[Release]:
+    """When each node comes free for the common queue at the latest, soonest first.
+
+    A node comes free at its job's time limit, and not before the last reservation that has it ends. `free` is
+    the set of nodes that no job holds; of these only reserved ones are listed.
+    """
+    releases: list[Release] = []
+    parts = _disjoint(holds)
+    reserved = 0
+    for end_s, nodes in parts:
+        reserved |= nodes
+        idle = (nodes & free).bit_count()
+        if idle:
+            releases.append((end_s, -1, idle))
+    for live in running:
+        unreserved = (live.nodes & ~reserved).bit_count()
+        if unreserved:
+            releases.append((live.limit_s, live.index, unreserved))
+        if unreserved < live.size:
+            for end_s, nodes in parts:
+                count = (live.nodes & nodes).bit_count()
+                if count:
+                    releases.append((max(live.limit_s, end_s), live.index, count))
+    releases.sort()
+    return releases
+
+
+def _disjoint(holds: Iterable[SimHold]) -> list[tuple[float, int]]:
+    """The reserved nodes in disjoint sets, each with the end of the last reservation that has them."""
+    parts: list[tuple[float, int]] = []
+    seen = 0
+    for hold in sorted(holds, key=lambda hold: -hold.end_s):
+        if nodes := hold.nodes & ~seen:
+            parts.append((hold.end_s, nodes))
+        seen |= hold.nodes
+    return parts
