@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from makeway.adapters.slurm.translate import comment_words
+from makeway.adapters.site.comment import comment_words
 from tests.paths import DEPLOY
 from tests.waiting import limit_s
 

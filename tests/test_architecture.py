@@ -52,7 +52,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "adapters.slurm": (*_SLURM, "adapters.hostlist"),
     "adapters.pbs": _SLURM,
     "adapters.devcluster": ("adapters.protocol", "adapters.command"),
-    "daemon.errors": (),
+    "daemon.errors": ("adapters.site",),
     "daemon.operation": _OPERATION,
     "daemon.estimate": _ESTIMATE,
     "daemon.journal": _JOURNAL,
@@ -70,25 +70,6 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "simharness.main": ("policies", "daemon", "simharness"),
 }
 """What each room, or module outside a room, may import besides itself."""
-
-PENDING: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("daemon.config", "adapters.slurm.adapter"),
-        ("daemon.config", "adapters.slurm.settings"),
-        ("daemon.inspect", "adapters.slurm.build"),
-        ("daemon.inspect", "adapters.slurm.settings"),
-        ("daemon.inspect", "adapters.slurm.survey"),
-    }
-)
-"""Imports that break a rule and are still to be removed: room, imported module."""
-
-PENDING_CIRCLES = frozenset(
-    {
-        ("daemon.config.schema", "daemon.config.load"),
-        ("daemon.inspect.doctor_slurm", "daemon.inspect.doctor"),
-    }
-)
-"""Imports that close a circle and are still to be removed."""
 
 FOREIGN_IN_POLICIES = {"policies.eviction.knapsack": "numpy", "policies.horizon.cp_sat": "ortools"}
 """What is not of the standard library, by the module of the policies that may import it."""
@@ -185,21 +166,15 @@ def test_rooms_import_what_they_may() -> None:
         if "." in module
         and room_of(target) != room_of(module)
         and not any(under(target, ok) for ok in ROOMS[room_of(module)])
-        and (room_of(module), target) not in PENDING
     ]
     assert wrong == []
-
-
-def test_what_is_pending_is_still_there() -> None:
-    there = {(room_of(module), target) for module, _, target in every_import()}
-    assert PENDING - there == frozenset()
 
 
 def test_no_circles() -> None:
     graph: dict[str, set[str]] = {}
     for module, _, target in every_import():
         # A room's __init__ is imported with each of its modules; only the model's imports anything.
-        if not under(module, target) and (module, target) not in PENDING_CIRCLES:
+        if not under(module, target):
             graph.setdefault(module, set()).add(target)
     try:
         TopologicalSorter(graph).prepare()
@@ -304,6 +279,16 @@ def test_a_second_door_is_found(tmp_path: Path, planted: str) -> None:
     source = tmp_path / "planted.py"
     source.write_text(f"def _act():\n    {planted}\n")
     assert len(applies_an_action(source)) == 1
+
+
+def test_adapters_are_found_by_name() -> None:
+    by_name = ("adapters.slurm", "adapters.pbs", "simharness")
+    wrong = [
+        str(found)
+        for module, found, target in every_import()
+        if under(module, "daemon") and any(under(target, one) for one in by_name)
+    ]
+    assert wrong == []
 
 
 def test_an_adapter_has_one_way_to_act() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.config.load import Mode, load
+from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSettings
+from makeway.adapters.slurm.settings import SlurmAdapterSettings
+from makeway.daemon.config.load import load
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import SOCKET_PATH_LIMIT
-from makeway.daemon.config.slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
 from makeway.policies.model import JobKind
 from tests.paths import DEPLOY
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters.slurm.translate import comment_words
+from makeway.adapters.site.comment import comment_words
 from tests.batch_job import ASKS, DONE, SHELLS, Batch, make_batch, words
 
 LIMIT = 1024

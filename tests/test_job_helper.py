@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.slurm.translate import comment_words
+from makeway.adapters.site.comment import comment_words
 from tests.batch_job import ASKS, SHELLS, UNTIL_BEGUN, UNTIL_TOLD, Batch, make_batch, words
 
 

@@ -1,34 +1,15 @@
-"""What a site tells us about its Slurm: where it is, and which job is what."""
+"""What a site says about its Slurm: where it is, and the classes of its jobs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from typing import Literal
 
-from makeway.policies.model import CheckpointSpec, JobKind
+from pydantic import Field, field_validator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobClass:
-    """What is true of the jobs that fulfil all conditions. An empty condition is fulfilled by every job."""
-
-    name: str
-    partitions: frozenset[str] = frozenset()
-    qos: frozenset[str] = frozenset()
-    accounts: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-    features: frozenset[str] = frozenset()
-    """The job asks for at least one of these node features."""
-    words: frozenset[str] = frozenset()
-    """The job's comment has at least one of these as `makeway:WORD`. Every user may write what he likes there."""
-    kind: JobKind = JobKind.RIGID
-    preemptible: bool = False
-    """Whether we may touch these jobs. An urgent job is never touched."""
-    node_count_min: int | None = None
-    """Malleable jobs: the smallest size, unless the job says `makeway:min-nodes=N`. None: its full size."""
-    checkpoint: CheckpointSpec | None = None
-    """How these jobs checkpoint. None: they cannot."""
-    setup_s: float = 0.0
-    start_within_s: float | None = None
-    """Urgent jobs: within what time a start is on time. None: the policy's default."""
+from makeway.adapters.site.class_sections import JobClasses
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.sections import AdapterSection, FilePath
 
 
 class Placing(StrEnum):
@@ -51,3 +32,42 @@ class SlurmSettings:
     timeout_s: float = 20.0
     """How long a command may take."""
     placements: Placing = Placing.ANY
+
+
+class SlurmAdapterSettings(AdapterSection):
+    """A real Slurm, by its commands: `SlurmSettings`, with ranges."""
+
+    type: Literal["slurm"] = Field(description="slurm")
+    classes: JobClasses = Field(
+        default=(),
+        description="a list of mappings, each a class of jobs with its name, conditions and properties",
+    )
+    conf: FilePath | None = Field(
+        default=None,
+        description="the path of slurm.conf, or null for where Slurm's commands look by themselves",
+    )
+    bin_dir: FilePath | None = Field(
+        default=None, description="the folder of Slurm's commands, or null for the system's usual ones"
+    )
+    timeout_s: float = Field(default=20.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
+    placements: Placing = Field(
+        default=Placing.ANY,
+        description="any (nodes), or topology (urgent jobs get nodes of one switch or block, where the policy is wcjs)",
+    )
+
+    @field_validator("bin_dir")
+    @classmethod
+    def _one_folder(cls, path: Path | None) -> Path | None:
+        if path is not None and ":" in str(path):
+            raise ValueError("one folder is expected, without a colon in its name")
+        return path
+
+    def to_settings(self) -> SlurmSettings:
+        """The same as the adapter has it."""
+        return SlurmSettings(
+            classes=tuple(one.to_class() for one in self.classes),
+            conf=None if self.conf is None else str(self.conf),
+            bin_dir=None if self.bin_dir is None else str(self.bin_dir),
+            timeout_s=self.timeout_s,
+            placements=self.placements,
+        )

@@ -10,11 +10,12 @@ from enum import StrEnum
 
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.access import new_token, runner_of
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import job_class, over, state
 from makeway.policies.model import JobState
 

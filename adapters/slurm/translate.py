@@ -1,25 +1,30 @@
 """Which job is what, and where it may run: from Slurm's records and the site's classes to the model. Pure functions."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
 
+from makeway.adapters.site.comment import (
+    checkpoint_spec,
+    comment_words,
+    instant_in_run,
+    notice_word,
+    smallest_size,
+)
+from makeway.adapters.site.job_class import JobClass, first_class
+from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.features import satisfying
 from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition, RawReservation
-from makeway.adapters.slurm.settings import JobClass
 from makeway.policies.model import (
-    CheckpointSpec,
     Job,
     JobKind,
     JobState,
     Node,
     NodeState,
     Reservation,
-    SignalTarget,
 )
 
 NOT_BEFORE_S = 4_102_444_800.0
@@ -79,11 +84,6 @@ _DOWN = frozenset(
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT", "BLOCKED"})
 _OPEN_PARTITION = frozenset({"UP", "DRAIN"})
 """A partition that drains takes no new jobs and goes on with the ones that it has."""
-_WORD = re.compile(r"(?<!\S)makeway:([a-z][a-z0-9\-]*)(?:=(\d{1,12}(?:\.\d{1,9})?))?(?!\S)", re.ASCII)
-_NOTICE = re.compile(r"(?<!\S)makeway:notice=([A-Za-z0-9][A-Za-z0-9.\-]{0,63})(?!\S)", re.ASCII)
-_NO_WORDS: Mapping[str, float | None] = MappingProxyType({})
-_SECOND_END_S = 0.999
-"""A job tells whole seconds: what it did within a second is taken as done at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +101,6 @@ class _Demand:
     gres: tuple[Gres, ...]
 
 
-def comment_words(comment: str) -> Mapping[str, float | None]:
-    """The `makeway:` words of a comment and their numbers; None for a word without one. The last of a kind counts.
-
-    Anything else in the comment, and a word that is not written exactly so, means nothing.
-    """
-    if "makeway:" not in comment:
-        return _NO_WORDS
-    return {word: float(number) if number else None for word, number in _WORD.findall(comment)}
-
-
-def notice_word(comment: str) -> str | None:
-    """The announcement that a comment names, the last if there are several. None: it names none."""
-    return next(reversed(_NOTICE.findall(comment)), None)
-
-
 def node(raw: RawNode) -> Node:
     """A node as the model has it."""
     if raw.states & _DOWN:
@@ -130,33 +115,15 @@ def reservation(raw: RawReservation) -> Reservation:
 
 def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     """The first class whose conditions the job fulfils. None: no class."""
-    words = frozenset(comment_words(raw.comment))
-    return _first_class(classes, raw.partitions, raw.qos, raw.account, raw.user, raw.features, words)
-
-
-@lru_cache(maxsize=1 << 12)
-def _first_class(
-    classes: tuple[JobClass, ...],
-    partitions: tuple[str, ...],
-    qos: str,
-    account: str,
-    user: str,
-    features: str,
-    words: frozenset[str],
-) -> JobClass | None:
-    has = (
-        frozenset(partitions),
-        frozenset({qos}),
-        frozenset({account}),
-        frozenset({user}),
-        frozenset(re.findall(r"[\w.\-]+", features)),
-        words,
+    return first_class(
+        classes,
+        partitions=raw.partitions,
+        qos=raw.qos,
+        account=raw.account,
+        user=raw.user,
+        features=raw.features,
+        words=frozenset(comment_words(raw.comment)),
     )
-    for one in classes:
-        wanted = (one.partitions, one.qos, one.accounts, one.users, one.features, one.words)
-        if all(not wants or wants & found for wants, found in zip(wanted, has, strict=True)):
-            return one
-    return None
 
 
 def over(raw: RawJob) -> bool:
@@ -227,16 +194,16 @@ class Translator:
             account=printable(raw.account),
             qos=printable(raw.qos),
             partition=printable(",".join(raw.partitions)),
-            node_count_min=_smallest(found, words, size) if found and kind is JobKind.MALLEABLE else None,
+            node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=size_max,
             nodes=raw.nodes,
             eligible_nodes=self._eligible(_demand(raw, size if present is JobState.PENDING else None)),
             start_s=started_s,
             eligible_s=self._eligible_s(raw) if present is JobState.PENDING else None,
             setup_s=found.setup_s if found else 0.0,
-            checkpoint=_checkpoint(found, words),
-            last_checkpoint_s=self._told_s(words.get("ckpt"), started_s),
-            checkpointing_since_s=self._told_s(words.get("ckpt-begin"), started_s),
+            checkpoint=checkpoint_spec(found, words),
+            last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self._now_s),
+            checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self._now_s),
             requeue_count=raw.restarts,
             preemptible=_preemptible(raw, found),
             reservation=raw.reservation,
@@ -267,14 +234,6 @@ class Translator:
             return None
         return raw.eligible_s
 
-    def _told_s(self, told_s: float | None, started_s: float | None) -> float | None:
-        """An instant that the job tells of its present run; one of an earlier run is none."""
-        if told_s is None or started_s is None:
-            return None
-        if told_s.is_integer():
-            told_s += _SECOND_END_S
-        return min(told_s, self._now_s) if told_s >= started_s else None
-
     def _serving(self, demand: _Demand) -> frozenset[str] | None:
         # A job runs in one of its partitions alone: the one with most nodes for it, of equal ones the first.
         names = max((self._serving_in(name, demand) for name in demand.partitions), key=len)
@@ -301,13 +260,6 @@ def _fits(one: RawNode, demand: _Demand) -> bool:
     )
 
 
-def printable(text: str) -> str:
-    """A user's text without what could harm a log or a terminal: every such character becomes its escape."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
 def _demand(raw: RawJob, least_size: int | None) -> _Demand:
     """What a job asks of each node. `least_size`: the least number of nodes; None: as many as it has."""
     size = max(raw.node_count if least_size is None else least_size, 1)
@@ -327,37 +279,6 @@ def _demand(raw: RawJob, least_size: int | None) -> _Demand:
 def _has(gres: tuple[Gres, ...], wanted: Gres) -> bool:
     having = (one.count for one in gres if one.name == wanted.name and wanted.type in {"", one.type})
     return sum(having) >= wanted.count
-
-
-def _smallest(found: JobClass, words: Mapping[str, float | None], size: int) -> int:
-    said = words.get("min-nodes")
-    smallest = found.node_count_min if said is None else int(said)
-    return size if smallest is None else min(max(1, smallest), size)
-
-
-def _checkpoint(found: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
-    """The class's checkpoints, with what the job tells of its own."""
-    if found is None or found.checkpoint is None:
-        return None
-    spec = found.checkpoint
-    interval_s, takes_s = words.get("ckpt-interval"), words.get("ckpt-takes")
-    if interval_s:
-        spec = replace(spec, interval_s=interval_s)
-    if (target := _signal_to(words)) is not None:
-        spec = replace(spec, signal_to=target)
-    if takes_s is not None:
-        spec = replace(
-            spec,
-            application_s=None if spec.application_s is None else takes_s,
-            system_s=None if spec.system_s is None else takes_s,
-        )
-    return spec
-
-
-def _signal_to(words: Mapping[str, float | None]) -> SignalTarget | None:
-    """Which of its processes the job wants to be signalled; it may name both. None: it does not say."""
-    told = {target for target in SignalTarget if f"signal-{target}" in words}
-    return SignalTarget.BOTH if len(told) > 1 else next(iter(told), None)
 
 
 def _preemptible(raw: RawJob, found: JobClass | None) -> bool:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from makeway.adapters.site.checks import Check, Level
 from makeway.daemon.config.load import AdapterFactory, load
 from makeway.daemon.errors import printable
-from makeway.daemon.inspect.doctor import Check, Level, examine
+from makeway.daemon.inspect.doctor import examine
 
 STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -275,12 +276,14 @@ def completion(shell_name: str) -> None:
     click.echo(kind(cli, {}, "makeway", "_MAKEWAY_COMPLETE").source())
 
 
-def run_cli(arguments: Sequence[str], *, factories: "Mapping[str, AdapterFactory]") -> int:
+def run_cli(
+    arguments: Sequence[str], *, factories: "Mapping[str, AdapterFactory]" = MappingProxyType({})
+) -> int:
     """Run one command. Returns the exit status: 2 for the user's errors, each of them one line.
 
     Args:
         arguments: the command line without the program's name.
-        factories: how to open a cluster, by the adapter's type.
+        factories: ways to open a cluster, by the adapter's name, that replace its own.
     """
     try:
         result = cli.main(

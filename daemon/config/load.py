@@ -1,53 +1,41 @@
 """From a YAML file to typed settings, or to one error that lists every problem with its line.
 
-`Mode` is all that a module needs that only runs cycles: pydantic and YAML are imported by `load` alone.
+pydantic and YAML are imported by `load` alone.
 """
 
 import difflib
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from makeway.adapters.protocol import Adapter
+from makeway.adapters.registry import (
+    AdapterType,
+    Connection,
+    UnknownAdapter,
+    adapter_names,
+    find_adapter,
+)
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.errors import UserError, printable
 from makeway.policies.contract import Policy
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-    from makeway.daemon.config.schema import AdapterSettings, Settings
+    from makeway.adapters.site.sections import AdapterSection
+    from makeway.daemon.config.schema import Settings
     from makeway.daemon.config.yaml_file import ConfigFile, Key, Problem
 
 AMOUNT_LIMITS = {"_s": 30 * 86_400, "_hours": 720, "_count": 1_000_000, "_nodes": 1_000_000}
 """A policy's setting that is called so is an amount: from 0 to this, whatever the policy checks beyond it."""
 
 
-class Mode(StrEnum):
-    """Whether what is decided is done."""
-
-    OBSERVE = "observe"
-    ACT = "act"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """A cluster that was opened, and its time."""
-
-    adapter: Adapter
-    now: Callable[[], float] = time.time
-    """The time in the seconds of the snapshots; may be called from any thread."""
-    speed: float = 1.0
-    """How many of those seconds pass in a real one."""
-
-
-AdapterFactory = Callable[["AdapterSettings"], Connection]
-"""Opens the cluster that the settings describe. May raise `UserError`, or another `ValueError` about them."""
+AdapterFactory = Callable[[Any], Connection]
+"""Opens the cluster that a section `adapter` describes. May raise a `ValueError` about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +44,7 @@ class Config:
 
     path: Path
     settings: "Settings"
+    adapter: AdapterType[Any]
     policy: Policy[Any]
     policy_config: Any
     """An instance of the policy's `config_type`."""
@@ -73,6 +62,7 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     """
     from pydantic import ValidationError
 
+    from makeway.adapters.site.sections import AdapterSection
     from makeway.daemon.config import schema as config_schema
     from makeway.daemon.config import yaml_file as config_file
 
@@ -82,41 +72,47 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
         find_policy = partial(policy_finder.find_policy, folder=path.absolute().parent)
     file = config_file.read(path)
     problems: list[Problem] = []
+    adapter = _choose_adapter(file, problems)
+    # With an adapter that is not known, only the rest of the settings can be checked.
+    unchecked = adapter is None and bool(problems)
+    model = config_schema.settings_with(AdapterSection if adapter is None else adapter.section)
     settings = None
     try:
-        settings = config_schema.Settings.model_validate_json(
+        settings = model.model_validate_json(
             json.dumps(file.values), context={"folder": path.absolute().parent}
         )
     except ValidationError as error:
-        problems += _problems(error, config_schema.Settings, file)
+        found = _problems(error, model)
+        problems += [one for one in found if not (unchecked and one.key[0] == "adapter")]
     chosen = _choose_policy(file, find_policy, problems)
     file.refuse(problems)
     assert settings is not None
+    assert adapter is not None
     assert chosen is not None
     policy, policy_config = chosen
-    return Config(path=path, settings=settings, policy=policy, policy_config=policy_config)
+    return Config(path=path, settings=settings, adapter=adapter, policy=policy, policy_config=policy_config)
 
 
-def open_adapter(settings: "AdapterSettings", factories: Mapping[str, AdapterFactory]) -> Connection:
-    """Open the cluster by the factory that is registered for `settings.type`; the one for `slurm` is there already.
+def open_adapter(
+    section: "AdapterSection", factories: Mapping[str, AdapterFactory] = MappingProxyType({})
+) -> Connection:
+    """Open the cluster that the section `adapter` describes.
+
+    Args:
+        section: the section of a configuration that was checked.
+        factories: ways to open a cluster, by the adapter's name, that replace its own.
 
     Raises:
-        UserError: nobody registered one, or what the factory says of the settings.
+        UserError: the adapter is not installed.
+        ValueError: what the adapter says about the section.
     """
-    factories = {"slurm": _open_slurm, **factories}
-    factory = factories.get(settings.type)
+    factory = factories.get(section.type)
     if factory is None:
-        known = ", ".join(sorted(factories))
-        raise UserError(f"adapter.type: {settings.type} cannot be opened here; available: {known}")
-    return factory(settings)
-
-
-def _open_slurm(settings: "AdapterSettings") -> Connection:
-    """A real Slurm. Nothing is asked of it yet."""
-    from makeway.adapters.slurm.adapter import SlurmCliAdapter
-
-    assert settings.type == "slurm"
-    return Connection(adapter=SlurmCliAdapter(settings.to_settings()))
+        try:
+            factory = find_adapter(section.type).open
+        except UnknownAdapter as error:
+            raise UserError(f"adapter.type: {error}") from None
+    return factory(section)
 
 
 def effective(config: Config) -> str:
@@ -146,6 +142,33 @@ def closest(word: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(choices) or 'nothing'}"
+
+
+def _choose_adapter(file: "ConfigFile", problems: "list[Problem]") -> AdapterType[Any] | None:
+    """The adapter that the file names; None with the problem noted, or left to the check of the whole file."""
+    from makeway.daemon.config.yaml_file import Problem
+
+    section = file.values.get("adapter")
+    if not isinstance(section, dict):
+        return None
+    accepted = f"accepted: {' or '.join(adapter_names())}"
+    name = section.get("type")
+    key: Key = ("adapter", "type")
+    if "type" not in section:
+        problems.append(Problem(key=key, text=f"this key is missing; {accepted}"))
+        return None
+    if not isinstance(name, str) or name not in adapter_names():
+        problems.append(Problem(key=key, text=f"{_shown(name)} is not accepted; {accepted}"))
+        return None
+    try:
+        adapter = find_adapter(name)
+    except UnknownAdapter as error:
+        problems.append(Problem(key=key, text=str(error)))
+        return None
+    if not adapter.acts and file.values.get("mode") == Mode.ACT:
+        text = f"act is not accepted: the adapter {name} only reads; accepted: {Mode.OBSERVE}"
+        problems.append(Problem(key=("mode",), text=text))
+    return adapter
 
 
 def _choose_policy(
@@ -178,7 +201,7 @@ def _policy_config(
     """Check a policy's own settings against its `config_type`, a dataclass of plain values."""
     from pydantic import TypeAdapter, ValidationError
 
-    from makeway.daemon.config.sections import complaints
+    from makeway.daemon.config.complaints import complaints
     from makeway.daemon.config.yaml_file import Problem
 
     at: Key = ("policy", "settings")
@@ -204,7 +227,7 @@ def _policy_config(
         ], None
 
 
-def _problems(error: "ValidationError", model: "type[BaseModel]", file: "ConfigFile") -> "list[Problem]":
+def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Problem]":
     """What pydantic found, in our words."""
     from makeway.daemon.config.yaml_file import Problem
 
@@ -217,12 +240,6 @@ def _problems(error: "ValidationError", model: "type[BaseModel]", file: "ConfigF
                 text = f"unknown key; {closest(str(key[-1]), place.siblings)}"
             case "missing":
                 text = f"this key is missing; accepted: {place.accepted}"
-            case "union_tag_not_found":
-                key = (*key, "type")
-                text = f"this key is missing; accepted: {' or '.join(place.kinds)}"
-            case "union_tag_invalid":
-                key = (*key, "type")
-                text = f"{_shown(value['type'])} is not accepted; accepted: {' or '.join(place.kinds)}"
             case "value_error":
                 text = str(entry["ctx"]["error"])
             case _:
@@ -239,21 +256,15 @@ class _Place:
     siblings: tuple[str, ...]
     """The names that the section around it has."""
     accepted: str
-    kinds: tuple[str, ...]
-    """What the key `type` may say, at a section of which there are several kinds."""
 
 
 def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
-    """Where a location of pydantic's is; it names the kind after a section of which there are several kinds."""
-    kinds: dict[str, type[BaseModel]] = {}
+    """What is at a location of pydantic's."""
     here: list[Any] = [model]
     key: list[str | int] = []
     siblings: tuple[str, ...] = tuple(model.model_fields)
     accepted = "a mapping of settings"
     for part in location:
-        if part in kinds:
-            here, kinds = [kinds[str(part)]], {}
-            continue
         key.append(part)
         if isinstance(part, int):
             here = [bare for inner in here for item in get_args(inner) for bare in _bare(item)]
@@ -267,8 +278,7 @@ def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
             break
         accepted = info.description or accepted
         here = _bare(info.annotation)
-        kinds = _kinds(here) if info.discriminator else {}
-    return _Place(key=tuple(key), siblings=siblings, accepted=accepted, kinds=tuple(sorted(kinds)))
+    return _Place(key=tuple(key), siblings=siblings, accepted=accepted)
 
 
 def _bare(annotation: Any) -> list[Any]:
@@ -278,13 +288,6 @@ def _bare(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return [bare for one in get_args(annotation) for bare in _bare(one)]
     return [] if annotation is NoneType else [annotation]
-
-
-def _kinds(sections: list[Any]) -> "dict[str, type[BaseModel]]":
-    """The kinds of a section by what their key `type` has to say."""
-    return {
-        name: section for section in sections for name in get_args(section.model_fields["type"].annotation)
-    }
 
 
 def _placed(location: "Iterable[str | int]", values: Any) -> "Key":

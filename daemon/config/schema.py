@@ -2,61 +2,18 @@
 
 import ipaddress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
-from makeway.daemon.config.load import Mode
-from makeway.daemon.config.sections import DAY_S, FilePath, Names, Section, below_folder
-from makeway.daemon.config.slurm import SlurmAdapterSettings
+from makeway.adapters.site.sections import DAY_S, AdapterSection, FilePath, Names, Section
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits
 
 SOCKET_PATH_LIMIT = 107
 """Bytes of the path of a Unix socket that Linux takes."""
-
-
-class SimulatedSettings(Section):
-    """A cluster that replays a trace; `simharness` opens it."""
-
-    type: Literal["simulated"] = Field(description="simulated")
-    trace: str = Field(default="sample", min_length=1, description="`sample`, or the path of an SWF file")
-    nodes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="a whole number of nodes from 1 to 1000000, or null for the trace's own",
-    )
-    backfill: Literal["none", "easy", "conservative"] = Field(
-        default="easy", description="none, easy or conservative"
-    )
-    order: Literal["fcfs", "wfp"] = Field(default="fcfs", description="fcfs or wfp")
-    speed: float = Field(
-        default=60.0,
-        gt=0,
-        le=1e6,
-        description="simulated seconds in one real second, above 0 and at most 1000000",
-    )
-    start_s: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="seconds after the trace's first event, from 0 to 1000000000, that are over at the start",
-    )
-    seed: int = Field(default=0, ge=0, lt=2**32, description="a whole number from 0 to 4294967295")
-    workload: Literal["W1", "W2", "W3", "W4", "W5"] | None = Field(
-        default="W5",
-        description="W1, W2, W3, W4 or W5 (kinds of jobs and notices), or null for the trace as it is",
-    )
-
-    @field_validator("trace")
-    @classmethod
-    def _tracebelow_folder(cls, trace: str, info: ValidationInfo) -> str:
-        return trace if trace == "sample" else str(below_folder(Path(trace), info))
-
-
-AdapterSettings = Annotated[SimulatedSettings | SlurmAdapterSettings, Field(discriminator="type")]
-"""Every adapter's settings, told apart by `type`."""
+_ADAPTER = "a mapping with the `type` of an adapter, such as `type: slurm`, and its settings"
 
 
 class PolicySettings(Section):
@@ -156,9 +113,7 @@ class Settings(Section):
     """Everything that a configuration file says."""
 
     mode: Mode = Field(default=Mode.OBSERVE, description="observe (decide, log, touch nothing) or act")
-    adapter: AdapterSettings = Field(
-        description="a mapping with `type: slurm` or `type: simulated`, and its settings"
-    )
+    adapter: AdapterSection = Field(description=_ADAPTER)
     policy: PolicySettings = Field(
         default=PolicySettings(), description="a mapping with the `name` of a policy"
     )
@@ -217,3 +172,15 @@ class Settings(Section):
                 f"the path of a socket may have {SOCKET_PATH_LIMIT} bytes, this one has {len(bytes(path))}"
             )
         return path
+
+
+_WITH_SECTION: dict[type[AdapterSection], type[Settings]] = {}
+
+
+def settings_with(section: type[AdapterSection]) -> type[Settings]:
+    """The settings with the section of one adapter: the same class for the same section, so that values compare."""
+    model = _WITH_SECTION.get(section)
+    if model is None:
+        model = create_model("Settings", __base__=Settings, adapter=(section, Field(description=_ADAPTER)))
+        _WITH_SECTION[section] = model
+    return model

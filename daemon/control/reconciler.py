@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor, Outcome
 from makeway.daemon.control.planner import Planning
 from makeway.daemon.control.report import CycleReport, LoopSettings

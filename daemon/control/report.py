@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Outcome
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.operation.observation import Timeouts

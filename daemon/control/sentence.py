@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
 from makeway.policies.model import Operation
 

@@ -1,7 +1,7 @@
 """What could keep makeway from doing its work here: checks, each a value.
 
-A check is a pure function of what was read. `examine` reads: the folders of the configuration, the cluster through its
-adapter, and a Slurm's own configuration.
+A check is a pure function of what was read. `examine` reads the folders of the configuration and the cluster through its
+adapter, which adds checks of its own.
 """
 
 import fcntl
@@ -10,55 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from makeway.adapters.protocol import AdapterError, Capabilities
-from makeway.daemon.config.load import AdapterFactory, Config, Mode, open_adapter
-from makeway.daemon.errors import UserError, printable
+from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
+from makeway.adapters.site.text import counted, printable
+from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.errors import UserError
 from makeway.policies.model import Cluster, JobKind, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
 """What deploy/makeway.service makes when it starts."""
-
-
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARNING = "warning"  # it works, and perhaps not as you expect
-    PROBLEM = "problem"  # it does not work
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    level: Level
-    text: str
-    """What was found and, unless all is well, what to do."""
-
-
-def ok(name: str, text: str) -> Check:
-    """All is well."""
-    return Check(name=name, level=Level.OK, text=text)
-
-
-def warning(name: str, text: str) -> Check:
-    """It works, and perhaps not as one expects."""
-    return Check(name=name, level=Level.WARNING, text=text)
-
-
-def problem(name: str, text: str) -> Check:
-    """It does not work."""
-    return Check(name=name, level=Level.PROBLEM, text=text)
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Check, ...]:
@@ -84,21 +47,17 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
             words = printable(" ".join(str(error).split()))
             return (
                 *checks,
-                problem("cluster", f"no snapshot: {words}; is slurmctld up, and is adapter.conf right?"),
+                problem("cluster", f"no snapshot: {words}; {config.adapter.unreachable_hint}"),
             )
         checks.append(check_snapshot(cluster, capabilities, took_s, settings.poll_interval_s))
         checks.append(check_jobs(cluster, settings.mode))
-        if settings.adapter.type == "slurm":
-            from makeway.adapters.slurm.survey import survey
-            from makeway.daemon.inspect.doctor_slurm import check_slurm
-
-            try:
-                found = survey(settings.adapter.to_settings())
-            except AdapterError as error:
-                words = printable(" ".join(str(error).split()))
-                checks.append(problem("slurm", f"its configuration cannot be read: {words}"))
-            else:
-                checks += check_slurm(found, config, can_expand="expand" in capabilities.actions)
+        context = DoctorContext(
+            acts=settings.mode is Mode.ACT,
+            poll_interval_s=settings.poll_interval_s,
+            margin_s=getattr(config.policy_config, "margin_s", None),
+            can_expand="expand" in capabilities.actions,
+        )
+        checks += config.adapter.check(settings.adapter, context)
     return tuple(checks)
 
 

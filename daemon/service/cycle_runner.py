@@ -14,9 +14,10 @@ from os import getpid
 
 from structlog.typing import FilteringBoundLogger
 
-from makeway.daemon.config.load import Config, Connection, load
+from makeway.adapters.registry import Connection
+from makeway.adapters.site.sections import DAY_S
+from makeway.daemon.config.load import Config, load
 from makeway.daemon.config.schema import Settings
-from makeway.daemon.config.sections import DAY_S
 from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal

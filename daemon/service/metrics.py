@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.process_collector import ProcessCollector
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.metric_table import (
     CYCLE_BUCKETS_S,
     CYCLE_METRICS,

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 
 from makeway.adapters.protocol import Capabilities
-from makeway.daemon.config.load import Connection
-from makeway.daemon.config.schema import SimulatedSettings
+from makeway.adapters.registry import Connection
 from makeway.policies.model import Action, Cluster
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.run.experiment import SAMPLE, Experiment, load_workload, storage_of
+from makeway.simharness.run.settings import SimulatedSettings
 
 
 class EmbeddedAdapter:

@@ -182,7 +182,7 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
         return config_type()
     from pydantic import TypeAdapter, ValidationError
 
-    from makeway.daemon.config.sections import complaints
+    from makeway.daemon.config.complaints import complaints
 
     try:
         return TypeAdapter(config_type).validate_python(dict(settings))

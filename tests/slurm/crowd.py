@@ -9,7 +9,7 @@ from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from math import ceil
 
 from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
 from tests.waiting import await_that, limit_s
 

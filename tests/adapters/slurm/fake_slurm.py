@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from makeway.adapters.command import CompletedCommand
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.test_parse import ROW
 

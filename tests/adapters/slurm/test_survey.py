@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Unavailable, Unreadable
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse
-from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.survey import (
     ClassCount,
     Privilege,

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.adapters.site.comment import comment_words, notice_word
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition
-from makeway.adapters.slurm.settings import JobClass
 from makeway.adapters.slurm.translate import (
     NOT_BEFORE_S,
     Translator,
-    comment_words,
     job_class,
     node,
-    notice_word,
     over,
-    printable,
     state,
 )
 from makeway.policies.model import (

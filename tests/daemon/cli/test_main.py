@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from makeway.adapters.protocol import Unavailable
+from makeway.adapters.registry import Connection
 from makeway.daemon.cli.main import cli, run_cli
 from makeway.daemon.cli.options import duration_s
 from makeway.daemon.cli.text import instant, span
-from makeway.daemon.config.load import AdapterFactory, Connection, Mode
+from makeway.daemon.config.load import AdapterFactory
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings

@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from makeway.daemon.config.load import Config, Connection, Mode, effective, load, open_adapter
-from makeway.daemon.config.schema import LimitsSettings, PatienceSettings, Settings, SimulatedSettings
+from makeway.adapters.registry import Connection
+from makeway.daemon.config.load import Config, effective, load, open_adapter
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.config.schema import LimitsSettings, PatienceSettings, Settings
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.daemon.errors import UserError
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, Decision, Limits
 from makeway.policies.none import NONE
+from makeway.simharness.run.settings import SimulatedSettings
 from tests.builders import cluster
 from tests.fakes import FakeAdapter
 from tests.paths import ROOT
@@ -186,11 +189,11 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "makeway.yaml:1: adapter: this key is missing; accepted: a mapping with `type: slurm` or `type: simulated`, and its"),
+        ("", "makeway.yaml:1: adapter: this key is missing; accepted: a mapping with the `type` of an adapter, such as"),
         ("# nothing\n", "makeway.yaml:1: adapter: this key is missing"),
         ("adapter: {type: slurmm}", 'makeway.yaml:1: adapter.type: "slurmm" is not accepted; accepted: simulated or slurm'),
         ("adapter: {type: [slurm]}", "makeway.yaml:1: adapter.type: a list is not accepted; accepted: simulated or slurm"),
-        ("adapter: slurm", 'makeway.yaml:1: adapter: "slurm" is not accepted; accepted: a mapping with `type: slurm` or'),
+        ("adapter: slurm", 'makeway.yaml:1: adapter: "slurm" is not accepted; accepted: a mapping with the `type` of'),
         ("adapter: {}", "makeway.yaml:1: adapter.type: this key is missing; accepted: simulated or slurm"),
         ("adapter: {type: simulated, speed: 0}", "makeway.yaml:1: adapter.speed: 0 is not accepted; accepted: simul"),
         ("- a\n- b", "makeway.yaml:1: a mapping of settings is expected"),
@@ -287,10 +290,9 @@ def test_adapters_are_opened_by_who_registered_for_their_type(tmp_path: Path) ->
     said = read(tmp_path, MINIMAL).settings.adapter
     adapter = FakeAdapter(cluster(1))
     assert open_adapter(said, {"simulated": lambda _: Connection(adapter=adapter)}).adapter is adapter
-    with pytest.raises(
-        UserError, match=r"adapter\.type: simulated cannot be opened here; available: other, slurm"
-    ):
-        open_adapter(said, {"other": lambda _: Connection(adapter=adapter)})
+    elsewhere = said.model_copy(update={"type": "elsewhere"})
+    with pytest.raises(UserError, match=r"adapter\.type: there is no adapter 'elsewhere'; accepted: .*slurm"):
+        open_adapter(elsewhere)
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

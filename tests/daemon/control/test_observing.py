@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import wakeup_s

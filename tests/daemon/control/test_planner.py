@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.protocol import Rejected
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.planner import Planning, PlanningFailed
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings

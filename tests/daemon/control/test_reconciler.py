@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import Outcome
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from makeway.daemon.cli.explain import render
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.checkpoint_times import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.run_times import LATEST, History, Run, ended_runs, running

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from makeway.adapters.protocol import Rejected
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal

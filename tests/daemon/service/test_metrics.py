@@ -9,7 +9,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Outcome
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.control.report import CycleReport

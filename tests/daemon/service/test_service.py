@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
-from makeway.daemon.config.load import AdapterFactory, Connection, load
+from makeway.adapters.registry import Connection
+from makeway.daemon.config.load import AdapterFactory, load
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.errors import JournalInUse
 from makeway.daemon.journal.store import Journal
@@ -390,7 +391,7 @@ def test_what_cannot_be_opened_leaves_nothing_open(site: Site) -> None:
 PROGRAM = """
 import sys
 from makeway.daemon.cli.main import run_cli
-from makeway.daemon.config.load import Connection
+from makeway.adapters.registry import Connection
 from tests.builders import cluster
 from tests.fakes import FakeAdapter
 adapter = FakeAdapter(cluster(4))

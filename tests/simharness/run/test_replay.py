@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import CycleReport
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind

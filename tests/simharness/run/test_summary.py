@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.daemon.config.load import Mode
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.inspect.summary import UNKNOWN, DecisionSummary, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind, Limits, Method

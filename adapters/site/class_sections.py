@@ -1,20 +1,26 @@
-"""The section of a configuration that describes a Slurm. See `config_schema` for the style of the descriptions."""
+"""The classes of jobs in a configuration. See `sections` for the style of the descriptions."""
 
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PlainSerializer, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
-from makeway.adapters.slurm.settings import JobClass, Placing, SlurmSettings
-from makeway.daemon.config.sections import DAY_S, FilePath, Section
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.sections import DAY_S, Section
 from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 
-SlurmName = Annotated[str, StringConstraints(max_length=255, pattern=r"^\S(.*\S)?$")]
-SlurmNames = Annotated[frozenset[SlurmName], PlainSerializer(sorted)]
+SiteName = Annotated[str, StringConstraints(max_length=255, pattern=r"^\S(.*\S)?$")]
+SiteNames = Annotated[frozenset[SiteName], PlainSerializer(sorted)]
 Signal = Literal["HUP", "INT", "QUIT", "ALRM", "USR1", "USR2", "TERM", "URG", "CONT", "TSTP", "TTIN", "TTOU"]
-"""Signals that `scancel` knows by name on every release and that a job can answer."""
+"""Signals that batch systems know by name and that a job can answer."""
 
 
 class CheckpointSettings(Section):
@@ -70,18 +76,18 @@ class CheckpointSettings(Section):
 
 
 class JobClassSettings(Section):
-    """Which jobs form a class, and what is true of them: `slurm_settings.JobClass`, with ranges."""
+    """Which jobs form a class, and what is true of them: `job_class.JobClass`, with ranges."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$",
         description="a name of at most 64 letters, digits, `_`, `.` and `-`",
     )
-    partitions: SlurmNames = Field(default=frozenset(), description="a list of names of partitions")
-    qos: SlurmNames = Field(default=frozenset(), description="a list of names of QOS")
-    accounts: SlurmNames = Field(default=frozenset(), description="a list of names of accounts")
-    users: SlurmNames = Field(default=frozenset(), description="a list of names of users")
-    features: SlurmNames = Field(default=frozenset(), description="a list of names of node features")
-    words: SlurmNames = Field(
+    partitions: SiteNames = Field(default=frozenset(), description="a list of names of partitions")
+    qos: SiteNames = Field(default=frozenset(), description="a list of names of QOS")
+    accounts: SiteNames = Field(default=frozenset(), description="a list of names of accounts")
+    users: SiteNames = Field(default=frozenset(), description="a list of names of users")
+    features: SiteNames = Field(default=frozenset(), description="a list of names of node features")
+    words: SiteNames = Field(
         default=frozenset(),
         description="a list of words of small letters, digits and `-` that stand after `makeway:` in a comment",
     )
@@ -145,53 +151,17 @@ class JobClassSettings(Section):
         return JobClass(**{**values, "checkpoint": spec})
 
 
-class SlurmAdapterSettings(Section):
-    """A real Slurm, by its commands: `slurm_settings.SlurmSettings`, with ranges."""
+def _reached(classes: tuple[JobClassSettings, ...]) -> tuple[JobClassSettings, ...]:
+    for name, count in Counter(one.name for one in classes).items():
+        if count > 1:
+            raise ValueError(f"{count} classes are called {name}: each needs a name of its own")
+    for one in classes[:-1]:
+        if not one.conditions:
+            raise ValueError(
+                f"class {one.name} has no condition, so that no job reaches the classes after it"
+            )
+    return classes
 
-    type: Literal["slurm"] = Field(description="slurm")
-    classes: tuple[JobClassSettings, ...] = Field(
-        default=(),
-        description="a list of mappings, each a class of jobs with its name, conditions and properties",
-    )
-    conf: FilePath | None = Field(
-        default=None,
-        description="the path of slurm.conf, or null for where Slurm's commands look by themselves",
-    )
-    bin_dir: FilePath | None = Field(
-        default=None, description="the folder of Slurm's commands, or null for the system's usual ones"
-    )
-    timeout_s: float = Field(default=20.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
-    placements: Placing = Field(
-        default=Placing.ANY,
-        description="any (nodes), or topology (urgent jobs get nodes of one switch or block, where the policy is wcjs)",
-    )
 
-    @field_validator("classes")
-    @classmethod
-    def _reached(cls, classes: tuple[JobClassSettings, ...]) -> tuple[JobClassSettings, ...]:
-        for name, count in Counter(one.name for one in classes).items():
-            if count > 1:
-                raise ValueError(f"{count} classes are called {name}: each needs a name of its own")
-        for one in classes[:-1]:
-            if not one.conditions:
-                raise ValueError(
-                    f"class {one.name} has no condition, so that no job reaches the classes after it"
-                )
-        return classes
-
-    @field_validator("bin_dir")
-    @classmethod
-    def _one_folder(cls, path: Path | None) -> Path | None:
-        if path is not None and ":" in str(path):
-            raise ValueError("one folder is expected, without a colon in its name")
-        return path
-
-    def to_settings(self) -> SlurmSettings:
-        """The same as the adapter has it."""
-        return SlurmSettings(
-            classes=tuple(one.to_class() for one in self.classes),
-            conf=None if self.conf is None else str(self.conf),
-            bin_dir=None if self.bin_dir is None else str(self.bin_dir),
-            timeout_s=self.timeout_s,
-            placements=self.placements,
-        )
+JobClasses = Annotated[tuple[JobClassSettings, ...], AfterValidator(_reached)]
+"""The setting `classes` of an adapter."""

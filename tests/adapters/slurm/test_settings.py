@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSettings
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.adapters.slurm.settings import JobClass, SlurmSettings
+from makeway.adapters.slurm.settings import SlurmAdapterSettings, SlurmSettings
 from makeway.daemon.config.load import effective, load, open_adapter
-from makeway.daemon.config.slurm import CheckpointSettings, JobClassSettings, SlurmAdapterSettings
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
+from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY
-from makeway.adapters.slurm.settings import JobClass
+from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
-from makeway.daemon.config.load import Config, Mode
-from makeway.daemon.config.schema import Settings
-from makeway.daemon.errors import printable
-from makeway.daemon.inspect.doctor import Check, counted, ok, problem, warning
 from makeway.policies.model import JobKind
 
 TRIED = ((22, 5), (24, 11), (26, 5))
@@ -19,25 +18,23 @@ SKEW_S = 1.0
 """A clock that is so much ahead or behind makes a checkpoint seem older, or younger, than the signal that started it."""
 
 
-def check_slurm(survey: Survey, config: Config, *, can_expand: bool) -> list[Check]:
-    """Every check of a Slurm. `can_expand`: whether its jobs can grow here."""
-    settings = config.settings
-    assert settings.adapter.type == "slurm"
-    classes = settings.adapter.to_settings().classes
+def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorContext) -> tuple[Check, ...]:
+    """Every check of a Slurm."""
+    classes = section.to_settings().classes
     checks = [
         check_release(survey),
-        check_privilege(survey, settings.mode),
+        check_privilege(survey, acts=context.acts),
         check_clock(survey),
         *check_classes(survey, classes),
         check_open_door(survey, classes),
-        check_growth(survey, classes, can_expand=can_expand),
+        check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),
         check_preemption(survey),
-        check_kill_wait(survey, config),
-        check_rate(survey, settings),
+        check_kill_wait(survey, context.margin_s),
+        check_rate(survey, context.poll_interval_s),
         check_priority(survey),
     ]
-    return [check for check in checks if check is not None]
+    return tuple(check for check in checks if check is not None)
 
 
 def check_release(survey: Survey) -> Check:
@@ -55,7 +52,7 @@ def check_release(survey: Survey) -> Check:
     )
 
 
-def check_privilege(survey: Survey, mode: Mode) -> Check:
+def check_privilege(survey: Survey, *, acts: bool) -> Check:
     """Whether Slurm shows us everything and, in act mode, obeys."""
     user = printable(survey.user)
     hidden = sorted(
@@ -67,7 +64,7 @@ def check_privilege(survey: Survey, mode: Mode) -> Check:
                 "privilege",
                 f"PrivateData hides the {' and '.join(hidden)} of others from {user}: make it an operator",
             )
-        case Privilege.NONE if mode is Mode.ACT:
+        case Privilege.NONE if acts:
             return problem(
                 "privilege",
                 f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an operator "
@@ -255,9 +252,8 @@ def check_preemption(survey: Survey) -> Check:
     )
 
 
-def check_kill_wait(survey: Survey, config: Config) -> Check | None:
+def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
     """Whether a job that will not go leaves its nodes within the policy's margin."""
-    margin_s = getattr(config.policy_config, "margin_s", None)
     said = survey.settings.get("KillWait", "").removesuffix(" sec").strip()
     if margin_s is None or not said.isdecimal():
         return None
@@ -272,14 +268,14 @@ def check_kill_wait(survey: Survey, config: Config) -> Check | None:
     )
 
 
-def check_rate(survey: Survey, settings: Settings) -> Check:
+def check_rate(survey: Survey, poll_interval_s: float) -> Check:
     """Whether Slurm's limit on requests leaves room for our cycles."""
     said = survey.parameters("SlurmctldParameters")
     if "rl_enable" not in said or survey.privilege.exempt:
         return ok("request rate", "Slurm does not limit the requests of this user")
     period_s, rate = _number(said.get("rl_refill_period"), 1.0), _number(said.get("rl_refill_rate"), 2.0)
     least_s = RPCS_PER_SNAPSHOT * period_s / max(1.0, rate)
-    if settings.poll_interval_s >= 2 * least_s:
+    if poll_interval_s >= 2 * least_s:
         return ok(
             "request rate", f"rl_enable allows a snapshot every {least_s:g} s, poll_interval_s asks for fewer"
         )

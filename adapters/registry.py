@@ -1,0 +1,96 @@
+"""Adapters by name: each is an entry point of the group `makeway.adapters`, makeway's own and those of other packages."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+
+from makeway.adapters.protocol import Adapter
+from makeway.adapters.site.checks import Check, DoctorContext
+
+if TYPE_CHECKING:
+    from makeway.adapters.site.sections import AdapterSection
+
+GROUP = "makeway.adapters"
+
+SectionT = TypeVar("SectionT", bound="AdapterSection")
+
+
+class UnknownAdapter(ValueError):
+    """No adapter of that name can be used. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A cluster that was opened, and its time."""
+
+    adapter: Adapter
+    now: Callable[[], float] = time.time
+    """The time in the seconds of the snapshots; may be called from any thread."""
+    speed: float = 1.0
+    """How many of those seconds pass in a real one."""
+
+
+def no_checks(section: "AdapterSection", context: DoctorContext) -> tuple[Check, ...]:
+    """The checks of an adapter that has none of its own."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterType(Generic[SectionT]):
+    """A kind of cluster: what its configuration looks like, and how it is opened."""
+
+    name: str
+    """What `adapter.type` says, and the name of the entry point."""
+    section: type[SectionT]
+    """The section `adapter` of the configuration; its field `type` accepts `name` alone."""
+    open: Callable[[SectionT], Connection]
+    """Opens the cluster. May raise a `ValueError` about the settings; asks the cluster nothing yet."""
+    check: Callable[[SectionT, DoctorContext], tuple[Check, ...]] = no_checks
+    """The checks that `doctor` adds, once a snapshot was read."""
+    acts: bool = True
+    """Whether it can act on a cluster. False: it only reads, and `mode: act` is refused."""
+    unreachable_hint: str = "is the cluster up, and is the section `adapter` right?"
+    """What to look at if no snapshot can be read."""
+
+
+def adapter_names() -> tuple[str, ...]:
+    """The names of all adapters that are installed, sorted. None of them is loaded."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
+def find_adapter(name: str) -> AdapterType[Any]:
+    """The adapter of that name.
+
+    Raises:
+        UnknownAdapter: there is none, several packages offer it, or it cannot be used.
+    """
+    points = tuple(entry_points(group=GROUP, name=name))
+    if not points:
+        raise UnknownAdapter(f"there is no adapter {name!r}; accepted: {' or '.join(adapter_names())}")
+    if len(points) > 1:
+        offers = ", ".join(sorted(point.value for point in points))
+        raise UnknownAdapter(f"several packages offer the adapter {name}: {offers}")
+    return _usable(points[0])
+
+
+def _usable(point: EntryPoint) -> AdapterType[Any]:
+    from makeway.adapters.site.sections import AdapterSection
+
+    where = f"adapter {point.name} ({point.value})"
+    try:
+        found = point.load()
+    except Exception as error:
+        raise UnknownAdapter(f"{where}: {type(error).__name__}: {error}") from error
+    if not isinstance(found, AdapterType):
+        raise UnknownAdapter(
+            f"{where}: accepted: a makeway.adapters.registry.AdapterType, not a {type(found).__name__}"
+        )
+    if found.name != point.name:
+        raise UnknownAdapter(f"{where}: its name is {found.name!r}; accepted: the entry point's")
+    if not issubclass(found.section, AdapterSection):
+        raise UnknownAdapter(f"{where}: its section is not an AdapterSection")
+    if get_args(found.section.model_fields["type"].annotation) != (found.name,):
+        raise UnknownAdapter(f"{where}: the field `type` of its section accepts something else than its name")
+    return found

@@ -1,0 +1,71 @@
+"""The words by which a job tells makeway about itself, in a text field that the batch system keeps with the job."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from makeway.adapters.site.job_class import JobClass
+from makeway.policies.model import CheckpointSpec, SignalTarget
+
+_WORD = re.compile(r"(?<!\S)makeway:([a-z][a-z0-9\-]*)(?:=(\d{1,12}(?:\.\d{1,9})?))?(?!\S)", re.ASCII)
+_NOTICE = re.compile(r"(?<!\S)makeway:notice=([A-Za-z0-9][A-Za-z0-9.\-]{0,63})(?!\S)", re.ASCII)
+_NO_WORDS: Mapping[str, float | None] = MappingProxyType({})
+_SECOND_END_S = 0.999
+"""A job writes whole seconds: an instant counts as the end of its second."""
+
+
+def comment_words(comment: str) -> Mapping[str, float | None]:
+    """The `makeway:` words of a comment and their numbers; None for a word without one. The last of a kind counts.
+
+    Anything else in the comment, and a word that is not written exactly so, means nothing.
+    """
+    if "makeway:" not in comment:
+        return _NO_WORDS
+    return {word: float(number) if number else None for word, number in _WORD.findall(comment)}
+
+
+def notice_word(comment: str) -> str | None:
+    """The announcement that a comment names, the last if there are several. None: it names none."""
+    return next(reversed(_NOTICE.findall(comment)), None)
+
+
+def instant_in_run(written_s: float | None, started_s: float | None, now_s: float) -> float | None:
+    """An instant that a job wrote about its present run. None: it wrote none, or about an earlier run."""
+    if written_s is None or started_s is None:
+        return None
+    if written_s.is_integer():
+        written_s += _SECOND_END_S
+    return min(written_s, now_s) if written_s >= started_s else None
+
+
+def smallest_size(found: JobClass, words: Mapping[str, float | None], size: int) -> int:
+    """The smallest number of nodes of a malleable job that has `size`: what it says itself, else what its class says."""
+    said = words.get("min-nodes")
+    smallest = found.node_count_min if said is None else int(said)
+    return size if smallest is None else min(max(1, smallest), size)
+
+
+def checkpoint_spec(found: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
+    """The checkpoints of the job's class, with what the job says of its own. None: it cannot checkpoint."""
+    if found is None or found.checkpoint is None:
+        return None
+    spec = found.checkpoint
+    interval_s, takes_s = words.get("ckpt-interval"), words.get("ckpt-takes")
+    if interval_s:
+        spec = replace(spec, interval_s=interval_s)
+    if (target := _signal_to(words)) is not None:
+        spec = replace(spec, signal_to=target)
+    if takes_s is not None:
+        spec = replace(
+            spec,
+            application_s=None if spec.application_s is None else takes_s,
+            system_s=None if spec.system_s is None else takes_s,
+        )
+    return spec
+
+
+def _signal_to(words: Mapping[str, float | None]) -> SignalTarget | None:
+    """Which of its processes the job wants to be signalled; it may name both. None: it does not say."""
+    said = {target for target in SignalTarget if f"signal-{target}" in words}
+    return SignalTarget.BOTH if len(said) > 1 else next(iter(said), None)

@@ -1,0 +1,69 @@
+"""Classes of jobs: which jobs a site means, and what is true of them."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from makeway.policies.model import CheckpointSpec, JobKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobClass:
+    """What is true of the jobs that fulfil all conditions. An empty condition is fulfilled by every job."""
+
+    name: str
+    partitions: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    """The job asks for at least one of these node features."""
+    words: frozenset[str] = frozenset()
+    """The job's comment has at least one of these as `makeway:WORD`. Every user may write what he likes there."""
+    kind: JobKind = JobKind.RIGID
+    preemptible: bool = False
+    """Whether we may touch these jobs. An urgent job is never touched."""
+    node_count_min: int | None = None
+    """Malleable jobs: the smallest size, unless the job says `makeway:min-nodes=N`. None: its full size."""
+    checkpoint: CheckpointSpec | None = None
+    """How these jobs checkpoint. None: they cannot."""
+    setup_s: float = 0.0
+    start_within_s: float | None = None
+    """Urgent jobs: within what time a start is on time. None: the policy's default."""
+
+
+@lru_cache(maxsize=1 << 12)
+def first_class(
+    classes: tuple[JobClass, ...],
+    *,
+    partitions: tuple[str, ...],
+    qos: str,
+    account: str,
+    user: str,
+    features: str,
+    words: frozenset[str],
+) -> JobClass | None:
+    """The first class whose conditions a job fulfils. None: no class.
+
+    Args:
+        classes: the site's, in order.
+        partitions: the partitions, or queues, that the job may run in.
+        qos: its quality of service.
+        account: what it is charged to.
+        user: whose job it is.
+        features: the expression of node features that it asks for.
+        words: its `makeway:` words.
+    """
+    has = (
+        frozenset(partitions),
+        frozenset({qos}),
+        frozenset({account}),
+        frozenset({user}),
+        frozenset(re.findall(r"[\w.\-]+", features)),
+        words,
+    )
+    for one in classes:
+        wanted = (one.partitions, one.qos, one.accounts, one.users, one.features, one.words)
+        if all(not wants or wants & found for wants, found in zip(wanted, has, strict=True)):
+            return one
+    return None

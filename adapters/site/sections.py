@@ -1,0 +1,33 @@
+"""What the sections of a configuration are made of. Each description completes the sentence "accepted: ..." of an error."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, ValidationInfo
+
+DAY_S = 86_400.0
+
+
+def below_folder(path: Path, info: ValidationInfo) -> Path:
+    """Relative paths start at the folder of the configuration file, wherever the daemon was started."""
+    text = str(path)
+    if not text.isprintable() or text.startswith("~") or text in {"", "."}:
+        raise ValueError("a path of a file is expected, without ~ and control characters")
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder.absolute() / path
+
+
+FilePath = Annotated[Path, AfterValidator(below_folder)]
+Names = Annotated[frozenset[str], PlainSerializer(sorted)]
+
+
+class Section(BaseModel):
+    """A mapping of settings: unknown keys are refused, and nothing is converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class AdapterSection(Section):
+    """The section `adapter`. Each adapter derives its own, whose `type` is a literal."""
+
+    type: str
