@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make a virtual environment with makeway and everything that its tests, checks and reports need.
-# Usage: setup-venv.sh FOLDER. Debian keeps the venv module in a package of its own: it is installed where we may.
+# Makes a virtual environment with makeway and everything that its tests, checks and reports need.
+# Usage: setup-venv.sh FOLDER. Debian keeps the venv module in a package of its own: this script installs it if it may.
 set -eu
 
 venv=$1

@@ -297,7 +297,7 @@ def run_cli(
     except click.Abort:
         return 130
     except BrokenPipeError:
-        # Whoever read our output is gone; nothing may be written any more, not even at exit.
+        # The reader of the output is gone: nothing may be written any more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:

@@ -1,9 +1,9 @@
 #!/bin/sh
-# A program that knows nothing of checkpoints, saved and restored by CRIU:
+# A program without checkpoints of its own, saved and restored by CRIU:
 #     sbatch criu.sh PROGRAM [ARGUMENT...]
-# CRIU has to be on the nodes, and the job allowed to use it (`criu check`). The program must not be connected to other
-# machines, and its files have to be on a file system that all nodes share, as this folder has to be. Its process ids have
-# to be free where it is restored.
+# CRIU has to be installed on the nodes, and the job has to be allowed to use it (`criu check`). The program must not have
+# connections to other machines. Its files and this folder have to be on a shared file system. Its process ids have to be
+# free on the node where it is restored.
 #SBATCH --job-name=criu
 #SBATCH --time=02:00:00
 #SBATCH --requeue
@@ -13,10 +13,10 @@ set -eu
 
 stand_still_s=${STAND_STILL_S:-60}
 images=criu.$SLURM_JOB_ID
-output=$images/output # not the job's own: CRIU wants to find it as it was
+output=$images/output # not the output of the job: CRIU has to find the file unchanged
 mkdir -p "$images"
 
-# The program is left stopped: what it would do now would be done again. If its nodes are not wanted, it goes on.
+# The program is left stopped, because it would do again what it does now. If its nodes are not needed, it goes on.
 save() {
     new=$images/$(date +%s)
     pid=$(cat "$images/pid")
@@ -37,7 +37,7 @@ if [ -e "$images/latest" ]; then
     rm -f "$images/pid"
     makeway_run criu restore --images-dir "$latest" --log-file restore.log --pidfile "$PWD/$images/pid"
 else
-    # A session of its own, no terminal and no input: what CRIU need not restore cannot fail.
+    # A session of its own, without terminal and input: CRIU has less to restore.
     # shellcheck disable=SC2016  # the inner shell expands them
     makeway_run sh -c 'echo "$$" >"$0/pid" && exec setsid "$@" </dev/null >>"$0/output" 2>&1' "$images" "$@"
 fi

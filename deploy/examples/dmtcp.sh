@@ -1,8 +1,8 @@
 #!/bin/sh
-# A program that knows nothing of checkpoints, saved and restored by DMTCP, which needs no privilege:
+# A program without checkpoints of its own, saved and restored by DMTCP, which needs no privilege:
 #     sbatch dmtcp.sh PROGRAM [ARGUMENT...]
-# This folder has to be on a file system that all nodes share. What the program prints between a checkpoint and its end it
-# prints again. DMTCP uses the signal USR2 in the program; makeway's signal goes to this script alone.
+# This folder has to be on a shared file system. What the program prints between a checkpoint and its end, it prints again
+# after the restart. DMTCP uses the signal USR2 in the program; makeway's signal goes to this script only.
 #SBATCH --job-name=dmtcp
 #SBATCH --time=02:00:00
 #SBATCH --requeue
@@ -13,8 +13,8 @@ set -eu
 images=dmtcp.$SLURM_JOB_ID
 mkdir -p "$images/new"
 
-# dmtcp_command blocks until every process is saved. Images of processes that have ended would not go with the others, so
-# that each checkpoint gets a folder of its own.
+# dmtcp_command blocks until every process is saved. Each checkpoint gets a folder of its own, because images of processes
+# that have ended since would not match the others.
 save() {
     rm -f "$images/new/"*
     kept=$images/$(date +%s)

@@ -10,7 +10,7 @@ PATH=$PATH:$MAKEWAY # makeway-done
 . "$MAKEWAY/makeway-job.sh"
 
 makeway_forward_checkpoint USR1
-# A program of several tasks or nodes: `makeway_run srun python3 ...`; srun passes the signal on to every task. One task
-# alone then calls makeway-done, when all have saved.
+# A program with several tasks or nodes: `makeway_run srun python3 ...`; srun forwards the signal to every task. Only one task
+# calls makeway-done, when all tasks have saved.
 # shellcheck disable=SC2086  # the options are to be split
 makeway_run ${LAUNCHER:-} python3 "${PROGRAM:-python_program.py}" --state "python-program.$SLURM_JOB_ID.json" ${OPTIONS:-}

@@ -1,4 +1,4 @@
-"""A program that saves its work when it is asked to: at the signal USR1, and now and then by itself.
+"""A program that saves its work at the signal USR1, and regularly by itself.
 
 Standard library only. `python-program.sh` is its batch script.
 """
@@ -15,24 +15,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 STAND_STILL_S = 30.0
-"""How long the program waits for its end after a checkpoint that it was asked for."""
+"""How long the program waits for its end after a requested checkpoint."""
 
 
 @dataclass(kw_only=True)
 class State:
-    """All that the program has to know to go on."""
+    """All that the program needs to continue."""
 
     step: int = 0
     digest: str = ""
 
 
 def load(path: Path) -> State:
-    """The state that was saved last; a new one if there is none."""
+    """The last saved state, or a new one."""
     return State(**json.loads(path.read_text())) if path.exists() else State()
 
 
 def save(state: State, path: Path) -> None:
-    """Replace the saved state at one instant: a reader finds the old one or the new one, even after a power cut."""
+    """Replace the saved state atomically: a reader finds the old one or the new one, even after a power cut."""
     new = path.with_name(path.name + ".new")
     with new.open("w") as file:
         json.dump(asdict(state), file)
@@ -47,7 +47,7 @@ def save(state: State, path: Path) -> None:
 
 
 def tell() -> None:
-    """Tell makeway that the work is saved."""
+    """Report to makeway that the work is saved."""
     command = shutil.which("makeway-done")
     if command is not None:
         subprocess.run([command], check=False)
@@ -61,7 +61,7 @@ def work(state: State, step_s: float) -> None:
 
 
 def main() -> None:
-    """Do what is left of the steps."""
+    """Do the remaining steps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--state", type=Path, required=True, help="the file to save in")
     parser.add_argument("--steps", type=int, default=360)
@@ -70,7 +70,7 @@ def main() -> None:
     options = parser.parse_args()
 
     asked: list[int] = []
-    # A handler does as little as it can: the state may be half changed when it is called.
+    # The handler only sets a flag: the state may be half changed when it is called.
     signal.signal(signal.SIGUSR1, lambda number, _frame: asked.append(number))
 
     state = load(options.state)
@@ -85,7 +85,7 @@ def main() -> None:
         tell()
         saved_s = time.monotonic()
         if asked:
-            # What is done from now on would be done again. If the nodes are not wanted after all, go on.
+            # What is done from now on would be done again. If the nodes are not needed after all, go on.
             time.sleep(STAND_STILL_S)
             asked.clear()
     print(f"the result of {state.step} steps is {state.digest}", flush=True)

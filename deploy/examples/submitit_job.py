@@ -1,4 +1,4 @@
-"""A submitit job: its own way of being preempted, and one line of configuration more.
+"""A submitit job with submitit's own checkpoints, and one more line of configuration.
 
 submitit's jobs save and requeue themselves when their steps get the signal USR2. The line `slurm_comment` makes this one a
 job of the site's class for them, which says `signal: USR2`, `signal_to: steps` and `acknowledgement: requeue`.
@@ -17,7 +17,7 @@ COMMENT = "makeway:submitit"
 
 @dataclass
 class Count(submitit.helpers.Checkpointable):
-    """Counts. What it has counted so far is in the object, which submitit saves."""
+    """Counts. The count is in the object, which submitit saves."""
 
     steps: int
     step_s: float
