@@ -90,7 +90,7 @@ class SlurmCommands:
         """
         job_id, walltime_s = action.job_id, action.walltime_s
         job = self._client.running(job_id)
-        if walltime_s > job.limit_s:
+        if _is_longer(walltime_s, job):
             done = self._client.run(build.resize(job_id, None, build.minutes(walltime_s)))
             if done.returncode != 0 and not (
                 isinstance(error := refusal(done), Rejected) and error.retryable
@@ -125,7 +125,7 @@ class SlurmCommands:
         """
         job_id, keep_nodes, walltime_s = action.job_id, action.keep_nodes, action.walltime_s
         job = self._client.running(job_id)
-        limit_min = build.minutes(walltime_s) if walltime_s > job.limit_s else None
+        limit_min = build.minutes(walltime_s) if _is_longer(walltime_s, job) else None
         if set(keep_nodes) != set(job.nodes):
             if job.exclusive and self._client.known()[1] < build.RESIZES_CLEANLY:
                 raise Rejected(
@@ -282,6 +282,11 @@ class SlurmCommands:
             ):
                 return other.job_id
         return None
+
+
+def _is_longer(walltime_s: float, job: RawJob) -> bool:
+    """Whether the job's time limit is less. A job without a limit keeps none."""
+    return job.limit_s is not None and walltime_s > job.limit_s
 
 
 def _check_not_held(job: RawJob) -> None:

@@ -19,8 +19,6 @@ RecordT = TypeVar("RecordT")
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "Unknown", "NONE"})
 """Slurm's words for no value."""
-UNLIMITED_S = 365 * 86400.0
-"""What Slurm makes of a job without a time limit when it starts."""
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+)", re.ASCII)
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)[cn]?", re.ASCII)
 _UNITS = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5})
@@ -54,7 +52,8 @@ class RawJob:
     tres: str
     gres_per_node: tuple[Gres, ...]
     gres_per_job: tuple[Gres, ...]
-    limit_s: float
+    limit_s: float | None
+    """None: it has no time limit, or not yet."""
     submit_s: float
     start_s: float | None
     """While pending, when Slurm expects it to start."""
@@ -207,10 +206,10 @@ def release(version: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1 << 12)
-def duration_s(text: str) -> float:
-    """Seconds of `[days-][[hours:]minutes:]seconds`; a year for no limit. Raises ValueError for anything else."""
+def duration_s(text: str) -> float | None:
+    """Seconds of `[days-][[hours:]minutes:]seconds`. None: no limit. Raises ValueError for anything else."""
     if text in {"UNLIMITED", "INFINITE", "NOT_SET", "Partition_Limit"}:
-        return UNLIMITED_S
+        return None
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError(f"no duration: {text!r}")

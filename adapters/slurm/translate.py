@@ -13,7 +13,7 @@ from makeway.adapters.site.comment import (
     notice_word,
     smallest_size,
 )
-from makeway.adapters.site.job_class import JobClass, first_class
+from makeway.adapters.site.job_class import UNLIMITED_S, JobClass, first_class
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.features import satisfying
@@ -188,7 +188,7 @@ class Translator:
             kind=kind,
             state=present,
             node_count=size,
-            walltime_s=raw.limit_s,
+            walltime_s=UNLIMITED_S if raw.limit_s is None else raw.limit_s,
             submit_s=raw.submit_s,
             user=printable(raw.user),
             account=printable(raw.account),

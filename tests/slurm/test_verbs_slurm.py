@@ -211,6 +211,17 @@ def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
     assert set(cluster.jobs_by_id()) == {job.job_id}
 
 
+def test_a_job_without_a_time_limit_keeps_none(slurm_world: SlurmWorld) -> None:
+    options = ("-N2", "--account=malleable", *WHOLE, "--time=UNLIMITED")
+    job = running(slurm_world, slurm_world.cluster.submit("trap : USR1; while :; do sleep 1; done", *options))
+    longer_s = job.walltime_s + 300.0
+    slurm_world.adapter.apply(acts.checkpoint(job.job_id, signal="USR1", walltime_s=longer_s))
+    slurm_world.adapter.apply(acts.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=longer_s))
+    slurm_world.wait(lambda cluster: job_of(cluster, job.job_id).node_count == 1, "the job has one node")
+    told = slurm_world.cluster.run("squeue", "--noheader", "--jobs", job.job_id, "--Format=TimeLimit")
+    assert told.strip() == "UNLIMITED"
+
+
 def test_a_held_job_is_not_let_loose(slurm_world: SlurmWorld) -> None:
     job_id = slurm_world.cluster.submit("exec sleep 1000", "-N1", "--hold")
     with pytest.raises(Rejected, match="is held"):

@@ -125,6 +125,18 @@ def test_a_verb_looks_before_it_acts() -> None:
     assert slurm.acts == []
 
 
+def test_a_job_without_a_time_limit_keeps_none() -> None:
+    slurm = FakeSlurm(RUNNING | {"TimeLimit": "UNLIMITED"})
+    adapter = adapter_of(slurm)
+    (job,) = adapter.snapshot().jobs
+    longer_s = job.walltime_s + 300.0
+    adapter.apply(acts.checkpoint("17", signal="USR1", walltime_s=longer_s))
+    assert slurm.acts == [build.signal_batch("17", "USR1")]
+    slurm.acts.clear()
+    adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=longer_s))
+    assert slurm.acts == [build.resize("17", ("n1",), None)]
+
+
 def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)

@@ -81,7 +81,7 @@ def test_what_a_job_asks_for_is_read(release: str) -> None:
     assert urgent.gres_per_node == (Gres(name="fpga", type="", count=1),)
     assert urgent.account == "a b=c"
     assert (by_tasks.node_count, by_tasks.cpu_count, by_tasks.tres_memory_mb) == (4, 7, 1400.0)
-    assert by_tasks.limit_s == parse.UNLIMITED_S
+    assert by_tasks.limit_s is None
     assert jobs["heterogeneous"].heterogeneous
     assert jobs["held"].priority == 0
     assert jobs["dependent"].eligible_s is None
@@ -303,11 +303,11 @@ def test_the_configuration_is_read(release: str) -> None:
         ("1-00:00:00", 86_400),
         ("365-00:00:00", 31_536_000),
         ("5-12:30:15", 477_015),
-        ("UNLIMITED", 31_536_000),
-        ("Partition_Limit", 31_536_000),
+        ("UNLIMITED", None),
+        ("Partition_Limit", None),
     ],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_durations(text: str, seconds: float | None) -> None:
     assert parse.duration_s(text) == seconds
 
 
