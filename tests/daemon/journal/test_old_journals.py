@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.site.checks import Level
 from makeway.daemon.cli.main import run_cli
-from makeway.daemon.inspect.doctor import Level, check_journal
+from makeway.daemon.inspect.doctor import check_journal
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, BodyCodec, pack, unpack
 from makeway.daemon.journal.formats import Noun, upgraded
 from makeway.daemon.journal.store import Journal
