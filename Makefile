@@ -1,23 +1,27 @@
-# Every target sets up what it needs; `make demo` and `make test` are all that a new machine has to run.
+# Every target installs what it needs. On a new machine `make demo` and `make test` are enough.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 CHROOTS ?= /var/cache/makeway-chroots
 
-.PHONY: demo test test-quick test-slurm test-slurm-24.11 test-slurm-next lint format bench slurm slurm-% clean
+.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next lint format bench slurm slurm-% clean
 
 demo: $(STAMP)
 	@$(VENV)/bin/makeway demo --report out/demo.html
 
-# All tests. Those on a real Slurm run on this machine's and, beside it, on another release: they wait more than they work.
-# Every part is run, and it fails if one of them does.
+# All tests. Those on a real Slurm run on this machine's release and at the same time on another one: they wait more than
+# they work. Every part runs, and the target fails if a part fails.
 test: $(STAMP) slurm slurm-24.11
 	@rest=0; slurm=0; \
 	$(PYTHON) -m pytest -n 2 --ignore=tests/slurm || rest=$$?; \
-	echo "make test: now on this machine's Slurm and on Slurm 24.11, side by side"; \
+	echo "make test: now on this machine's Slurm and on Slurm 24.11, at the same time"; \
 	$(MAKE) --keep-going --jobs=2 --output-sync=target --no-print-directory test-slurm test-slurm-24.11 || slurm=$$?; \
 	echo "make test: exit status $$rest, $$slurm on a real Slurm"; \
 	test "$$rest$$slurm" = 00
+
+# The same with four busy loops next to it: tests must not depend on how fast the machine is.
+test-busy: $(STAMP)
+	sh tests/busy.sh $(MAKE) test
 
 test-quick: $(STAMP)
 	$(PYTHON) -m pytest -m "not slurm and not shared"
@@ -31,7 +35,7 @@ test-slurm-24.11: $(STAMP) slurm-24.11
 test-slurm-next: $(STAMP) slurm-26.05
 	$(call on_release,26.05)
 
-# The tests on a real Slurm, on the one that deploy/install-slurm-chroot.sh has put into a folder.
+# The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
 # Three files at once: these tests wait more than they work.
 SLURM_TESTS = $(PYTHON) -m pytest -n 3 --dist loadfile tests/slurm

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Puts another major version of Slurm into a folder of its own, from Debian's packages, for the test bed:
+# Installs another major version of Slurm in its own folder, from Debian's packages, for the tests:
 #     install-slurm-chroot.sh 24.11    (Debian 13, trixie)
 #     install-slurm-chroot.sh 26.05    (Debian unstable, sid)
-# Nothing outside that folder changes, but for debootstrap itself. Safe to run again, and at the same time; does nothing
-# when the version is there. Needs Debian or Ubuntu, and root or sudo without a password.
+# Nothing outside that folder changes, except that debootstrap is installed. It can be run again, also at the same time,
+# and does nothing if the version is installed. Needs Debian or Ubuntu, and root or sudo without a password.
 #
 # MAKEWAY_CHROOTS: where the folders are (default /var/cache/makeway-chroots)
 # MAKEWAY_DEBIAN_MIRROR: where the packages are (default http://deb.debian.org/debian)
@@ -11,7 +11,7 @@ set -eu
 
 chroots=${MAKEWAY_CHROOTS:-/var/cache/makeway-chroots}
 mirror=${MAKEWAY_DEBIAN_MIRROR:-http://deb.debian.org/debian}
-# Python is for the example jobs of the tests.
+# The example jobs of the tests need Python.
 packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins python3"
 version=${1:-}
 
@@ -32,18 +32,18 @@ installed() {
 }
 
 all_there() {
-    # shellcheck disable=SC2086  # the list is to be split
+    # shellcheck disable=SC2086  # the list has to be split
     chroot "$1" dpkg-query --show $packages >/dev/null 2>&1
 }
 
 fill() {
-    # The way out to the mirror (a proxy, a certificate) is the machine's own.
+    # The chroot reaches the mirror as this machine does: by its name servers and its proxy.
     cp /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     for setting in $(apt-config dump --format '%f=%v%n' | grep '^Acquire::http::Proxy=' || true); do
         printf 'Acquire::http::Proxy "%s";\n' "${setting#*=}" >"$1/etc/apt/apt.conf.d/30makeway-proxy"
     done
     chroot "$1" apt-get -q -o Acquire::Check-Valid-Until=false update || die "apt-get update failed, see above"
-    # shellcheck disable=SC2086  # the list is to be split
+    # shellcheck disable=SC2086  # the list has to be split
     chroot "$1" apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
     chroot "$1" apt-get clean
 }
@@ -57,14 +57,14 @@ mkdir -p "$chroots"
 exec 9>"$chroots/.lock"
 flock 9
 if [ -d "$root" ]; then
-    found=$(installed "$root") || die "$root is there and has no working slurmctld: remove it and run this again"
+    found=$(installed "$root") || die "$root exists but has no working slurmctld: remove it and run this again"
     all_there "$root" || fill "$root"
     echo "install-slurm-chroot: $found is in $root"
     exit 0
 fi
 
 if ! command -v debootstrap >/dev/null 2>&1; then
-    command -v apt-get >/dev/null 2>&1 || die "no debootstrap and no apt-get here: install debootstrap first"
+    command -v apt-get >/dev/null 2>&1 || die "there is neither debootstrap nor apt-get here: install debootstrap first"
     apt-get update -q || die "apt-get update failed, see above"
     apt-get install -y -q --no-install-recommends debootstrap || die "apt-get install failed, see above"
 fi
@@ -81,7 +81,7 @@ fill "$partial"
 found=$(installed "$partial") || die "installed, but slurmctld does not start in $partial"
 case $found in
 *" $version".*) ;;
-*) die "$suite has '$found' by now, not $version" ;;
+*) die "$suite now has '$found', not $version" ;;
 esac
 mv "$partial" "$root"
 trap - EXIT

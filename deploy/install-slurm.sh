@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs Slurm from the distribution's packages for the test bed: the programs alone, no service is started.
-# Safe to run again; does nothing when everything is there. Needs Debian or Ubuntu, and root or sudo without a password.
+# Installs what the tests need from the distribution's packages: Slurm and shellcheck. It starts no service.
+# It can be run again and does nothing if everything is installed. Needs Debian or Ubuntu, and root or sudo without a
+# password.
 set -eu
 
-packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
-programs="slurmctld slurmd munged squeue scontrol sbatch scancel sinfo salloc"
+packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins shellcheck"
+programs="slurmctld slurmd munged squeue scontrol sbatch scancel sinfo salloc shellcheck"
 policy=/usr/sbin/policy-rc.d
 
 die() {
@@ -23,17 +24,17 @@ version() {
 }
 
 if all_there; then
-    echo "install-slurm: $(version) is installed"
+    echo "install-slurm: $(version) and shellcheck are installed"
     exit 0
 fi
 
-command -v apt-get >/dev/null 2>&1 || die "no apt-get here: install $packages by your own means"
+command -v apt-get >/dev/null 2>&1 || die "there is no apt-get here: install $packages in another way"
 if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || die "run it as root, or as a user whose sudo asks for no password"
     exec sudo -n "$0" "$@"
 fi
 
-# The packages' scripts ask policy-rc.d whether they may start a service: while they run, the answer is no.
+# The packages' scripts ask policy-rc.d whether they may start a service. Meanwhile it answers no.
 restore() {
     if [ -e "$policy.makeway-kept" ]; then
         mv -f "$policy.makeway-kept" "$policy"
@@ -49,7 +50,7 @@ chmod 755 "$policy"
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q || die "apt-get update failed, see above"
-# shellcheck disable=SC2086  # the list is to be split
+# shellcheck disable=SC2086  # the list has to be split
 apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
-all_there || die "installed, but not one of each of these is on the path: $programs"
-echo "install-slurm: installed $(version)"
+all_there || die "the packages are installed, but at least one of these programs is missing: $programs"
+echo "install-slurm: installed $(version) and shellcheck"

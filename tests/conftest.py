@@ -1,31 +1,50 @@
-"""Fixtures that every folder of tests shares, and what CI may not skip."""
+"""Fixtures that every folder of tests shares, the limit of each test, and what CI may not skip."""
 
 import os
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.paths import SHARED
+from tests.waiting import limit_s
 
-NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces"}
-"""Markers and fixtures of tests that need something of the machine. Where CI runs, the machine has it, or the run has failed."""
+NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces", "shellcheck"}
+"""Markers and fixtures of tests that need something of the machine. In CI the machine has it, or the run fails."""
 
 
 @pytest.fixture(scope="session")
 def shared_traces() -> Path:
-    """The folder of real traces beside the checkout; skips where there is none."""
+    """The folder of real traces next to the checkout. Skips if there is none."""
     traces = SHARED / "traces"
     if not traces.is_dir():
-        pytest.skip("no ../shared/traces beside this checkout: tests on real traces are left out")
+        pytest.skip("there is no ../shared/traces next to this checkout: tests on real traces are skipped")
     return traces
+
+
+@pytest.fixture(scope="session")
+def shellcheck() -> str:
+    """The program shellcheck. Skips if it is not installed."""
+    found = shutil.which("shellcheck")
+    if found is None:
+        pytest.skip("shellcheck is not installed here")
+    return found
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Give a test without a limit of its own the limit of pyproject.toml, longer on a busy machine."""
+    if item.get_closest_marker("timeout") is None and item.config.getoption("timeout") is None:
+        item.add_marker(pytest.mark.timeout(limit_s(float(str(item.config.getini("timeout"))))))
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Count a test that was skipped as failed where CI relies on it; let hostile text reach the process that reports."""
+    """Count a skipped test as failed if CI relies on it. Escape hostile text, so that a worker can send the report."""
     report = yield
     report.sections = [
         (title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections

@@ -21,10 +21,11 @@ from tests.batch_job import (
     make_batch,
     words,
 )
-from tests.paths import DEPLOY
+from tests.paths import DEPLOY, ROOT
 from tests.waiting import await_that, limit_s
 
 SCRIPTS = (HELPER, DONE, *sorted(EXAMPLES.glob("*.sh")))
+SHELL_SCRIPTS = (*SCRIPTS, *sorted(DEPLOY.glob("*.sh")), *sorted((ROOT / "tests").glob("*.sh")))
 
 
 def test_every_function_is_explained() -> None:
@@ -44,9 +45,8 @@ def test_every_script_can_be_read_by_every_shell(script: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
-def test_shellcheck_finds_nothing() -> None:
-    command = ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", *map(str, SCRIPTS)]
+def test_shellcheck_finds_nothing(shellcheck: str) -> None:
+    command = [shellcheck, "--external-sources", "--source-path=SCRIPTDIR", *map(str, SHELL_SCRIPTS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=DEPLOY)
     assert (done.returncode, done.stdout) == (0, "")
 
