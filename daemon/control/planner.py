@@ -5,9 +5,10 @@ then on it is part of every snapshot. A plan that a crash interrupts is simply a
 """
 
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from makeway.daemon.journal.store import Journal
 from makeway.policies.contract import Planner, Policy
@@ -15,7 +16,11 @@ from makeway.policies.model import Cluster, Plan
 
 
 class PlanningFailed(Exception):
-    """The policy raised something when it made a plan: a defect."""
+    """The policy raised something when it made a plan: a defect, which a replay does not pass over."""
+
+
+RETRY_S: Final = 60.0
+"""After a plan that failed, none is asked for until so many seconds later."""
 
 
 @dataclass(slots=True)
@@ -25,6 +30,8 @@ class _Order:
     done: threading.Event
     plan: Plan | None = None
     """None, once `done` is set: it could not be made."""
+    failure: str = "its thread ended without a plan"
+    """Why it could not be made."""
 
 
 class Planning:
@@ -41,6 +48,13 @@ class Planning:
         self._planner: Planner[Any] | None = None
         self._config: object = None
         self._ordered: _Order | None = None
+        self._failure: str | None = None
+        self._not_before_s = float("-inf")
+
+    @property
+    def failure(self) -> str | None:
+        """Why the last plan that was asked for could not be made: a defect of the policy. None: it could, or it is being made."""
+        return self._failure
 
     def reconfigure(self, policy: Policy[Any], config: object) -> None:
         """Plan for this policy from now on; what is being made for another one, or with other settings, is dropped.
@@ -52,24 +66,34 @@ class Planning:
             policy.planner.require()
         if policy.planner is not self._planner or config != self._config:
             self._ordered = None
+            self._failure = None
+            self._not_before_s = float("-inf")
         self._planner, self._config = policy.planner, config
 
     def with_plan(self, cluster: Cluster) -> Cluster:
         """The snapshot with the last plan that is finished; the next one is asked for if it is due.
 
-        Raises:
-            PlanningFailed: the policy raised something beside the cycles.
+        A plan that fails (`failure`) changes nothing: the last finished one, or none, remains.
         """
         planner = self._planner
         if planner is None:
             return cluster
-        self._collect()
+        self._collect(cluster.now_s)
         cluster = replace(cluster, plan=self._journal.plan())
-        if self._ordered is None and planner.due(cluster, self._config):
+        may_ask = self._ordered is None and cluster.now_s >= self._not_before_s
+        if may_ask and self._is_due(planner, cluster):
             self._ask(planner, cluster)
-            if self._collect():
+            if self._collect(cluster.now_s):
                 cluster = replace(cluster, plan=self._journal.plan())
         return cluster
+
+    def _is_due(self, planner: Planner[Any], cluster: Cluster) -> bool:
+        try:
+            return planner.due(cluster, self._config)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the cycle goes on without a new plan
+            traceback.print_exc()
+            self._fail(_words(error), cluster.now_s)
+            return False
 
     def _ask(self, planner: Planner[Any], cluster: Cluster) -> None:
         """Have a plan made."""
@@ -81,25 +105,38 @@ class Planning:
         else:
             work()
 
-    def _collect(self) -> bool:
+    def _collect(self, now_s: float) -> bool:
         """Write a finished plan down. Returns whether there was one."""
         order = self._ordered
         if order is None or not order.done.is_set():
             return False
         self._ordered = None
         if order.plan is None:
-            raise PlanningFailed("a plan could not be made: its thread has told why on standard error")
+            self._fail(order.failure, now_s)
+            return False
+        self._failure = None
         self._journal.save_plan(order.plan)
         return True
 
+    def _fail(self, failure: str, now_s: float) -> None:
+        self._failure = failure
+        self._not_before_s = now_s + RETRY_S
+
 
 def _work(order: _Order, make: Callable[[], Plan]) -> Callable[[], None]:
-    """What the thread does: its plan goes into the mailbox, and nothing else is touched."""
+    """What the thread does: its plan, or why there is none, goes into the mailbox, and nothing else is touched."""
 
     def work() -> None:
         try:
             order.plan = make()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the cycle that finds it reports it
+            order.failure = _words(error)
+            traceback.print_exc()
         finally:
             order.done.set()
 
     return work
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

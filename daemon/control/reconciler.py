@@ -8,6 +8,7 @@ from typing import Any
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor, Outcome
+from makeway.daemon.control.opening import Opening, open_clean_up, open_decided
 from makeway.daemon.control.planner import Planning
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.control.sentence import sentence_of
@@ -15,26 +16,24 @@ from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_l
 from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import awaits_regular_checkpoint, next_due, wakeup_s
+from makeway.daemon.operation.giving_back import give_back
 from makeway.daemon.operation.handover import changes, handed_over
+from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.returns import leases
-from makeway.daemon.operation.transitions import advance, give_back, open_operation, record, top_up
-from makeway.policies.common.urgent_jobs import is_only_watched
+from makeway.daemon.operation.transitions import advance, forbid
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
-    Action,
     Cluster,
     Decision,
     Job,
     JobKind,
     JobState,
-    Notice,
     Operation,
+    OperationKind,
+    OperationOutcome,
     Phase,
-    Progress,
     Reason,
-    Reserve,
-    awaited,
 )
 from makeway.policies.safety.arbiter import Verdict, arbitrate
 
@@ -75,7 +74,7 @@ class Reconciler:
         self._planning = Planning(journal, beside=plan_beside)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
-        # Who ran in the last snapshot, so that runs are seen to end; only what is learned of users depends on it.
+        # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users depends on it.
         self._ran: dict[str, Job] = {}
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
@@ -96,7 +95,7 @@ class Reconciler:
         try:
             seen = self._adapter.snapshot()
         except (Unavailable, Unreadable) as error:
-            return self._blind(error, time.perf_counter() - began)
+            return self._without_snapshot(error, time.perf_counter() - began)
         snapshot_s = time.perf_counter() - began
         self._snapshot_s = seen.now_s
         self._note_runs(seen)
@@ -104,7 +103,7 @@ class Reconciler:
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
         operations = tuple(self._advance(operation, seen) for operation in before)
-        operations = self._arrive(operations, seen)
+        operations = self._hand_over(operations, seen)
         cluster = self._planning.with_plan(self._join(seen, operations))
 
         # 3. The policy decides on that view alone.
@@ -113,55 +112,25 @@ class Reconciler:
         decision_s, decision_cpu_s = time.perf_counter() - began, time.thread_time() - cpu_s
         self._again_s = decision.again_s
 
-        # 4. The arbiter lets each group of actions pass whole, or not at all; what passes becomes an operation.
-        opened, reports, lost_node_s = self._open(decision, cluster)
-        opened += [
-            self._begin((action,), cluster, cluster.now_s)
-            for action in left_behind(
-                cluster,
-                self._journal.open_operations(),
-                self._policy.name,
-                plans=self._policy.planner is not None,
-            )
-        ]
-        decision_id = self._keep(decision, cluster, new=bool(opened or reports))
+        # 4. What the arbiter lets pass becomes operations.
+        opening, reports = self._open(decision, cluster)
+        decision_id = self._store_decision(decision, cluster, new=bool(opening.operations or reports))
 
         # 5. Whatever is due is written down and sent.
-        reports += self._carry_out(seen, cluster, anew=bool(opened))
+        reports += self._issue_all(seen, cluster, opened=bool(opening.operations))
 
-        # 6. What checkpoints took is learned, whether or not it is used.
-        after = self._journal.open_operations()
+        # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
-        measured = self._learn((*closed, *after), seen)
-
-        # 7. One sentence.
-        started = [
-            new
-            for old, new in zip(before, operations, strict=True)
-            if old.started_s is None and new.started_s is not None and not new.observe
-        ]
-        waiting = sum(
-            1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
-        )
-        return CycleReport(
-            at_s=seen.now_s,
-            mode=self._settings.mode,
-            sentence=sentence_of(self._settings.mode, waiting, reports, started, closed, len(after)),
+        report = self._report(seen, before, operations, closed, tuple(reports))
+        return replace(
+            report,
             snapshot_s=snapshot_s,
             decision_s=decision_s,
             decision_cpu_s=decision_cpu_s,
-            snapshot_age_s=max(0.0, self._now() - seen.now_s),
-            actions=tuple(reports),
             decision_id=decision_id,
             stored_rationale=() if decision_id is None else decision.rationale,
-            operations_open=len(after),
-            urgent_waiting=waiting,
-            urgent_started=tuple(
-                _delay_s(operation, cluster) for operation in started if operation.keeps_hold
-            ),
-            lost_node_s=lost_node_s,
-            closed=closed,
-            checkpoints=measured,
+            lost_node_s=opening.lost_node_s,
+            checkpoints=self._learn((*closed, *self._journal.open_operations()), seen),
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
@@ -177,7 +146,7 @@ class Reconciler:
                 instants.append(now_s + poll_interval_s)
         return min(instants, default=None)
 
-    def _blind(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
+    def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""
         self._ran = {}  # when they end is not seen
         age_s = None if self._snapshot_s is None else self._now() - self._snapshot_s
@@ -192,47 +161,78 @@ class Reconciler:
             error=f"{what}: {error}",
         )
 
+    def _report(
+        self,
+        seen: Cluster,
+        before: tuple[Operation, ...],
+        operations: tuple[Operation, ...],
+        closed: tuple[Operation, ...],
+        actions: tuple[ActionReport, ...],
+    ) -> CycleReport:
+        """What a cycle did. `before` and `operations`: the same operations, before and after they were brought up to date."""
+        started = [
+            new
+            for old, new in zip(before, operations, strict=True)
+            if old.started_s is None and new.started_s is not None and not new.observe
+        ]
+        waiting = sum(
+            1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
+        )
+        mode, failure = self._settings.mode, self._planning.failure
+        open_count = len(self._journal.open_operations())
+        return CycleReport(
+            at_s=seen.now_s,
+            mode=mode,
+            sentence=sentence_of(mode, waiting, actions, started, closed, open_count, failure),
+            snapshot_age_s=max(0.0, self._now() - seen.now_s),
+            actions=actions,
+            operations_open=open_count,
+            urgent_waiting=waiting,
+            urgent_started=tuple(
+                _delay_s(operation, seen) for operation in started if operation.kind.holds_while_running
+            ),
+            closed=closed,
+            planning_failure=failure,
+        )
+
     def _advance(self, operation: Operation, cluster: Cluster) -> Operation:
-        """An operation as the snapshot makes it, written down if that changed it."""
+        """An operation as the snapshot and the mode make it, written down if that changed it."""
         new = advance(operation, cluster, self._settings.timeouts)
         acts = self._settings.mode is Mode.ACT
         if new.observe and acts and new.phase is not Phase.CLOSED:
-            new = replace(
-                new, phase=Phase.CLOSED, ended_s=cluster.now_s, outcome="observed until the mode became act"
-            )
-        elif not new.observe and not acts and new.phase is Phase.MAKING_ROOM:
-            # An earlier life acted: what it took goes back, and nothing more is taken.
-            new = give_back(new, cluster, Reason.GIVEN_UP)
-        elif (
-            awaited(new) and new.phase is Phase.MAKING_ROOM and not new.observe and not self._policy.collects
-        ):
-            new = give_back(new, cluster, Reason.ORPHANED)
+            new = close_observed(new, OperationOutcome.MODE_CHANGED, cluster.now_s)
+        elif not new.observe and new.phase is Phase.MAKING_ROOM:
+            if not acts:
+                # An earlier life acted: what it took goes back, and nothing more is taken.
+                new = give_back(new, cluster, Reason.GIVEN_UP)
+            elif new.kind is OperationKind.NOTICE and not self._policy.collects:
+                new = give_back(new, cluster, Reason.ORPHANED)
         if new != operation:
             self._journal.save(new)
         return new
 
-    def _arrive(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
+    def _hand_over(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
         """Bring the announcements up to date; what is held for one whose job has arrived becomes the job's.
 
-        First which job it is, then the operation: whatever a death comes between, the next cycle goes on from there.
+        First which job it is, then the operation: wherever a death comes in between, the next cycle goes on from there.
         """
         notices = self._journal.notices()
         if not notices:
             return operations
-        told = changes(notices, operations, seen, self._settings.timeouts)
-        for notice in told.arrived:
+        found = changes(notices, operations, seen, self._settings.timeouts)
+        for notice in found.arrived:
             self._journal.add_notice(notice)
-        for notice_id in told.over:
+        for notice_id in found.over:
             self._journal.remove_notice(notice_id)
-        if told.arrived or told.over:
+        if found.arrived or found.over:
             notices = self._journal.notices()
-        found = []
+        after: list[Operation] = []
         for operation in operations:
             new = handed_over(operation, notices, seen)
             if new is not operation:
                 self._journal.save(new)
-            found.append(new)
-        return tuple(found)
+            after.append(new)
+        return tuple(after)
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
@@ -262,75 +262,46 @@ class Reconciler:
             self._journal.add_runs(ended)
         self._ran = running(seen)
 
-    def _open(
-        self, decision: Decision, cluster: Cluster
-    ) -> tuple[list[Operation], list[ActionReport], float]:
-        """Turn the groups that the arbiter lets pass into operations, all written down."""
-        verdicts = arbitrate(decision.actions, cluster)
-        refused = [verdict for verdict in verdicts if verdict.refusal is not None]
-        refused_jobs = {verdict.action.for_job_id for verdict in refused}
-        reports = self._new_refusals(refused)
-        losses = {why.for_job_id: why for why in decision.rationale}
-        opened: list[Operation] = []
-        lost_node_s = 0.0
-        for for_job_id, actions in _groups(decision.actions).items():
-            if for_job_id in refused_jobs:
-                continue
-            why = losses.get(for_job_id)
-            deadline_s = why.deadline_s if why is not None else cluster.now_s
-            operation = self._begin(actions, cluster, deadline_s)
-            opened.append(operation)
-            if operation.observe:
-                reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in actions]
-            elif why is not None:
-                lost_node_s += why.loss_node_s
-        return opened, reports, lost_node_s
+    def _open(self, decision: Decision, cluster: Cluster) -> tuple[Opening, list[ActionReport]]:
+        """Write down the operations of a decision, and those that take away what nothing needs any more."""
+        opening = open_decided(decision, cluster, self._settings, self._journal.new_operation_id)
+        for operation in opening.operations:
+            self._journal.save(operation)
+        unneeded = left_behind(
+            cluster,
+            self._journal.open_operations(),
+            self._policy.name,
+            plans=self._policy.planner is not None,
+        )
+        clean_up = open_clean_up(unneeded, cluster, self._settings, self._journal.new_operation_id)
+        for operation in clean_up:
+            self._journal.save(operation)
+        reports = self._new_refusals(opening.refused)
+        reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
+        return replace(opening, operations=opening.operations + clean_up), reports
 
-    def _begin(self, actions: tuple[Action, ...], cluster: Cluster, deadline_s: float) -> Operation:
-        """A new operation for a group, or the open one with more to do."""
-        mine = [
-            operation
-            for operation in cluster.operations
-            if operation.for_job_id == actions[0].for_job_id
-            and operation.phase is Phase.MAKING_ROOM
-            and not is_only_watched(operation)
-        ]
-        if mine:
-            operation = top_up(
-                mine[0], actions, cluster, deadline_s=deadline_s, timeouts=self._settings.timeouts
-            )
-        else:
-            operation = open_operation(
-                actions,
-                cluster,
-                deadline_s=deadline_s,
-                timeouts=self._settings.timeouts,
-                observe=self._settings.mode is Mode.OBSERVE,
-                notice=_announced(actions, cluster),
-            )
-        self._journal.save(operation)
-        return operation
-
-    def _carry_out(self, seen: Cluster, cluster: Cluster, *, anew: bool) -> list[ActionReport]:
-        """Send what is due of all operations; `anew`: some were opened since the view was joined."""
-        if anew:
+    def _issue_all(self, seen: Cluster, cluster: Cluster, *, opened: bool) -> list[ActionReport]:
+        """Send what is due of all operations. `opened`: some are newer than `cluster`."""
+        if opened:
             cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
         # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
         reports: list[ActionReport] = []
-        for operation in sorted(self._journal.open_operations(), key=lambda one: not awaited(one)):
-            reports += self._carry_on(operation, cluster)
+        for operation in sorted(
+            self._journal.open_operations(), key=lambda one: one.kind is not OperationKind.NOTICE
+        ):
+            reports += self._issue_due(operation, cluster)
         return reports
 
-    def _carry_on(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
+    def _issue_due(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
         """Issue whatever of an operation is due, one after another."""
-        reports = []
+        reports: list[ActionReport] = []
         for _ in range(len(operation.tasks)):
             index = next_due(operation, cluster, self._settings.timeouts)
             if index is None:
                 break
             verdict = arbitrate((operation.tasks[index].action,), cluster)[0]
             if verdict.refusal is not None:
-                operation = record(operation, index, Progress.REFUSED, cluster.now_s, verdict.detail)
+                operation = forbid(operation, index, cluster.now_s, verdict.detail)
                 self._journal.save(operation)
                 reports.append(_refused(verdict))
                 continue
@@ -338,7 +309,7 @@ class Reconciler:
             reports.append(report)
         return reports
 
-    def _new_refusals(self, refused: list[Verdict]) -> list[ActionReport]:
+    def _new_refusals(self, refused: tuple[Verdict, ...]) -> list[ActionReport]:
         """Reports of the refusals that the last cycle did not have too."""
         keys = frozenset((v.action.verb, v.action.job_id, str(v.refusal)) for v in refused)
         reports = [
@@ -357,8 +328,8 @@ class Reconciler:
         self._journal.learn(found)
         return tuple(measurement for _, measurement in found.measured)
 
-    def _keep(self, decision: Decision, cluster: Cluster, *, new: bool) -> int | None:
-        """Store a decision that begins something, is refused anew, or concerns other jobs than the last one."""
+    def _store_decision(self, decision: Decision, cluster: Cluster, *, new: bool) -> int | None:
+        """Store a decision that begins something, is refused for the first time, or concerns other jobs than the last one."""
         waiting = frozenset(why.for_job_id for why in decision.rationale)
         worth = (bool(decision.actions) and new) or bool(waiting - self._waiting_before)
         self._waiting_before = waiting
@@ -366,22 +337,6 @@ class Reconciler:
             return None
         kept = cluster if self._settings.keep_snapshots else None
         return self._journal.add_decision(cluster.now_s, decision, kept)
-
-
-def _groups(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
-    """Actions by the job for whose sake they are, in the order of the decision."""
-    groups: dict[str, tuple[Action, ...]] = {}
-    for action in actions:
-        groups[action.for_job_id] = (*groups.get(action.for_job_id, ()), action)
-    return groups
-
-
-def _announced(actions: tuple[Action, ...], cluster: Cluster) -> Notice | None:
-    """The announcement that a hold is made for. None: it is for a job, or there is no hold."""
-    for action in actions:
-        if isinstance(action, Reserve) and action.user is not None:
-            return next((one for one in cluster.notices if one.notice_id == action.job_id), None)
-    return None
 
 
 def _refused(verdict: Verdict) -> ActionReport:

@@ -53,6 +53,8 @@ class CycleReport:
     """The checkpoints that this cycle has seen the end of."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
+    planning_failure: str | None = None
+    """Why the last plan could not be made: a defect of the policy. None: it could, or the policy does not plan."""
 
     @property
     def again(self) -> bool:

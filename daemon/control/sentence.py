@@ -1,38 +1,94 @@
-"""What a cycle did, in the one sentence that is logged."""
+"""What a cycle did, in the one sentence that is logged, and what an operation came to."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import assert_never
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
-from makeway.policies.model import Operation
+from makeway.daemon.operation.returns import method_of
+from makeway.policies.model import Operation, OperationKind, OperationOutcome, Progress
 
 
 def sentence_of(
     mode: Mode,
     waiting: int,
-    reports: list[ActionReport],
-    started: list[Operation],
-    closed: tuple[Operation, ...],
+    reports: Sequence[ActionReport],
+    started: Sequence[Operation],
+    closed: Sequence[Operation],
     open_count: int,
+    planning_failure: str | None,
 ) -> str:
-    """What a cycle did, in the words of the log."""
+    """What a cycle did, in the words of the log. `planning_failure` None: no plan failed."""
     parts = [f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
-    parts += [_told_start(operation) for operation in started]
+    parts += [_start(operation) for operation in started]
     parts += [
-        f"operation for {operation.for_job_id} closed: {operation.outcome}"
+        f"operation for {operation.for_job_id} closed: {outcome_text(operation)}"
         for operation in closed
-        if operation.reservation
+        if operation.kind.holds_nodes
     ]
+    if planning_failure is not None:
+        parts.append(f"no new plan: {planning_failure}")
     parts.append(f"{open_count} operation{'' if open_count == 1 else 's'} open")
     return f"{mode}: " + "; ".join(parts)
 
 
-def _told_start(operation: Operation) -> str:
+def outcome_text(operation: Operation) -> str:
+    """What an operation came to, for a reader."""
+    match operation.outcome:
+        case None:
+            return "not closed"
+        case OperationOutcome.DONE:
+            return "done"
+        case OperationOutcome.EXPIRED:
+            return "observed"
+        case OperationOutcome.ARRIVED:
+            return "observed; the announced job has arrived"
+        case OperationOutcome.STILL_WAITS:
+            return "observed; the job still waits"
+        case OperationOutcome.MODE_CHANGED:
+            return "observed until the mode became act"
+        case OperationOutcome.NOT_STARTED:
+            return _not_started(operation)
+        case OperationOutcome.STARTED:
+            return _started(operation)
+        case _:
+            assert_never(operation.outcome)
+
+
+def _not_started(operation: Operation) -> str:
+    if operation.observe:
+        return "observed; the urgent job was gone before it started"
+    if operation.kind.starts_early:
+        return "the job did not start"
+    return f"the urgent job did not start; {_lenders(operation)} given back"
+
+
+def _started(operation: Operation) -> str:
+    if operation.observe:
+        return "observed; the urgent job started without help"
+    if operation.kind.starts_early:
+        return "the job ended, or left its nodes"
+    late_s = 0.0 if operation.started_s is None else operation.started_s - operation.deadline_s
+    when = "on time" if late_s <= 0 else f"{late_s:.0f} s late"
+    return f"the urgent job started {when}; {_lenders(operation)} given back"
+
+
+def _lenders(operation: Operation) -> str:
+    left = sum(
+        1
+        for task in operation.tasks
+        if method_of(task.action) is not None and task.progress in (Progress.DONE, Progress.ACCEPTED)
+    )
+    return f"{left} lender{'' if left == 1 else 's'}"
+
+
+def _start(operation: Operation) -> str:
     """That the job of an operation has started, in the words of the log."""
-    if operation.speculative:
+    if operation.kind.starts_early:
         return f"job {operation.for_job_id} started before its turn"
-    if not operation.keeps_hold:
+    if operation.kind is OperationKind.QUEUE_HEAD:
         return f"job {operation.for_job_id}, first of the queue, started"
     return f"urgent job {operation.for_job_id} started"

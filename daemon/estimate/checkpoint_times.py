@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from makeway.daemon.operation.observation import ENDED, UNACKNOWLEDGED
+from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import (
     Acknowledgement,
     Checkpoint,
     Cluster,
+    Ending,
     Job,
     Operation,
     Progress,
@@ -174,7 +175,7 @@ def _measure(task: Task, issued_s: float, job: Job | None, subject: Subject) -> 
         return Measurement(duration_s=lasted_s, acknowledged=True) if subject.ends else None
     if task.progress is not Progress.DONE:
         return None
-    if task.detail == UNACKNOWLEDGED:
+    if task.ending is Ending.UNACKNOWLEDGED:
         return Measurement(duration_s=lasted_s, acknowledged=False)
     told_s = None if job is None else job.last_checkpoint_s
     if told_s is not None and told_s >= issued_s:

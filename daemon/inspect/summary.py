@@ -20,15 +20,16 @@ from makeway.policies.model import (
     JobKind,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Rationale,
-    Reason,
     Requeue,
     Reserve,
     Shrink,
+    kind_of,
 )
 
-_URGENT_REASONS = frozenset({Reason.URGENT_ARRIVAL, Reason.URGENT_FITS, Reason.NO_ROOM, Reason.SHORTFALL})
+_URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.FRONT})
 UNKNOWN = "unknown"
 """The account of a job whose snapshot was not kept."""
 
@@ -224,9 +225,9 @@ class _Tally:
         )
 
     def _add_urgent(self, why: Rationale, stored: StoredDecision, cluster: Cluster | None) -> None:
-        mine = [action for action in stored.decision.actions if action.for_job_id == why.for_job_id]
+        mine = tuple(action for action in stored.decision.actions if action.for_job_id == why.for_job_id)
         job = None if cluster is None else cluster.jobs_by_id().get(why.for_job_id)
-        if job is None and (cluster is not None or not any(one.reason in _URGENT_REASONS for one in mine)):
+        if job is None and (cluster is not None or kind_of(mine) not in _URGENT_KINDS):
             return  # announced and not submitted yet, or not urgent
         if job is not None and job.kind is not JobKind.ON_DEMAND:
             return

@@ -95,7 +95,7 @@ class Archive:
         """The operations that were opened since then, closed ones among them, oldest first."""
         rows = self._database.read(
             "SELECT operation_id, CAST(body AS BLOB) FROM operations WHERE opened_s >= ?"
-            " ORDER BY opened_s, operation_id",
+            " ORDER BY opened_s, rowid",
             (since_s,),
         )
         path = self._database.path

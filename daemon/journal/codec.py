@@ -12,7 +12,8 @@ from typing import Final, Generic, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from makeway.daemon.journal.formats import FORMAT, JsonObject, Noun, upgraded
+from makeway.daemon.journal.formats import FORMAT, Noun, upgraded
+from makeway.daemon.journal.kinds import JsonObject
 from makeway.policies.model import Action, Cluster, Decision, Notice, Operation, Plan
 
 _Value = TypeVar("_Value")

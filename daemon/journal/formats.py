@@ -15,7 +15,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-JsonObject = dict[str, JsonValue]
+from makeway.daemon.journal import kinds
+from makeway.daemon.journal.kinds import JsonObject
+
 Change = Callable[[JsonObject], JsonObject]
 
 
@@ -125,6 +127,8 @@ STEPS: Final = (
     Step(action=renamed("place", "queue_position"), job=renamed("place", "queue_position")),
     # 1 to 2: a cluster lists the actions that it can do, and a forgotten requeue says so itself.
     Step(task=_forgotten_run, cluster=_actions_for_can_expand),
+    # 2 to 3: a hold and an operation say their kind, a task its ending, an operation its outcome in one word.
+    Step(action=kinds.action, task=kinds.task, operation=kinds.operation),
 )
 """The step at index n leads from format n to format n + 1."""
 FORMAT: Final = len(STEPS)

@@ -67,7 +67,7 @@ def load(database: Database) -> Loaded:
     notices = _Reader(database, "notices", "notice_id", "body", NOTICE.decode)
     plans = _Reader(database, "meta", "key", "value", PLAN.decode)
     return Loaded(
-        operations=operations.read("closed = 0 ORDER BY opened_s, operation_id"),
+        operations=operations.read("closed = 0 ORDER BY opened_s, rowid"),
         notices=notices.read("true"),
         plan=plans.read("key = 'plan'").get("plan"),
         damaged=(*operations.damaged, *notices.damaged, *plans.damaged),
@@ -108,6 +108,16 @@ def set_aside(database: Database, damaged: Sequence[DamagedRow]) -> None:
     """Move damaged rows out of their tables."""
     if damaged:
         database.write(*[statement for row in damaged for statement in row.set_aside()])
+
+
+def last_operation(database: Database) -> int:
+    """The number of the newest operation, whether or not it is still stored. 0: there was none."""
+    stored = database.read("SELECT value FROM meta WHERE key = 'last_operation'")
+    (newest,) = database.read(
+        "SELECT max(CAST(operation_id AS INTEGER)) FROM operations WHERE operation_id NOT GLOB '*[^0-9]*'"
+    )
+    counted = int(stored[0][0]) if stored and str(stored[0][0]).isdecimal() else 0
+    return max(counted, newest[0] or 0)
 
 
 def load_commands(database: Database) -> SentCommands:

@@ -46,6 +46,7 @@ class Journal(Archive):
             loaded = loading.load(self._database)
             if not read_only:
                 loading.set_aside(self._database, loaded.damaged)
+            self._last_operation = loading.last_operation(self._database)
             self._sent = loading.load_commands(self._database)
             self._times = load_checkpoint_times(self._database)
             self._history = load_history(self._database)
@@ -62,6 +63,12 @@ class Journal(Archive):
     def open_operations(self) -> tuple[Operation, ...]:
         """The operations that are not closed, oldest first."""
         return tuple(self._open_operations.values())
+
+    def new_operation_id(self) -> str:
+        """An id that no operation of this journal ever had: a count, stored with the first operation that bears it."""
+        with self._mutex:
+            self._last_operation += 1
+            return str(self._last_operation)
 
     def save(self, operation: Operation) -> None:
         """Write an operation down as it is now."""
@@ -225,4 +232,8 @@ class Journal(Archive):
             " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
-        return ((sql, (operation.operation_id, closed, operation.opened_s, OPERATION.encode(operation))),)
+        upsert = (sql, (operation.operation_id, closed, operation.opened_s, OPERATION.encode(operation)))
+        if operation.operation_id in self._open_operations or not operation.operation_id.isdecimal():
+            return (upsert,)  # the count is stored already, or an older makeway gave it another kind of id
+        count = "INSERT OR REPLACE INTO meta VALUES ('last_operation', ?)"
+        return (upsert, (count, (str(self._last_operation),)))

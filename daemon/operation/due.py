@@ -1,13 +1,14 @@
 """When which task of an operation may be issued: the order that the laws ask for is kept here, and here alone.
 
-Nobody is asked to leave before the hold was seen, and the hold is let go after the lenders stand first in the queue.
+No job is asked to leave before the hold was seen, and the hold is released after the lenders are first in the queue.
 """
 
 from collections.abc import Mapping
 from typing import assert_never
 
-from makeway.daemon.operation.observation import ENDED, Timeouts
+from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
+from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
@@ -72,7 +73,7 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
 
 
 def awaits_regular_checkpoint(operation: Operation) -> bool:
-    """Whether somebody's next regular checkpoint is waited for, which no event announces."""
+    """Whether the operation waits for a job's next regular checkpoint, which no event announces."""
     return any(
         method_of(task.action) is Method.APPLICATION and task.progress is Progress.PLANNED
         for task in operation.tasks
@@ -104,7 +105,7 @@ def _rests(operation: Operation) -> bool:
 
 def _sleeps(operation: Operation, task: Task) -> bool:
     """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten does not."""
-    return operation.phase is Phase.LENT and operation.keeps_hold and not task.forgotten
+    return operation.phase is Phase.LENT and operation.kind.holds_while_running and not task.forgotten
 
 
 def _may_issue(
@@ -129,7 +130,7 @@ def _may_issue(
         case RestorePriority():
             return True
         case Release():
-            # Whoever is not seen in front after a while is not waited for.
+            # A lender that is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
             waited = cluster.now_s >= ended_s + timeouts.settle_s
             return _lenders_served(operation, waited=waited) and (
@@ -140,9 +141,9 @@ def _may_issue(
 
 
 def _let_go(hold: Reserve, cluster: Cluster) -> bool:
-    """Whether no other hold of ours has one of the nodes any more, but for those out of which they are lent.
+    """Whether no other hold of makeway's has one of the nodes any more, except those out of which they are lent.
 
-    What another gives up for this one must be seen first.
+    What another hold gives up for this one must be seen first.
     """
     nodes = frozenset(hold.nodes)
     own = {hold.reservation, *hold.out_of}
@@ -153,7 +154,7 @@ def _let_go(hold: Reserve, cluster: Cluster) -> bool:
 
 
 def _lenders_served(operation: Operation, *, waited: bool) -> bool:
-    """Whether every lender stands first in the queue, or is beyond our reach: then the common queue may have the rest.
+    """Whether every lender is first in the queue, or out of reach: then the common queue may have the rest.
 
     `waited`: what was asked for once is enough.
     """

@@ -3,22 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.daemon.operation.observation import ENDED, Timeouts, ended
+from makeway.daemon.operation.giving_back import give_back
+from makeway.daemon.operation.observation import Timeouts
+from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.returns import method_of
-from makeway.daemon.operation.transitions import give_back, is_void
+from makeway.daemon.operation.tasks import ENDED, ended, may_be_dropped
 from makeway.policies.common.notices import arrivals
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
+    Ending,
     Job,
     JobState,
     Method,
     Notice,
     Operation,
+    OperationKind,
+    OperationOutcome,
     Phase,
     Progress,
     Reason,
-    awaited,
+    Task,
 )
 
 
@@ -63,43 +68,38 @@ def changes(
 
 def handed_over(operation: Operation, notices: Sequence[Notice], cluster: Cluster) -> Operation:
     """The operation of an announcement whose job is here, as the job's own; any other as it is."""
-    if not awaited(operation) or operation.phase is not Phase.MAKING_ROOM:
+    if operation.kind is not OperationKind.NOTICE or operation.phase is not Phase.MAKING_ROOM:
         return operation
     job_id = next((one.job_id for one in notices if one.notice_id == operation.for_job_id), None)
     job = None if job_id is None else cluster.jobs_by_id().get(job_id)
     if job is None:
         return operation
     if operation.observe:
-        # Nothing is really held: what would be done for the job is decided, and told, anew.
-        return replace(
-            operation,
-            phase=Phase.CLOSED,
-            ended_s=cluster.now_s,
-            outcome="observed; the announced job has arrived",
-        )
+        # Nothing is really held: what would be done for the job is decided, and reported, by itself.
+        return close_observed(operation, OperationOutcome.ARRIVED, cluster.now_s)
     return _hand_over(operation, job, cluster)
 
 
 def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
     """Pass what is held for an announcement on to its job, which has arrived.
 
-    Nobody is asked any more to leave for the announcement: who still has to leave, the policy says anew. Only those
-    that are saving their work already are to go once they have. If the job did not wait for the nodes, they go back.
+    No further job is asked to leave for the announcement: the policy decides again which jobs have to. Only those that
+    are saving their work already leave once they have. If the job did not wait for the nodes, they go back.
     """
     asked = {
         task.action.job_id
         for task in operation.tasks
         if isinstance(task.action, Checkpoint) and task.progress is not Progress.PLANNED
     }
-    tasks = []
+    tasks: list[Task] = []
     for task in operation.tasks:
         if task.progress not in ENDED:
             task = replace(task, action=replace(task.action, for_job_id=job.job_id))
         saving = method_of(task.action) is Method.SYSTEM and task.action.job_id in asked
-        if is_void(task) and not saving:
-            task = ended(task, Progress.DROPPED, cluster.now_s, "the announced job has arrived")
+        if may_be_dropped(task) and not saving:
+            task = ended(task, Ending.JOB_ARRIVED, cluster.now_s)
         tasks.append(task)
-    operation = replace(operation, for_job_id=job.job_id, tasks=tuple(tasks))
+    operation = replace(operation, kind=OperationKind.ARRIVAL, for_job_id=job.job_id, tasks=tuple(tasks))
     if job.state is JobState.PENDING or job.reservation == operation.reservation:
         return operation
     return give_back(replace(operation, started_s=job.start_s), cluster, Reason.URGENT_FITS)

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Literal, assert_never
 
+from makeway.daemon.operation.tasks import ENDED, ended, to_do_again
 from makeway.policies.model import (
     Acknowledgement,
     Cancel,
     Checkpoint,
     Cluster,
+    Ending,
     Expand,
     Job,
     JobState,
     Prioritise,
     Progress,
-    Reason,
     Release,
     Requeue,
     Reserve,
@@ -23,12 +24,8 @@ from makeway.policies.model import (
     Task,
 )
 
-ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
-"""No task that is here is ever issued (again)."""
-
 FORGETS_S = 60.0
 """A controller that crashes may forget what it did so short a while ago; Slurm's saves its state every five seconds."""
-UNACKNOWLEDGED = "grace over without an acknowledgement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,40 +39,29 @@ class Timeouts:
     retry_s: float = 5.0
     """Until a command that the cluster asked us to repeat is repeated."""
     refused_s: float = 60.0
-    """Until a hold that the cluster refused is thought over anew: not again on the same state."""
-
-
-def ended(task: Task, progress: Progress, now_s: float, detail: str = "") -> Task:
-    """The task, over."""
-    return replace(task, progress=progress, ended_s=now_s, detail=detail or task.detail)
+    """Until what the cluster refused is decided again: not again on the same state."""
 
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
-        return replace(
-            task,
-            action=replace(task.action, forgotten_run=task.requeue_count),
-            progress=Progress.PLANNED,
-            ended_s=None,
-            detail="the cluster has forgotten it",
-        )
+        again = replace(task.action, forgotten_run=task.requeue_count)
+        return replace(to_do_again(task), action=again)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
+    if seen is Progress.ACCEPTED:
+        return task if task.progress is seen else replace(task, progress=seen)
     if seen is not None:
-        progress, detail = seen
-        if progress is Progress.ACCEPTED:
-            return task if task.progress is Progress.ACCEPTED else replace(task, progress=progress)
-        return ended(task, progress, cluster.now_s, detail)
+        return ended(task, seen, cluster.now_s)
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:
         return _doubt(task, task.issued_s, cluster, jobs, timeouts)
     gives = isinstance(task.action, Release | Prioritise | RestorePriority)
     if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
-        # Forgotten, or undone by somebody: it takes nothing from anybody, so it may be asked for again.
-        return replace(task, progress=Progress.PLANNED, detail="accepted, and not seen done")
+        # Forgotten, or undone by others: it takes nothing from any job, so it may be asked for again.
+        return to_do_again(task)
     return task
 
 
@@ -93,7 +79,7 @@ def _is_forgotten(
     """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
-    (No end follows a requeue by itself. Somebody may have ended the waiting job; the cluster can tell.)
+    (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster can tell.)
     """
     job = jobs.get(action.job_id)
     same_run = (
@@ -106,12 +92,16 @@ def _is_forgotten(
         return (job is None or same_run) and cluster.now_s < task.ended_s + FORGETS_S
     if task.progress is not Progress.ACCEPTED or task.issued_s is None:
         return False
-    # Whoever is requeued runs no longer, at once; what runs after a while is in the memory of the controller alone.
+    # A requeued job stops at once; one that runs after a while does so in the memory of the controller alone.
     return job is None or (same_run and cluster.now_s >= task.issued_s + timeouts.settle_s)
 
 
-def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progress, str] | None:
-    """What the snapshot says of a task: done, gone or accepted, and how that is known. None: nothing."""
+_Seen = Ending | Literal[Progress.ACCEPTED]
+"""What a snapshot shows of a task: it has ended, or the cluster has begun to carry it out."""
+
+
+def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None:
+    """What the snapshot shows of a task that has not ended. None: nothing."""
     action = task.action
     job = jobs.get(action.job_id)
     match action:
@@ -119,82 +109,85 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> tuple[Progre
             return _seen_reserve(task, action, cluster, job)
         case Release():
             held = any(reservation.name == action.reservation for reservation in cluster.reservations)
-            return None if held else (Progress.DONE, "")
+            return None if held else Ending.SEEN
         case Checkpoint():
             return _seen_checkpoint(task, action, cluster, job)
         case Requeue():
-            if job is None:
-                # A requeue that was accepted is not followed by an end.
-                taken = task.forgotten or task.progress is Progress.ACCEPTED
-                return None if taken else (Progress.GONE, "ended by itself")
-            left = job.requeue_count > task.requeue_count or job.state is JobState.PENDING
-            return (Progress.DONE, "") if left else None
+            return _seen_requeue(task, job)
         case Cancel():
-            return (Progress.DONE, "") if job is None else None
+            return Ending.SEEN if job is None else None
         case Shrink():
-            if job is None or job.requeue_count > task.requeue_count or job.state is JobState.PENDING:
-                return Progress.GONE, "left its nodes by itself"
-            return (Progress.DONE, "") if set(job.nodes) == set(action.keep_nodes) else None
+            if job is None or _left_its_run(task, job):
+                return Ending.LEFT_ITSELF
+            return Ending.SEEN if set(job.nodes) == set(action.keep_nodes) else None
         case Expand():
-            if job is None or job.requeue_count > task.requeue_count or job.state is JobState.PENDING:
-                return Progress.GONE, "no longer in the run that was shrunk"
-            return (Progress.DONE, "") if set(action.nodes) <= set(job.nodes) else None
+            if job is None or _left_its_run(task, job):
+                return Ending.RUN_OVER
+            return Ending.SEEN if set(action.nodes) <= set(job.nodes) else None
         case Prioritise():
             return _seen_prioritise(action, job)
         case RestorePriority():
-            if job is None or (job.state is JobState.PENDING and action.reason is Reason.STARTED):
-                return Progress.GONE, "does not run any more"
-            return None if job.prioritised else (Progress.DONE, "")
+            # One that ran when this was planned, and waits now, was requeued and has its own priority.
+            if job is None or (job.state is JobState.PENDING and task.nodes):
+                return Ending.RUN_OVER
+            return None if job.prioritised else Ending.SEEN
         case _:
             assert_never(action)
 
 
-def _seen_prioritise(action: Prioritise, job: Job | None) -> tuple[Progress, str] | None:
-    """A lender's place in the queue is given back when it runs again, an urgent job's when it stands in front.
+def _left_its_run(task: Task, job: Job) -> bool:
+    """Whether the job has left the run in which the task means it."""
+    return job.requeue_count > task.requeue_count or job.state is JobState.PENDING
 
-    One of a planned order is there when it is seen.
+
+def _seen_requeue(task: Task, job: Job | None) -> _Seen | None:
+    if job is not None:
+        return Ending.SEEN if _left_its_run(task, job) else None
+    # No end follows a requeue that was accepted.
+    taken = task.forgotten or task.progress is Progress.ACCEPTED
+    return None if taken else Ending.ENDED_ITSELF
+
+
+def _seen_prioritise(action: Prioritise, job: Job | None) -> _Seen | None:
+    """A lender has its place in the queue back when it runs again, an urgent job when it is first in the queue.
+
+    A job of a planned order is there when it is seen in its position.
     """
     if job is None:
-        return Progress.GONE, "ended by itself"
+        return Ending.ENDED_ITSELF
     if job.state is not JobState.PENDING:
-        return Progress.DONE, "runs"
+        return Ending.STARTED
     if action.queue_position is not None:
-        return (Progress.DONE, "") if job.queue_position == action.queue_position else None
+        return Ending.SEEN if job.queue_position == action.queue_position else None
     if not job.prioritised:
         return None
-    return (Progress.DONE if action.reason is Reason.NO_ROOM else Progress.ACCEPTED), ""
+    return Ending.SEEN if action.job_id == action.for_job_id else Progress.ACCEPTED
 
 
-def _seen_reserve(
-    task: Task, action: Reserve, cluster: Cluster, job: Job | None
-) -> tuple[Progress, str] | None:
+def _seen_reserve(task: Task, action: Reserve, cluster: Cluster, job: Job | None) -> _Seen | None:
     if job is None and action.user is None:
         # One that was sent may still take effect: it stays in doubt, so that it is released.
-        return (
-            (Progress.GONE, "the urgent job ended by itself") if task.progress is Progress.PLANNED else None
-        )
+        return Ending.ENDED_ITSELF if task.progress is Progress.PLANNED else None
     for reservation in cluster.reservations:
         if reservation.name == action.reservation and set(reservation.nodes) == set(action.nodes):
             bound = job is None or job.reservation == action.reservation or job.state is not JobState.PENDING
-            return (Progress.DONE, "") if bound else None
+            return Ending.SEEN if bound else None
     return None
 
 
-def _seen_checkpoint(
-    task: Task, action: Checkpoint, cluster: Cluster, job: Job | None
-) -> tuple[Progress, str] | None:
+def _seen_checkpoint(task: Task, action: Checkpoint, cluster: Cluster, job: Job | None) -> _Seen | None:
     if job is None:
-        return Progress.GONE, "ended by itself"
-    if job.requeue_count > task.requeue_count or job.state is JobState.PENDING:
-        return Progress.DONE, "requeued itself"
+        return Ending.ENDED_ITSELF
+    if _left_its_run(task, job):
+        return Ending.REQUEUED_ITSELF
     if task.issued_s is None:
         return None
     if job.last_checkpoint_s is not None and job.last_checkpoint_s >= task.issued_s:
-        return Progress.DONE, "acknowledged"
+        return Ending.ACKNOWLEDGED
     if cluster.now_s >= task.issued_s + action.grace_s:
-        return Progress.DONE, UNACKNOWLEDGED
+        return Ending.UNACKNOWLEDGED
     if job.checkpointing_since_s is not None and job.checkpointing_since_s >= task.issued_s:
-        return Progress.ACCEPTED, ""
+        return Progress.ACCEPTED
     return None
 
 
@@ -212,4 +205,4 @@ def _doubt(
         spec = job.checkpoint if job is not None else None
         if spec is None or spec.acknowledgement is not Acknowledgement.COMMENT:
             return task
-    return replace(task, progress=Progress.PLANNED, detail="no answer, and not seen done")
+    return to_do_again(task)

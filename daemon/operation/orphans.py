@@ -1,6 +1,6 @@
-"""What stands on the cluster although nobody needs it any more, whoever left it there: derived anew from each snapshot."""
+"""What is on the cluster although nothing needs it any more, derived from each snapshot."""
 
-from makeway.daemon.operation.observation import ENDED
+from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import (
     RESERVATION_PREFIX,
     Cluster,

@@ -1,4 +1,4 @@
-"""Who has lent what to an urgent job, and what gives it back."""
+"""What jobs have lent to an urgent job, and what gives it back."""
 
 from collections.abc import Mapping
 from typing import assert_never

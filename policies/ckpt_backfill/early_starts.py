@@ -28,6 +28,7 @@ from makeway.policies.model import (
     Decision,
     Job,
     JobKind,
+    OperationKind,
     Phase,
     Prioritise,
     Progress,
@@ -124,6 +125,7 @@ def _early_starts(
                 reservation=reservation_name(job.job_id),
                 nodes=nodes,
                 duration_s=duration_s,
+                kind=OperationKind.EARLY_START,
             )
             starts.append((hold, job))
     return starts
@@ -136,7 +138,7 @@ def _predicted_s(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> floa
 def _makes_way(cluster: Cluster) -> bool:
     """Whether way is made for another job, or jobs that left for it are not yet back at the front of the queue."""
     return any(
-        operation.reason is Reason.HEAD_DUE
+        operation.kind is OperationKind.QUEUE_HEAD
         and not is_promise(operation)
         and (
             operation.phase is Phase.MAKING_ROOM
@@ -170,6 +172,7 @@ def hold_for_head(head: Job, nodes: tuple[str, ...], duration_s: float) -> Reser
         reservation=reservation_name(head.job_id),
         nodes=nodes,
         duration_s=duration_s,
+        kind=OperationKind.QUEUE_HEAD,
     )
 
 

@@ -20,14 +20,7 @@ from typing import Literal
 from makeway.policies.common.departures import node_releases
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
-from makeway.policies.model import (
-    Cluster,
-    Job,
-    NodeState,
-    Operation,
-    Phase,
-    Reason,
-)
+from makeway.policies.model import Cluster, Job, NodeState, Operation, OperationKind, Phase
 from makeway.policies.safety.protection import Refusal, protection, start_protection
 
 NAME = "ckpt-backfill"
@@ -126,7 +119,9 @@ def waiting_jobs(cluster: Cluster) -> list[WaitingJob]:
 def is_promise(operation: Operation) -> bool:
     """Whether the operation promises a start to the first job of the queue and holds no nodes for it yet."""
     return (
-        operation.phase is Phase.MAKING_ROOM and operation.reason is Reason.HEAD_DUE and not operation.nodes
+        operation.kind is OperationKind.QUEUE_HEAD
+        and operation.phase is Phase.MAKING_ROOM
+        and not operation.nodes
     )
 
 

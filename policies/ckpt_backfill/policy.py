@@ -46,6 +46,7 @@ from makeway.policies.model import (
     JobState,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Rationale,
     Reason,
@@ -147,7 +148,7 @@ def _holds_for_head(operation: Operation) -> bool:
     """Whether the operation holds nodes for an overdue first job of the queue that has not started."""
     return (
         operation.phase is Phase.MAKING_ROOM
-        and operation.reason is Reason.HEAD_DUE
+        and operation.kind is OperationKind.QUEUE_HEAD
         and not operation.observe
         and bool(operation.nodes)
     )

@@ -15,7 +15,7 @@ from dataclasses import replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import Proposal, Request, rationale, request_for
-from makeway.policies.common.urgent_jobs import is_only_watched, urgent_jobs
+from makeway.policies.common.urgent_jobs import urgent_jobs
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -23,12 +23,12 @@ from makeway.policies.model import (
     Decision,
     Job,
     Method,
+    OperationKind,
     Prioritise,
     Reason,
     Release,
     Reserve,
     reservation_name,
-    unbound,
 )
 
 
@@ -96,13 +96,14 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
     actions: list[Action] = []
     # In observe mode the job is never moved to the front: that it would be is reported once.
     reported = any(
-        one.for_job_id == job.job_id and is_only_watched(one) for one in request.cluster.operations
+        one.for_job_id == job.job_id and one.observe and not one.kind.holds_nodes
+        for one in request.cluster.operations
     )
     if not job.prioritised and not reported:
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
         )
-    if operation is not None and unbound(operation):
+    if operation is not None and operation.kind is OperationKind.ARRIVAL:
         actions.append(
             Release(
                 job_id=job.job_id,

@@ -5,7 +5,7 @@ from itertools import filterfalse, islice
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import Action, Candidate, Cluster, Rationale, Reason, unbound
+from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Request:
         operation = self.urgent.operation
         if self.urgent.announced:
             return Reason.ANNOUNCED
-        if operation is not None and not unbound(operation):
+        if operation is not None and operation.kind is not OperationKind.ARRIVAL:
             return Reason.SHORTFALL
         return Reason.URGENT_FITS if fits else Reason.URGENT_ARRIVAL
 

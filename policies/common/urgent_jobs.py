@@ -15,10 +15,9 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Operation,
+    OperationKind,
     Phase,
-    awaited,
     memoise_last,
-    unbound,
 )
 
 
@@ -47,7 +46,7 @@ class UrgentJob:
 
     def deadline_s(self, start_within_s: float) -> float:
         """The latest instant at which its start is on time. `start_within_s`: for jobs that declare no such limit."""
-        if self.operation is not None and not unbound(self.operation):
+        if self.operation is not None and self.operation.kind is not OperationKind.ARRIVAL:
             return self.operation.deadline_s
         within_s = self.job.start_within_s
         return self.job.submit_s + (start_within_s if within_s is None else within_s)
@@ -65,12 +64,12 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
         if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
             continue
         operation = operations.get(job.job_id)
-        if operation is None or is_only_watched(operation):
+        if operation is None or (operation.observe and not operation.kind.holds_nodes):
             if job.eligible_s is None or job.eligible_s <= cluster.now_s:
                 urgents.append(UrgentJob(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = frozenset(shortfall(operation, cluster))
-            if lost or unbound(operation):
+            if lost or operation.kind is OperationKind.ARRIVAL:
                 urgents.append(
                     UrgentJob(
                         job=job,
@@ -80,11 +79,6 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                     )
                 )
     return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
-
-
-def is_only_watched(operation: Operation) -> bool:
-    """An observe-mode operation without a reservation; the job may still be decided on."""
-    return operation.observe and not operation.reservation
 
 
 def most_nodes(job: Job) -> int:
@@ -112,7 +106,7 @@ def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) ->
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
             taken.append(announced.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:
-        lent = operation.phase is Phase.LENT and not operation.observe and operation.keeps_hold
+        lent = operation.phase is Phase.LENT and not operation.observe and operation.kind.holds_while_running
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != urgent.job.job_id:
             taken.append(announced.get(operation.reservation, operation.nodes))
     return frozenset[str]().union(*taken)
@@ -124,5 +118,5 @@ def _held_for_announced(cluster: Cluster) -> Mapping[str, frozenset[str]]:
     return {
         operation.reservation: frozenset(operation.nodes).difference(lost_for_good(operation, cluster))
         for operation in cluster.operations
-        if awaited(operation) and operation.phase is Phase.MAKING_ROOM
+        if operation.kind is OperationKind.NOTICE and operation.phase is Phase.MAKING_ROOM
     }

@@ -31,12 +31,12 @@ from makeway.policies.model import (
     Job,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Rationale,
     Reason,
     Release,
     Reserve,
-    awaited,
     reservation_name,
 )
 from makeway.policies.safety.protection import protection, start_protection
@@ -99,7 +99,11 @@ def lend_held(cluster: Cluster, decided: Decision, config: HybridConfig) -> Deci
 
 def _calls_off(cluster: Cluster, policy: str) -> list[Release]:
     """Starts that have not come about, on nodes whose job is here now: nobody starts there any more."""
-    arrived = {operation.reservation for operation in cluster.operations if not awaited(operation)}
+    arrived = {
+        operation.reservation
+        for operation in cluster.operations
+        if operation.kind is not OperationKind.NOTICE
+    }
     return [
         Release(
             job_id=operation.for_job_id,
@@ -109,7 +113,7 @@ def _calls_off(cluster: Cluster, policy: str) -> list[Release]:
             reservation=operation.reservation,
         )
         for operation in cluster.operations
-        if operation.out_of
+        if operation.kind is OperationKind.LEND_HELD
         and operation.phase is Phase.MAKING_ROOM
         and not operation.observe
         and not arrived.isdisjoint(operation.out_of)
@@ -178,7 +182,7 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
     holds = [
         operation
         for operation in cluster.operations
-        if awaited(operation)
+        if operation.kind is OperationKind.NOTICE
         and operation.phase is Phase.MAKING_ROOM
         and not operation.observe
         and operation.reservation not in changed
@@ -252,6 +256,7 @@ def _loan(
         reservation=reservation_name(job.job_id),
         nodes=tuple(nodes),
         duration_s=job.walltime_s + config.hold_slack_s,
+        kind=OperationKind.LEND_HELD,
         out_of=tuple(sorted(held.reservation for held in lenders)),
     )
     text = (

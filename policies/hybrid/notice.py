@@ -37,12 +37,12 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationKind,
     Phase,
     Rationale,
     Reason,
     Release,
     Reserve,
-    awaited,
     memoise_last,
 )
 
@@ -246,7 +246,11 @@ def _period_s(job: Job) -> float:
 
 
 def _collecting(operation: Operation) -> bool:
-    return awaited(operation) and operation.phase is Phase.MAKING_ROOM and not operation.observe
+    return (
+        operation.kind is OperationKind.NOTICE
+        and operation.phase is Phase.MAKING_ROOM
+        and not operation.observe
+    )
 
 
 def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> bool:
@@ -294,6 +298,7 @@ def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
         nodes=(*held.nodes, *plan.nodes),
         duration_s=max(0.0, notice.expected_s - request.cluster.now_s) + config.hold_slack_s,
         user=notice.user,
+        kind=OperationKind.NOTICE,
     )
 
 

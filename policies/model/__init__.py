@@ -23,7 +23,6 @@ from makeway.policies.model.actions import (
     Shrink,
     Verb,
 )
-from makeway.policies.model.announced import awaited, unbound
 from makeway.policies.model.cluster import (
     Cluster,
     Limits,
@@ -52,12 +51,16 @@ from makeway.policies.model.entities import (
     SignalTarget,
     reservation_name,
 )
+from makeway.policies.model.kind import OperationKind
 from makeway.policies.model.operation import (
+    Ending,
     Lease,
     Operation,
+    OperationOutcome,
     Phase,
     Progress,
     Task,
+    kind_of,
 )
 
 __all__ = [
@@ -72,6 +75,7 @@ __all__ = [
     "CheckpointSpec",
     "Cluster",
     "Decision",
+    "Ending",
     "Eviction",
     "Expand",
     "Job",
@@ -84,6 +88,8 @@ __all__ = [
     "NodeState",
     "Notice",
     "Operation",
+    "OperationKind",
+    "OperationOutcome",
     "Phase",
     "Placement",
     "Plan",
@@ -100,9 +106,8 @@ __all__ = [
     "SignalTarget",
     "Task",
     "Verb",
-    "awaited",
+    "kind_of",
     "memoise_last",
     "names",
     "reservation_name",
-    "unbound",
 ]

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, Literal, get_args
 
 from makeway.policies.model.entities import SignalTarget
+from makeway.policies.model.kind import OperationKind
 
 QUEUE_POSITIONS = 1 << 15
 """The queue positions of a planned order are numbered from 1 up to this."""
@@ -20,7 +21,7 @@ class Method(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an action is taken: at once the log field and the metric label."""
+    """Why an action is taken: the log field and the metric label. No code branches on it."""
 
     URGENT_ARRIVAL = "urgent_arrival"  # an urgent job waits and too few nodes are free
     URGENT_FITS = "urgent_fits"  # an urgent job waits and enough nodes are free
@@ -118,6 +119,8 @@ class Reserve(ActionBase):
     duration_s: float
     user: str | None = None
     """Whose job it will be: `job_id` is an announcement, and there is nothing to bind. None: `job_id` is a job."""
+    kind: OperationKind = OperationKind.MAKE_WAY
+    """The kind of operation that the hold opens."""
     out_of: tuple[str, ...] = ()
     """The reservations of ours for announced jobs of which `nodes` are a part, lent to `job_id` until one of these comes."""
     verb: Literal["reserve"] = "reserve"

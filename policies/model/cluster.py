@@ -136,7 +136,7 @@ class Cluster:
         return {
             operation.for_job_id: operation
             for operation in self.operations
-            if operation.phase is Phase.LENT and operation.speculative
+            if operation.phase is Phase.LENT and operation.kind.starts_early
         }
 
     def jobs_by_id(self) -> Mapping[str, Job]:

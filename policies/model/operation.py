@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
-from makeway.policies.model.actions import Action, Method, Reason, Requeue, Reserve
+from makeway.policies.model.actions import Action, Method, Prioritise, Requeue, Reserve
 from makeway.policies.model.entities import Notice
+from makeway.policies.model.kind import OperationKind
 
 
 class Progress(StrEnum):
@@ -17,6 +19,58 @@ class Progress(StrEnum):
     REFUSED = "refused"  # the cluster or the arbiter said no
     GONE = "gone"  # its job ended first
     DROPPED = "dropped"  # no longer needed, never issued
+
+
+class Ending(StrEnum):
+    """How a task ended. Each way belongs to one `Progress`, see `progress`."""
+
+    SEEN = "seen"  # a snapshot shows what was asked for
+    ACKNOWLEDGED = "acknowledged"  # the job has written that its checkpoint is complete
+    UNACKNOWLEDGED = "unacknowledged"  # the grace is over, or the job was evicted before it acknowledged
+    REQUEUED_ITSELF = "requeued_itself"  # the signalled job went back to the queue
+    STARTED = "started"  # the job that was moved in the queue runs
+    ENDED_ITSELF = "ended_itself"  # the job was over first
+    LEFT_ITSELF = "left_itself"  # the job left its nodes before it was shrunk
+    RUN_OVER = "run_over"  # the run that was to grow, or to get its priority back, is over
+    REJECTED = "rejected"  # the cluster said no
+    FORBIDDEN = "forbidden"  # makeway's arbiter said no
+    REPLACED = "replaced"  # a newer hold takes the place of this one
+    JOB_STARTED = "job_started"  # the job that the operation is for runs
+    JOB_ARRIVED = "job_arrived"  # the announced job is here; its hold is made for the job
+    JOB_WAITS_AGAIN = "job_waits_again"  # the urgent job waits in its hold once more
+    TURNED_BACK = "turned_back"  # the operation gives back what it took
+    NOT_NEEDED = "not_needed"  # the operation gives back already, and the task was never issued
+
+    @property
+    def progress(self) -> Progress:
+        """How far a task is that ended so."""
+        match self:
+            case Ending.SEEN | Ending.ACKNOWLEDGED | Ending.UNACKNOWLEDGED:
+                return Progress.DONE
+            case Ending.REQUEUED_ITSELF | Ending.STARTED:
+                return Progress.DONE
+            case Ending.ENDED_ITSELF | Ending.LEFT_ITSELF | Ending.RUN_OVER:
+                return Progress.GONE
+            case Ending.REJECTED | Ending.FORBIDDEN:
+                return Progress.REFUSED
+            case Ending.REPLACED | Ending.JOB_STARTED | Ending.JOB_ARRIVED:
+                return Progress.DROPPED
+            case Ending.JOB_WAITS_AGAIN | Ending.TURNED_BACK | Ending.NOT_NEEDED:
+                return Progress.DROPPED
+            case _:
+                assert_never(self)
+
+
+class OperationOutcome(StrEnum):
+    """What an operation came to."""
+
+    DONE = "done"  # it held no nodes, and its actions are over
+    STARTED = "started"  # the job that it was for was seen to start
+    NOT_STARTED = "not_started"  # that job ended first, or did not start in time
+    STILL_WAITS = "still_waits"  # observe mode: that job has waited for too long
+    EXPIRED = "expired"  # observe mode: the time is over for which it counted as done
+    ARRIVED = "arrived"  # observe mode: the announced job is here, and is decided on by itself
+    MODE_CHANGED = "mode_changed"  # it was opened in observe mode, and the mode is now act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +89,10 @@ class Task:
     """The nodes of the action's job when the task was planned."""
     planned_s: float | None = None
     """When it was planned. None: with its operation."""
+    ending: Ending | None = None
+    """How it ended. None: it is under way."""
     detail: str = ""
+    """What the cluster or the arbiter said last, for readers only. Empty: nothing."""
 
     @property
     def forgotten(self) -> bool:
@@ -54,61 +111,51 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Everything that is done for one urgent job, from the hold to the return of the nodes."""
+    """Everything that is done for one job, for example from the hold for an urgent job to the return of the nodes."""
 
     operation_id: str
+    """Given by the journal, and never given again."""
+    kind: OperationKind
     for_job_id: str
+    """The job that it is for; of a `NOTICE`, the announcement."""
     policy: str
     reservation: str
+    """The name of its hold. Empty: operations of its kind hold no nodes."""
     nodes: tuple[str, ...]
-    """The nodes held for the urgent job."""
+    """The nodes that its latest hold asks for."""
     opened_s: float
     deadline_s: float
     """The start is on time until then."""
     give_up_s: float
-    """If the urgent job has not started by then, the nodes go back."""
+    """If the job has not started by then, the nodes go back."""
     phase: Phase = Phase.MAKING_ROOM
     tasks: tuple[Task, ...] = ()
     started_s: float | None = None
-    """When the urgent job started. None: not yet."""
+    """When the job started. None: not yet."""
     ended_s: float | None = None
-    """When the urgent job was seen to be over, or was given up. None: not yet."""
+    """When the job was seen to be over, or was given up. None: not yet."""
     observe: bool = False
     """Opened in observe mode: its actions are recorded and never issued."""
     notice: Notice | None = None
-    """The announcement that it was opened for: until the job arrives, that is what `for_job_id` names. None: none."""
-    outcome: str = ""
-    """One sentence, once closed."""
+    """The announcement that it was opened for. None: it was opened for a job."""
+    out_of: tuple[str, ...] = ()
+    """The reservations for announced jobs out of which its job was lent idle nodes. Empty: its kind is not `LEND_HELD`."""
+    outcome: OperationOutcome | None = None
+    """What it came to. None: it is not closed."""
 
-    @property
-    def first_hold(self) -> Reserve | None:
-        """The action that made its first hold. None: it has none."""
-        for task in self.tasks:
-            if isinstance(task.action, Reserve):
-                return task.action
-        return None
 
-    @property
-    def reason(self) -> Reason | None:
-        """Why its first hold was made. None: it has none."""
-        hold = self.first_hold
-        return None if hold is None else hold.reason
+def kind_of(actions: tuple[Action, ...]) -> OperationKind:
+    """The kind of operation that a group of actions opens, all of them for the same job.
 
-    @property
-    def out_of(self) -> tuple[str, ...]:
-        """The reservations for announced jobs out of which its job was lent idle nodes. Empty: it was lent none."""
-        hold = self.first_hold
-        return () if hold is None else hold.out_of
-
-    @property
-    def speculative(self) -> bool:
-        """Whether its job starts before its turn: it is lent nodes that it may have to leave for the queue's first job."""
-        return self.reason is Reason.SPECULATIVE
-
-    @property
-    def keeps_hold(self) -> bool:
-        """Whether its hold lasts as long as its job runs; else it ends when the job has started."""
-        return self.reason not in (Reason.SPECULATIVE, Reason.HEAD_DUE)
+    Its hold says it. Without a hold, a job is moved in the queue, or something is taken back.
+    """
+    for action in actions:
+        if isinstance(action, Reserve):
+            return action.kind
+    for action in actions:
+        if isinstance(action, Prioritise):
+            return OperationKind.FRONT if action.queue_position is None else OperationKind.REORDER
+    return OperationKind.CLEAN_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

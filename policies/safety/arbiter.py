@@ -19,15 +19,14 @@ from makeway.policies.model import (
     Job,
     JobState,
     Operation,
+    OperationKind,
     Phase,
     Prioritise,
-    Reason,
     Release,
     Requeue,
     Reserve,
     RestorePriority,
     Shrink,
-    awaited,
     reservation_name,
 )
 from makeway.policies.safety.breaker import breaker_tripped
@@ -254,7 +253,7 @@ class _Arbiter:
             return _breaker(self.cluster)
         if not action.reservation.startswith(RESERVATION_PREFIX):
             return _foreign(action.reservation)
-        if action.reason is Reason.SPECULATIVE:
+        if action.kind.starts_early:
             job = self.jobs.get(action.job_id)
             refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
             if refusal is not None:
@@ -270,7 +269,7 @@ class _Arbiter:
             if common:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
-        if limit is not None and action.reason is not Reason.HEAD_DUE and not action.out_of:
+        if limit is not None and action.kind is not OperationKind.QUEUE_HEAD and not action.out_of:
             # The queue's first job gets back what was its own, and what is lent is held, and counted, already.
             held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
             more = self._counted(action.reservation, action.nodes)
@@ -281,7 +280,7 @@ class _Arbiter:
 
     def _judge_lending(self, action: Reserve) -> Ruling:
         """What is lent is held for announced jobs, and the limit for each hour lets the borrower be evicted."""
-        waited_for = {one.reservation for one in self.operations if awaited(one)}
+        waited_for = {one.reservation for one in self.operations if one.kind is OperationKind.NOTICE}
         held = self._lent_nodes(tuple(waited_for.intersection(action.out_of)))
         outside = sorted(set(action.nodes) - held)
         if outside:
@@ -315,7 +314,7 @@ class _Arbiter:
             for operation in self.operations
             if not operation.observe
             and operation.phase is not Phase.RETURNING
-            and (operation.keeps_hold or operation.phase is Phase.MAKING_ROOM)
+            and (operation.kind.holds_while_running or operation.phase is Phase.MAKING_ROOM)
         }
         for reservation in self.cluster.reservations:
             if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.control.executor import Outcome
 from makeway.daemon.control.report import CycleReport
+from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Operation, Phase
 from makeway.simharness.engine.cluster import SimCluster
@@ -66,13 +67,13 @@ def _lines(report: CycleReport, journal: Journal) -> list[str]:
         if done.outcome not in (Outcome.ACCEPTED, Outcome.OBSERVED)
     ]
     lines += [f"  started {_duration(delay_s)} after its submission" for delay_s in report.urgent_started]
-    lines += [f"  {_ended(operation)}" for operation in report.closed if operation.reservation]
+    lines += [f"  {_ended(operation)}" for operation in report.closed if operation.kind.holds_nodes]
     return lines
 
 
 def _ended(operation: Operation) -> str:
     assert operation.phase is Phase.CLOSED
-    return f"urgent job {operation.for_job_id} is over: {operation.outcome}"
+    return f"urgent job {operation.for_job_id} is over: {outcome_text(operation)}"
 
 
 def _duration(seconds: float) -> str:

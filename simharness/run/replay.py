@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.planner import PlanningFailed
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
@@ -161,6 +162,8 @@ class Replay:
             self._waiting = report.urgent_waiting
             if self._on_cycle is not None:
                 self._on_cycle(report)
+            if report.planning_failure is not None:
+                raise PlanningFailed(report.planning_failure)
             if report.error is not None:
                 self._due_s = self._quantised(self.cluster.now_s, after=True)
                 return

@@ -1,8 +1,9 @@
 """An operation at work on a cluster of four nodes: `v` has to leave for the urgent job `u`."""
 
+from makeway.daemon.operation.beginning import open_operation
 from makeway.daemon.operation.due import next_due
 from makeway.daemon.operation.observation import Timeouts
-from makeway.daemon.operation.transitions import advance, issuing, open_operation, record
+from makeway.daemon.operation.transitions import advance, issuing, record
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -72,7 +73,9 @@ def shrink(job_id: str, keep: tuple[str, ...]) -> Shrink:
 
 
 def begun(view: Cluster, *actions: Action, observe: bool = False) -> Operation:
-    return open_operation(actions, view, deadline_s=DEADLINE_S, timeouts=PATIENCE, observe=observe)
+    return open_operation(
+        actions, view, operation_id="1", deadline_s=DEADLINE_S, timeouts=PATIENCE, observe=observe
+    )
 
 
 def due(operation: Operation, view: Cluster) -> list[Action]:

@@ -16,6 +16,7 @@ from makeway.policies.model import (
     NodeState,
     Notice,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -184,6 +185,7 @@ def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
     tasks += [Task(action=action, progress=draw(st.sampled_from(list(Progress)))) for action in leave]
     operation = Operation(
         operation_id="u0@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u0",
         policy="earlier",
         reservation="mw_u0",
@@ -236,9 +238,11 @@ def with_collected(draw: st.DrawFn, cluster: Cluster, notice: Notice) -> Cluster
         nodes=held,
         duration_s=9000.0,
         user=notice.user,
+        kind=OperationKind.NOTICE,
     )
     operation = Operation(
         operation_id=f"{notice.notice_id}@1",
+        kind=OperationKind.NOTICE,
         for_job_id=notice.notice_id,
         policy="earlier",
         reservation=hold.reservation,
@@ -276,10 +280,12 @@ def guest(job: Job, lender: Reserve) -> Operation:
         reservation=f"mw_{job.job_id}",
         nodes=job.nodes,
         duration_s=9000.0,
+        kind=OperationKind.LEND_HELD,
         out_of=(lender.reservation,),
     )
     return Operation(
         operation_id=f"{job.job_id}@1",
+        kind=OperationKind.LEND_HELD,
         for_job_id=job.job_id,
         policy="earlier",
         reservation=lent.reservation,
@@ -290,6 +296,7 @@ def guest(job: Job, lender: Reserve) -> Operation:
         phase=Phase.LENT,
         tasks=(Task(action=lent, progress=Progress.DONE),),
         started_s=NOW_S - 30.0,
+        out_of=lent.out_of,
     )
 
 
@@ -304,4 +311,6 @@ def arrived(operation: Operation, cluster: Cluster) -> tuple[Operation, Cluster]
     notices = tuple(
         replace(notice, job_id=job_id) if notice == operation.notice else notice for notice in cluster.notices
     )
-    return replace(operation, for_job_id=job_id), replace(cluster, notices=notices)
+    return replace(operation, kind=OperationKind.ARRIVAL, for_job_id=job_id), replace(
+        cluster, notices=notices
+    )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from makeway.policies.model import Ending
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.story import (
     EXITS,
@@ -40,8 +41,8 @@ def test_a_job_that_ignores_the_signal_loses_its_work_when_the_grace_is_over(
     urgent = story.urgent_comes()
     starts_on_the_held_nodes(story, daemon, urgent)
     (lender,) = story.lenders()
-    tasks = {task.action.verb: task.detail for operation in daemon.operations() for task in operation.tasks}
-    assert tasks["checkpoint"] == "grace over without an acknowledgement"
+    tasks = {task.action.verb: task.ending for operation in daemon.operations() for task in operation.tasks}
+    assert tasks["checkpoint"] is Ending.UNACKNOWLEDGED
     story.ends(urgent)
     done = len(story.steps(lender))
     await_that("the lender works again", lambda: len(story.steps(lender)) > done, story.explain(daemon))

@@ -9,7 +9,7 @@ import pytest
 
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.planner import Planning, PlanningFailed
+from makeway.daemon.control.planner import RETRY_S, Planning, PlanningFailed
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
@@ -19,7 +19,12 @@ from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.horizon.policy import STEP, HorizonConfig
 from makeway.policies.model import Cluster, Decision, Plan, Prioritise, Progress
 from makeway.policies.registry import find
-from tests.builders import cluster, node_names, pending, running
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.workloads.job import SimJob
+from tests.builders import cluster, held, node_names, pending, running
 from tests.fakes import FakeAdapter
 from tests.waiting import limit_s
 
@@ -39,13 +44,20 @@ class Desk:
     done: threading.Event = field(default_factory=threading.Event)
     asked: int = 0
     fails: bool = False
+    due_fails: bool = False
+    always_due: bool = False
+
+    def due(self, snapshot: Cluster, config: NoSettings) -> bool:
+        if self.due_fails:
+            raise ZeroDivisionError("no plan")
+        return self.always_due or snapshot.plan is None
 
     def make(self, snapshot: Cluster, config: NoSettings) -> Plan:
         self.asked += 1
         assert self.go.wait(limit_s())
         self.done.set()
         if self.fails:
-            raise ZeroDivisionError
+            raise ZeroDivisionError("no plan")
         return PLAN
 
     def policy(self) -> Policy[NoSettings]:
@@ -54,21 +66,23 @@ class Desk:
             summary="Plans when it is let go.",
             config_type=NoSettings,
             decide=lambda snapshot, config: Decision(policy="desk"),
-            planner=Planner(
-                due=lambda snapshot, config: snapshot.plan is None, make=self.make, require=lambda: None
-            ),
+            planner=Planner(due=self.due, make=self.make, require=lambda: None),
         )
 
 
-def view() -> Cluster:
-    return cluster(2, pending("a", 2, submit_s=900.0), pending("b", 2, submit_s=950.0))
+def view(later_s: float = 0.0) -> Cluster:
+    jobs = (pending("a", 2, submit_s=900.0), pending("b", 2, submit_s=950.0))
+    return cluster(2, *jobs, now_s=1000.0 + later_s)
+
+
+def planners() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "planner"]
 
 
 def finished(planning: Planning) -> Cluster:
     """The snapshot of the first cycle that finds the plan."""
-    for thread in threading.enumerate():
-        if thread.name == "planner":
-            thread.join(limit_s())
+    for thread in planners():
+        thread.join(limit_s())
     return planning.with_plan(view())
 
 
@@ -117,15 +131,63 @@ def test_a_plan_for_other_settings_is_dropped() -> None:
     assert other.asked == 1
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_plan_that_fails_ends_one_cycle() -> None:
+def test_a_plan_that_fails_is_reported_until_the_next_one_is_made() -> None:
     desk = Desk(fails=True)
+    desk.go.set()
     planning = Planning(Journal(None), beside=True)
     planning.reconfigure(desk.policy(), NoSettings())
     planning.with_plan(view())
+    assert finished(planning).plan is None
+    assert planning.failure == "ZeroDivisionError: no plan"
+    planning.with_plan(view(RETRY_S - 1.0))
+    assert desk.asked == 1, "it is not asked again at once"
+
+    desk.fails = False
+    planning.with_plan(view(RETRY_S))
+    assert finished(planning).plan == PLAN
+    assert desk.asked == 2
+    assert not planning.failure
+
+
+def test_a_planner_that_fails_changes_nothing_of_the_last_plan() -> None:
+    journal = Journal(None)
+    journal.save_plan(PLAN)
+    desk = Desk(fails=True, always_due=True)
     desk.go.set()
-    with pytest.raises(PlanningFailed):
-        finished(planning)
+    planning = Planning(journal, beside=False)
+    planning.reconfigure(desk.policy(), NoSettings())
+    assert planning.with_plan(view()).plan == PLAN
+    assert planning.failure == "ZeroDivisionError: no plan"
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("broken", ["make", "due"])
+def test_a_planner_that_keeps_failing_does_not_keep_the_daemon_from_acting(broken: str, beside: bool) -> None:
+    """An earlier life left a reservation: it is released all the same, and each cycle says what failed."""
+    desk = Desk(fails=True, due_fails=broken == "due")
+    desk.go.set()
+    adapter = FakeAdapter(replace(view(), reservations=(held("lost", ("n1",)),)))
+    loop = Reconciler(
+        adapter, Journal(None), desk.policy(), NoSettings(), LoopSettings(mode=Mode.ACT), plan_beside=beside
+    )
+    loop.reconcile()
+    for thread in planners():
+        thread.join(limit_s())
+    report = loop.reconcile()
+    assert adapter.calls == [("release", "mw_lost")]
+    assert report.planning_failure == "ZeroDivisionError: no plan"
+    assert "no new plan: ZeroDivisionError: no plan" in report.sentence
+
+
+def test_a_replay_does_not_pass_over_a_planner_that_fails() -> None:
+    desk = Desk(fails=True)
+    desk.go.set()
+    jobs = [SimJob(name, 0.0, 60.0, 60.0, 2, user="user") for name in ("a", "b")]
+    simulated = SimCluster(2, jobs, scheduler=SchedulerSettings(), storage=StorageSettings())
+    policy = replace(desk.policy(), arrivals_only=False)
+    replay = Replay(simulated, policy, NoSettings(), ReplaySettings())
+    with pytest.raises(PlanningFailed, match="no plan"):
+        replay.run()
 
 
 def test_a_policy_that_does_not_plan_has_no_plan() -> None:

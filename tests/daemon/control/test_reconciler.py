@@ -10,6 +10,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import Outcome
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
@@ -20,6 +21,7 @@ from makeway.policies.model import (
     Limits,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -246,7 +248,7 @@ def test_the_whole_story() -> None:
     assert adapter.calls[-2:] == [("prioritise", "v"), ("release", "mw_u")]
     adapter.view = replace(adapter.view, jobs=(running("v", FOUR, requeue_count=1),))
     report = loop.reconcile()
-    assert "started on time" in report.closed[0].outcome
+    assert "started on time" in outcome_text(report.closed[0])
     assert journal.open_operations() == ()
 
 
@@ -306,6 +308,7 @@ def test_an_operation_that_only_releases_is_over_when_the_reservation_is_gone() 
     journal.save(
         Operation(
             operation_id="x@0",
+            kind=OperationKind.CLEAN_UP,
             for_job_id="x",
             policy="eviction",
             reservation="",

@@ -25,17 +25,18 @@ from makeway.daemon.estimate.checkpoint_times import (
 )
 from makeway.daemon.inspect.explain import Explanation
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.observation import UNACKNOWLEDGED
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     Acknowledgement,
     Checkpoint,
     CheckpointSpec,
     Cluster,
+    Ending,
     Job,
     JobState,
     Method,
     Operation,
+    OperationKind,
     Progress,
     Reason,
     Task,
@@ -62,11 +63,13 @@ def victim(spec: CheckpointSpec | None = SPEC) -> Job:
     return running("v", FOUR, start_s=500.0, checkpoint=spec)
 
 
-def asked(progress: Progress, ended_s: float | None = None, detail: str = "") -> Operation:
+def asked(ending: Ending | None = None, ended_s: float | None = None) -> Operation:
     """An operation that has sent its signal at 1000."""
-    task = Task(action=SIGNAL, progress=progress, issued_s=1000.0, ended_s=ended_s, detail=detail)
+    progress = Progress.ACCEPTED if ending is None else ending.progress
+    task = Task(action=SIGNAL, progress=progress, issued_s=1000.0, ended_s=ended_s, ending=ending)
     return Operation(
         operation_id="u@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u",
         policy="test",
         reservation="mw_u",
@@ -80,42 +83,42 @@ def asked(progress: Progress, ended_s: float | None = None, detail: str = "") ->
 
 def learned_of(operation: Operation, seen: Cluster, spec: CheckpointSpec = SPEC) -> Lesson | None:
     """What is learned of the end of a checkpoint whose beginning is known."""
-    begun = lesson([asked(Progress.ACCEPTED)], cluster(4, victim(spec)), {})
+    begun = lesson([asked()], cluster(4, victim(spec)), {})
     assert begun is not None
     return lesson([operation], seen, dict(begun.begun))
 
 
 def test_a_checkpoint_begins_once() -> None:
     seen = cluster(4, victim())
-    first = lesson([asked(Progress.ACCEPTED)], seen, {})
+    first = lesson([asked()], seen, {})
     assert first is not None
     ((request, subject),) = first.begun
     assert request == REQUEST
     assert subject.likeness == likeness(victim())
-    assert lesson([asked(Progress.ACCEPTED)], seen, dict(first.begun)) is None
+    assert lesson([asked()], seen, dict(first.begun)) is None
 
 
 def test_nothing_is_measured_of_a_job_that_shows_nothing() -> None:
     seen = cluster(4, victim(replace(SPEC, acknowledgement=Acknowledgement.NONE)))
-    assert lesson([asked(Progress.ACCEPTED)], seen, {}) is None
+    assert lesson([asked()], seen, {}) is None
 
 
 def test_the_instant_that_the_job_tells_counts_and_not_the_look_at_it() -> None:
     told = replace(victim(), last_checkpoint_s=1042.0)
-    found = learned_of(asked(Progress.DONE, 1060.0, "acknowledged"), cluster(4, told, now_s=1060.0))
+    found = learned_of(asked(Ending.ACKNOWLEDGED, 1060.0), cluster(4, told, now_s=1060.0))
     assert found is not None
     assert found.measured == ((REQUEST, Measurement(duration_s=42.0, acknowledged=True)),)
 
 
 def test_a_job_that_requeues_itself_is_measured_by_the_look_at_it() -> None:
     waits = replace(victim(), state=JobState.PENDING, nodes=(), start_s=None)
-    found = learned_of(asked(Progress.DONE, 1060.0, "requeued itself"), cluster(4, waits, now_s=1060.0))
+    found = learned_of(asked(Ending.REQUEUED_ITSELF, 1060.0), cluster(4, waits, now_s=1060.0))
     assert found is not None
     assert found.measured == ((REQUEST, Measurement(duration_s=60.0, acknowledged=True)),)
 
 
 def test_an_end_is_measured_only_where_it_is_the_acknowledgement() -> None:
-    gone = asked(Progress.GONE, 1030.0, "ended by itself")
+    gone = asked(Ending.ENDED_ITSELF, 1030.0)
     leaves = learned_of(gone, cluster(4), replace(SPEC, acknowledgement=Acknowledgement.EXIT))
     assert leaves is not None
     assert leaves.measured == ((REQUEST, Measurement(duration_s=30.0, acknowledged=True)),)
@@ -125,7 +128,7 @@ def test_an_end_is_measured_only_where_it_is_the_acknowledgement() -> None:
 
 
 def test_what_was_waited_for_in_vain_counts_twice() -> None:
-    found = learned_of(asked(Progress.DONE, 1090.0, UNACKNOWLEDGED), cluster(4, victim(), now_s=1090.0))
+    found = learned_of(asked(Ending.UNACKNOWLEDGED, 1090.0), cluster(4, victim(), now_s=1090.0))
     assert found is not None
     ((_, measurement),) = found.measured
     assert measurement == Measurement(duration_s=90.0, acknowledged=False)
@@ -133,7 +136,7 @@ def test_what_was_waited_for_in_vain_counts_twice() -> None:
 
 
 def test_a_request_that_no_operation_has_any_more_is_void() -> None:
-    begun = lesson([asked(Progress.ACCEPTED)], cluster(4, victim()), {})
+    begun = lesson([asked()], cluster(4, victim()), {})
     assert begun is not None
     found = lesson([], cluster(4, victim()), dict(begun.begun))
     assert found is not None
@@ -174,14 +177,14 @@ def test_who_is_not_alike_keeps_what_is_declared() -> None:
 def test_a_journal_that_is_opened_again_knows_it_still(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal = Journal(path)
-    begun = lesson([asked(Progress.ACCEPTED)], cluster(4, victim()), {})
+    begun = lesson([asked()], cluster(4, victim()), {})
     assert begun is not None
     journal.learn(begun)
     journal.close()
     journal = Journal(path)
     assert dict(journal.checkpoints_under_way()) == dict(begun.begun)
     over = lesson(
-        [asked(Progress.DONE, 1090.0, UNACKNOWLEDGED)],
+        [asked(Ending.UNACKNOWLEDGED, 1090.0)],
         cluster(4, victim()),
         journal.checkpoints_under_way(),
     )

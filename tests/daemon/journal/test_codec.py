@@ -21,12 +21,16 @@ from makeway.daemon.journal.formats import FORMAT, STEPS, Noun, Step, renamed, u
 from makeway.policies.model import (
     VERBS,
     Decision,
+    Ending,
     Notice,
     Operation,
+    OperationKind,
+    OperationOutcome,
     Plan,
     Prioritise,
     Rationale,
     Reason,
+    Reserve,
     Task,
 )
 from tests.builders import cluster, urgent
@@ -35,6 +39,7 @@ PRIORITISE = Prioritise(job_id="7", for_job_id="7", policy="horizon", reason=Rea
 NOTICE_N = Notice(notice_id="n", user="u", node_count=2, walltime_s=60.0, announced_s=0.0, expected_s=900.0)
 OPERATION_7 = Operation(
     operation_id="7@0",
+    kind=OperationKind.REORDER,
     for_job_id="7",
     policy="horizon",
     reservation="mw_7",
@@ -156,7 +161,7 @@ def test_format_2_marks_the_action_that_was_forgotten(forgotten: bool) -> None:
     action: dict[str, Any] = {"verb": "requeue", "job_id": "7"}
     old: dict[str, Any] = {"tasks": [{"action": action, "requeue_count": 3, "forgotten": forgotten}]}
     marked = {**action, "forgotten_run": 3} if forgotten else action
-    assert upgraded(Noun.OPERATION, old, 1) == {"tasks": [{"action": marked, "requeue_count": 3}]}
+    assert STEPS[1].upgrade(Noun.OPERATION, old) == {"tasks": [{"action": marked, "requeue_count": 3}]}
 
 
 @pytest.mark.parametrize(
@@ -191,3 +196,123 @@ def test_a_newer_body_is_refused_with_both_formats() -> None:
 def test_a_damaged_snapshot_is_refused(blob: bytes) -> None:
     with pytest.raises(BadBody, match="not compressed"):
         unpack(blob)
+
+
+def hold_2(**changes: Any) -> dict[str, Any]:
+    """A hold as format 2 had it."""
+    common = {"job_id": "u", "for_job_id": "u", "policy": "p", "reason": "urgent_arrival", "verb": "reserve"}
+    return {**common, "reservation": "mw_u", "nodes": ["n1"], "duration_s": 9.0, **changes}
+
+
+def operation_2(*tasks: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """An operation as format 2 had it."""
+    values = {"operation_id": "u@7.000", "for_job_id": "u", "policy": "p", "reservation": "mw_u"}
+    times = {"nodes": ["n1"], "opened_s": 7.0, "deadline_s": 8.0, "give_up_s": 9.0}
+    return {**values, **times, "tasks": list(tasks), **changes}
+
+
+def read_2(body: dict[str, Any]) -> Operation:
+    return OPERATION.decode(json.dumps({"format": 2, "body": body}))
+
+
+def task_2(action: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"action": action, "progress": "done", "ended_s": 7.5, **changes}
+
+
+NOTICE_2 = {
+    "notice_id": "n",
+    "user": "u",
+    "node_count": 1,
+    "walltime_s": 9.0,
+    "announced_s": 0.0,
+    "expected_s": 8.0,
+}
+ANNOUNCED_2 = hold_2(job_id="n", for_job_id="n", reason="announced", user="u")
+FRONT_2 = {"job_id": "u", "for_job_id": "u", "policy": "p", "reason": "no_room", "verb": "prioritise"}
+PLACE_2 = {**FRONT_2, "reason": "planned", "queue_position": 3}
+RELEASE_2 = {**FRONT_2, "reason": "orphaned", "verb": "release", "reservation": "mw_x"}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (operation_2(task_2(hold_2())), OperationKind.MAKE_WAY),
+        (operation_2(task_2(hold_2(reason="speculative"))), OperationKind.EARLY_START),
+        (
+            operation_2(task_2(hold_2(reason="speculative", out_of=["mw_n"]))),
+            OperationKind.LEND_HELD,
+        ),
+        (operation_2(task_2(hold_2(reason="head_due", nodes=[]))), OperationKind.QUEUE_HEAD),
+        (
+            operation_2(task_2(ANNOUNCED_2), for_job_id="n", notice=NOTICE_2),
+            OperationKind.NOTICE,
+        ),
+        (operation_2(task_2(ANNOUNCED_2), notice=NOTICE_2), OperationKind.ARRIVAL),
+        (
+            operation_2(task_2(ANNOUNCED_2), task_2(hold_2()), notice=NOTICE_2),
+            OperationKind.MAKE_WAY,
+        ),
+        (operation_2(task_2(FRONT_2), reservation="", nodes=[]), OperationKind.FRONT),
+        (operation_2(task_2(PLACE_2), reservation="", nodes=[]), OperationKind.REORDER),
+        (operation_2(task_2(RELEASE_2), reservation="", nodes=[]), OperationKind.CLEAN_UP),
+    ],
+)
+def test_an_operation_of_format_2_gets_the_kind_that_its_first_hold_meant(
+    body: dict[str, Any], kind: OperationKind
+) -> None:
+    found = read_2(body)
+    assert found.kind is kind
+    assert found.out_of == (("mw_n",) if kind is OperationKind.LEND_HELD else ())
+    hold = found.tasks[0].action
+    if isinstance(hold, Reserve):
+        opened_as = OperationKind.NOTICE if found.notice is not None else kind
+        assert hold.kind is opened_as
+
+
+@pytest.mark.parametrize(
+    ("progress", "detail", "ending", "left"),
+    [
+        ("done", "grace over without an acknowledgement", Ending.UNACKNOWLEDGED, ""),
+        ("done", "acknowledged", Ending.ACKNOWLEDGED, ""),
+        ("done", "requeued itself", Ending.REQUEUED_ITSELF, ""),
+        ("done", "runs", Ending.STARTED, ""),
+        ("done", "", Ending.SEEN, ""),
+        ("gone", "left its nodes by itself", Ending.LEFT_ITSELF, ""),
+        ("gone", "ended by itself", Ending.ENDED_ITSELF, "ended by itself"),
+        ("dropped", "replaced by a new hold", Ending.REPLACED, ""),
+        ("dropped", "given_up", Ending.NOT_NEEDED, "given_up"),
+        ("refused", "Access denied", Ending.REJECTED, "Access denied"),
+        ("refused", "acknowledged", Ending.REJECTED, "acknowledged"),
+        ("planned", "try again in a bit", None, "try again in a bit"),
+    ],
+)
+def test_a_task_of_format_2_gets_the_ending_that_its_sentence_named(
+    progress: str, detail: str, ending: Ending | None, left: str
+) -> None:
+    (task,) = read_2(operation_2(task_2(hold_2(), progress=progress, detail=detail))).tasks
+    assert (task.ending, task.detail) == (ending, left)
+    assert ending is None or ending.progress is task.progress
+
+
+@pytest.mark.parametrize(
+    ("sentence", "changes", "outcome"),
+    [
+        ("", {"phase": "lent", "started_s": 8.0}, None),
+        ("done", {"reservation": "", "nodes": []}, OperationOutcome.DONE),
+        ("the urgent job started on time; 1 lender given back", {"started_s": 8.0}, OperationOutcome.STARTED),
+        ("the urgent job did not start; 0 lenders given back", {}, OperationOutcome.NOT_STARTED),
+        ("observed", {"observe": True}, OperationOutcome.EXPIRED),
+        ("observed; the job still waits", {"observe": True}, OperationOutcome.STILL_WAITS),
+        (
+            "observed; the urgent job started without help",
+            {"observe": True, "started_s": 8.0},
+            OperationOutcome.STARTED,
+        ),
+        ("observed until the mode became act", {"observe": True}, OperationOutcome.MODE_CHANGED),
+    ],
+)
+def test_an_operation_of_format_2_gets_the_outcome_that_its_sentence_named(
+    sentence: str, changes: dict[str, Any], outcome: OperationOutcome | None
+) -> None:
+    body = operation_2(task_2(hold_2()), phase="closed", outcome=sentence)
+    assert read_2({**body, **changes}).outcome is outcome

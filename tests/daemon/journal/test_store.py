@@ -27,6 +27,7 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationKind,
     Phase,
     Prioritise,
     Rationale,
@@ -56,6 +57,7 @@ ACTIONS: tuple[Action, ...] = (
 def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
     return Operation(
         operation_id=operation_id,
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u",
         policy="test",
         reservation="mw_u",

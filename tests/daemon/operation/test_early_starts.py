@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.operation.beginning import extend, open_operation
 from makeway.daemon.operation.due import wakeup_s
-from makeway.daemon.operation.transitions import advance, open_operation, top_up
+from makeway.daemon.operation.transitions import advance
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.model import (
     Action,
@@ -17,6 +18,8 @@ from makeway.policies.model import (
     Limits,
     Method,
     Operation,
+    OperationKind,
+    OperationOutcome,
     Phase,
     Prioritise,
     Reason,
@@ -44,6 +47,7 @@ def start(nodes: tuple[str, ...] = NODES) -> Reserve:
         reservation="mw_x",
         nodes=nodes,
         duration_s=5000.0,
+        kind=OperationKind.EARLY_START,
     )
 
 
@@ -56,6 +60,7 @@ def way(nodes: tuple[str, ...] = ALL) -> Reserve:
         reservation="mw_h",
         nodes=nodes,
         duration_s=5000.0,
+        kind=OperationKind.QUEUE_HEAD,
     )
 
 
@@ -82,7 +87,9 @@ def leaves(for_job_id: str = "h") -> tuple[Checkpoint, Requeue]:
 
 
 def opened(view: Cluster, *actions: Action, deadline_s: float = 1500.0, observe: bool = False) -> Operation:
-    return open_operation(actions, view, deadline_s=deadline_s, timeouts=PATIENCE, observe=observe)
+    return open_operation(
+        actions, view, operation_id="1", deadline_s=deadline_s, timeouts=PATIENCE, observe=observe
+    )
 
 
 def early(*, now_s: float = 1001.0, reserved: bool = True, state: JobState = JobState.RUNNING) -> Cluster:
@@ -101,7 +108,7 @@ def lent() -> Operation:
 
 def test_the_hold_of_an_early_start_ends_when_the_job_runs_and_the_operation_when_it_is_over() -> None:
     operation = lent()
-    assert (operation.phase, operation.speculative, operation.keeps_hold) == (Phase.LENT, True, False)
+    assert (operation.phase, operation.kind) == (Phase.LENT, OperationKind.EARLY_START)
     operation, issued = issue_all(operation, early())
     assert [(type(action), action.reason) for action in issued] == [(Release, Reason.STARTED)]
     running_on = early(now_s=1010.0, reserved=False)
@@ -111,7 +118,7 @@ def test_the_hold_of_an_early_start_ends_when_the_job_runs_and_the_operation_whe
     assert wakeup_s(operation, 1010.0, PATIENCE) is None
     assert list(replace(running_on, operations=(operation,)).speculative_jobs()) == ["x"]
     ended = advance(operation, cluster(4, now_s=2000.0), PATIENCE)
-    assert (ended.phase, ended.outcome) == (Phase.CLOSED, "the job ended, or left its nodes")
+    assert (ended.phase, ended.outcome) == (Phase.CLOSED, OperationOutcome.STARTED)
 
 
 def test_it_is_over_when_the_job_is_back_in_the_queue() -> None:
@@ -166,7 +173,7 @@ def kept(operation: Operation, **changes: object) -> Cluster:
 
 def test_way_is_made_under_a_hold_and_who_left_goes_first_as_soon_as_the_first_runs() -> None:
     view = replace(early(now_s=1500.0, reserved=False), jobs=(*early(reserved=False).jobs, pending("h", 4)))
-    operation = top_up(opened(view, way(())), (way(), *leaves()), view, deadline_s=1700.0, timeouts=PATIENCE)
+    operation = extend(opened(view, way(())), (way(), *leaves()), view, deadline_s=1700.0, timeouts=PATIENCE)
     assert operation.give_up_s == 2300.0
     operation, issued = issue_all(operation, view)
     assert issued == [way()]

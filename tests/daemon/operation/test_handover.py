@@ -6,6 +6,7 @@ from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.handover import changes
 from makeway.daemon.operation.observation import Timeouts
@@ -17,6 +18,7 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationOutcome,
     Phase,
     Progress,
     Requeue,
@@ -88,7 +90,7 @@ def test_the_hold_passes_to_the_job_which_starts_and_gives_back() -> None:
     loop.reconcile()
     report = loop.reconcile()
     assert adapter.calls[2:] == [("release", HELD)]
-    assert [closed.outcome for closed in report.closed] == [
+    assert [outcome_text(closed) for closed in report.closed] == [
         "the urgent job started on time; 0 lenders given back"
     ]
     assert journal.notices() == ()
@@ -186,7 +188,7 @@ def test_observe_mode_tells_the_hold_and_then_the_arrival() -> None:
     assert only(journal).observe
     adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1900.0), 1900.0)
     report = loop.reconcile()
-    assert [closed.outcome for closed in report.closed] == ["observed; the announced job has arrived"]
+    assert [closed.outcome for closed in report.closed] == [OperationOutcome.ARRIVED]
     assert [(told.action.verb, told.action.for_job_id) for told in report.actions] == [
         ("reserve", "u"),
         ("requeue", "u"),

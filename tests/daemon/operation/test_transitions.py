@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.operation.beginning import extend
 from makeway.daemon.operation.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.operation.returns import leases
-from makeway.daemon.operation.transitions import advance, issuing, record, top_up
+from makeway.daemon.operation.transitions import advance, issuing, record
 from makeway.policies.model import (
     VERBS,
     Action,
     Checkpoint,
+    Ending,
     Expand,
     Job,
     JobState,
@@ -116,7 +118,7 @@ def test_what_leaves_at_the_latest_moment_has_not_requeued_itself() -> None:
     operation, issued = issue_all(advance(operation, late, PATIENCE), late)
     assert issued == [requeue("v", Method.SYSTEM, not_after_s=1200.0)]
     asked = next(task for task in operation.tasks if isinstance(task.action, Checkpoint))
-    assert (asked.progress, asked.detail) == (Progress.DONE, "grace over without an acknowledgement")
+    assert (asked.progress, asked.ending) == (Progress.DONE, Ending.UNACKNOWLEDGED)
 
 
 @pytest.mark.parametrize("method", [Method.SYSTEM, Method.APPLICATION])
@@ -284,7 +286,7 @@ def test_a_new_hold_replaces_the_old_one() -> None:
     operation = held_operation(requeue("v"))
     other = ("n1", "n2", "n3", "n5")
     view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0)
-    operation = top_up(
+    operation = extend(
         operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, timeouts=PATIENCE
     )
     assert due(operation, view) == [reserve(other)]

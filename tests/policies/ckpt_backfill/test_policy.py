@@ -19,6 +19,7 @@ from makeway.policies.model import (
     Limits,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -61,12 +62,15 @@ def start(job_id: str, *nodes: str, duration_s: float = 10_600.0) -> Reserve:
         reservation=f"mw_{job_id}",
         nodes=nodes,
         duration_s=duration_s,
+        kind=OperationKind.EARLY_START,
     )
 
 
 def hold(job_id: str, *nodes: str, duration_s: float = 0.0) -> Reserve:
     """The hold for the queue's first job; without nodes the promise."""
-    return replace(start(job_id, *nodes, duration_s=duration_s), reason=Reason.HEAD_DUE)
+    return replace(
+        start(job_id, *nodes, duration_s=duration_s), reason=Reason.HEAD_DUE, kind=OperationKind.QUEUE_HEAD
+    )
 
 
 def departure(job_id: str, for_job_id: str, *, walltime_s: float) -> tuple[Action, ...]:
@@ -87,6 +91,7 @@ def operation(hold: Reserve, *, opened_s: float, deadline_s: float, phase: Phase
     progress = Progress.DONE if hold.nodes else Progress.PLANNED
     return Operation(
         operation_id=f"{hold.job_id}@{opened_s:.3f}",
+        kind=hold.kind,
         for_job_id=hold.job_id,
         policy="ckpt-backfill",
         reservation=hold.reservation,

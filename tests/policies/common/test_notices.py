@@ -4,22 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from makeway.policies.common.notices import arrivals
-from makeway.policies.model import (
-    Job,
-    JobKind,
-    JobState,
-    Notice,
-    Operation,
-    Phase,
-    Reason,
-    Reserve,
-    Task,
-    awaited,
-    unbound,
-)
+from makeway.policies.model import Job, JobKind, JobState, Notice
 
 NOW_S = 10_000.0
 Build = Callable[..., Job]
@@ -85,46 +71,3 @@ def test_a_job_or_a_notice_that_is_settled_takes_no_part(waiting: Build) -> None
 def test_one_that_runs_already_has_arrived(waiting: Build) -> None:
     started = waiting("u", 4, state=JobState.RUNNING, nodes=("n1", "n2", "n3", "n4"))
     assert found([notice()], started) == {"notice-1": "u"}
-
-
-@pytest.mark.parametrize(
-    ("for_job_id", "held_for", "awaits", "is_unbound"),
-    [
-        ("notice-1", ["notice-1"], True, False),
-        ("u", ["notice-1"], False, True),
-        ("u", ["notice-1", "u"], False, False),
-    ],
-)
-def test_an_operation_passes_from_the_notice_to_the_job(
-    for_job_id: str, held_for: list[str], awaits: bool, is_unbound: bool
-) -> None:
-    tasks = tuple(
-        Task(
-            action=Reserve(
-                job_id=job_id,
-                for_job_id=job_id,
-                policy="p",
-                reason=Reason.ANNOUNCED,
-                reservation="mw_notice-1",
-                nodes=("n1",),
-                duration_s=60.0,
-            )
-        )
-        for job_id in held_for
-    )
-    operation = Operation(
-        operation_id="o",
-        for_job_id=for_job_id,
-        policy="p",
-        reservation="mw_notice-1",
-        nodes=("n1",),
-        opened_s=0.0,
-        deadline_s=1.0,
-        give_up_s=2.0,
-        phase=Phase.MAKING_ROOM,
-        tasks=tasks,
-        notice=notice(),
-    )
-    assert (awaited(operation), unbound(operation)) == (awaits, is_unbound)
-    plain = replace(operation, notice=None)
-    assert (awaited(plain), unbound(plain)) == (False, False)

@@ -23,6 +23,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -61,6 +62,7 @@ def operation(
     )
     return Operation(
         operation_id=f"{for_job_id}@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id=for_job_id,
         policy="test",
         reservation=f"mw_{for_job_id}",

@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -332,6 +333,7 @@ def operation(actions: tuple[Action, ...], nodes: str) -> Operation:
     )
     return Operation(
         operation_id="u@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u",
         policy="eviction",
         reservation="mw_u",

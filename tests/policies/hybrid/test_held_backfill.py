@@ -24,6 +24,7 @@ from makeway.policies.model import (
     Node,
     Notice,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -62,9 +63,11 @@ def collected(nodes: str, notice: Notice = NOTICE, *, job_id: str | None = None)
         nodes=tuple(nodes.split()),
         duration_s=1800.0,
         user="urgent",
+        kind=OperationKind.NOTICE,
     )
     return Operation(
         operation_id=f"{notice.notice_id}@1",
+        kind=OperationKind.NOTICE if job_id is None else OperationKind.ARRIVAL,
         for_job_id=job_id or notice.notice_id,
         policy="cua-paa",
         reservation=hold.reservation,
@@ -86,6 +89,7 @@ def loan(job_id: str, nodes: str, *out_of: str, walltime_s: float = 9000.0) -> R
         reservation=f"mw_{job_id}",
         nodes=tuple(nodes.split()),
         duration_s=walltime_s + 600.0,
+        kind=OperationKind.LEND_HELD,
         out_of=out_of or ("mw_notice-1",),
     )
 
@@ -94,6 +98,7 @@ def guests_of(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
     """The operation of a job that was let on held nodes."""
     return Operation(
         operation_id=f"{hold.job_id}@2",
+        kind=hold.kind,
         for_job_id=hold.job_id,
         policy="cua-paa",
         reservation=hold.reservation,
@@ -103,6 +108,7 @@ def guests_of(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
         give_up_s=NOW_S + 30.0,
         phase=phase,
         tasks=(Task(action=hold, progress=Progress.DONE),),
+        out_of=hold.out_of,
     )
 
 

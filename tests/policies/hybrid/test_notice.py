@@ -16,6 +16,7 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationKind,
     Prioritise,
     Progress,
     Reason,
@@ -56,6 +57,7 @@ def hold(notice: Notice, nodes: str, policy: str = "cua-paa") -> Reserve:
         nodes=tuple(nodes.split()),
         duration_s=notice.expected_s - NOW_S + 600.0,
         user="urgent",
+        kind=OperationKind.NOTICE,
     )
 
 
@@ -64,6 +66,7 @@ def collecting(notice: Notice, nodes: str, *leaving: Requeue) -> Operation:
     tasks = (Task(action=hold(notice, nodes), progress=Progress.DONE), *(Task(action=one) for one in leaving))
     return Operation(
         operation_id=f"{notice.notice_id}@1",
+        kind=OperationKind.NOTICE,
         for_job_id=notice.notice_id,
         policy="cua-paa",
         reservation=f"mw_{notice.notice_id}",
@@ -162,7 +165,7 @@ def arrived(cluster: Cluster, operation: Operation, job_id: str) -> Cluster:
     """The cluster after `job_id` was found to be the announced job."""
     assert operation.notice is not None
     notice = replace(operation.notice, job_id=job_id)
-    handed = replace(operation, for_job_id=job_id)
+    handed = replace(operation, kind=OperationKind.ARRIVAL, for_job_id=job_id)
     return replace(with_holds(cluster, handed), notices=(notice,))
 
 

@@ -20,6 +20,7 @@ from makeway.policies.model import (
     Limits,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Prioritise,
     Progress,
@@ -133,6 +134,7 @@ def operation(
 ) -> Operation:
     return Operation(
         operation_id="u@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u",
         policy="test",
         reservation="mw_u",

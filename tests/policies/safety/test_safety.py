@@ -24,6 +24,7 @@ from makeway.policies.model import (
     Method,
     NodeState,
     Notice,
+    OperationKind,
     Phase,
     Prioritise,
     Progress,
@@ -32,7 +33,6 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
     Shrink,
-    awaited,
 )
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal, protection, start_protection
@@ -166,7 +166,7 @@ def check_loan(group: list[Action], cluster: Cluster, commitments: set[str], cha
     assert len(hold.nodes) == job.node_count
     assert not changed.intersection(hold.out_of)
     lenders = [one for one in cluster.operations if one.reservation in hold.out_of]
-    assert all(awaited(one) for one in lenders)
+    assert all(one.kind is OperationKind.NOTICE for one in lenders)
     assert set(hold.nodes) <= {name for one in lenders for name in one.nodes}
     others = [kept.nodes for kept in cluster.reservations if kept.name not in hold.out_of]
     others += [other.nodes for other in cluster.jobs]

@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Operation,
+    OperationKind,
     Phase,
     Plan,
     Prioritise,
@@ -118,21 +119,22 @@ def plans(draw: st.DrawFn, waiting: list[Job]) -> Plan:
 def started_early(job: Job, due_s: float) -> Operation:
     """The operation of a running job that we have started, or which we have let start."""
     assert job.start_s is not None
-    return with_hold(job, job.nodes, Reason.SPECULATIVE, job.start_s, due_s, Phase.LENT)
+    return with_hold(job, job.nodes, OperationKind.EARLY_START, job.start_s, due_s, Phase.LENT)
 
 
 def promise(job: Job, due_s: float) -> Operation:
-    return with_hold(job, (), Reason.HEAD_DUE, NOW_S - 1000.0, due_s, Phase.MAKING_ROOM)
+    return with_hold(job, (), OperationKind.QUEUE_HEAD, NOW_S - 1000.0, due_s, Phase.MAKING_ROOM)
 
 
 def with_hold(
-    job: Job, nodes: tuple[str, ...], reason: Reason, opened_s: float, due_s: float, phase: Phase
+    job: Job, nodes: tuple[str, ...], kind: OperationKind, opened_s: float, due_s: float, phase: Phase
 ) -> Operation:
     hold = Reserve(
         job_id=job.job_id,
         for_job_id=job.job_id,
         policy="earlier",
-        reason=reason,
+        reason=Reason.SPECULATIVE,
+        kind=kind,
         reservation=f"mw_{job.job_id}",
         nodes=nodes,
         duration_s=9000.0,
@@ -140,6 +142,7 @@ def with_hold(
     progress = Progress.DONE if nodes else Progress.PLANNED
     return Operation(
         operation_id=f"{job.job_id}@1",
+        kind=kind,
         for_job_id=job.job_id,
         policy="earlier",
         reservation=hold.reservation,

@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Operation,
+    OperationKind,
     Placement,
     Prioritise,
     Reason,
@@ -238,6 +239,7 @@ def test_a_hold_that_lost_a_node_moves_to_another_placement(
     hold = Reservation(name="mw_u", nodes=("n0", "n1"), start_s=0.0, end_s=NOW_S + 9000.0)
     operation = Operation(
         operation_id="u@1",
+        kind=OperationKind.MAKE_WAY,
         for_job_id="u",
         policy="wcjs",
         reservation="mw_u",

@@ -94,7 +94,7 @@ class Watch:
         early = {
             operation.for_job_id
             for operation in self.journal.open_operations()
-            if operation.speculative and operation.phase is Phase.LENT
+            if operation.kind.starts_early and operation.phase is Phase.LENT
         }
         releases = []
         for live in self.machine.running.values():

@@ -1,0 +1,122 @@
+"""From what was decided to operations: what the arbiter lets pass opens one, or is added to the open one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.operation.beginning import extend, open_operation
+from makeway.policies.model import Action, Cluster, Decision, Operation, OperationKind, Phase, kind_of
+from makeway.policies.safety.arbiter import Verdict, arbitrate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What became of a decision."""
+
+    operations: tuple[Operation, ...]
+    """New operations, and open ones with more to do."""
+    refused: tuple[Verdict, ...]
+    """The actions that the arbiter refused."""
+    observed: tuple[Action, ...]
+    """The actions that are only recorded, because the mode is observe."""
+    lost_node_s: float
+    """Node-seconds of work that the evictions are expected to lose."""
+
+
+def open_decided(
+    decision: Decision, cluster: Cluster, settings: LoopSettings, new_id: Callable[[], str]
+) -> Opening:
+    """Turn a decision into operations. The actions for one job pass together, or not at all.
+
+    `new_id` gives each new operation an id that no other one ever has.
+    """
+    verdicts = arbitrate(decision.actions, cluster)
+    refused = tuple(verdict for verdict in verdicts if not verdict.allowed)
+    refused_jobs = {verdict.action.for_job_id for verdict in refused}
+    reasons = {why.for_job_id: why for why in decision.rationale}
+    operations: list[Operation] = []
+    observed: list[Action] = []
+    lost_node_s = 0.0
+    for for_job_id, actions in _by_job(decision.actions).items():
+        if for_job_id in refused_jobs:
+            continue
+        why = reasons.get(for_job_id)
+        deadline_s = cluster.now_s if why is None else why.deadline_s
+        operation = _open_or_extend(
+            actions, _extendable(actions, cluster), cluster, settings, new_id, deadline_s
+        )
+        operations.append(operation)
+        if operation.observe:
+            observed += actions
+        elif why is not None:
+            lost_node_s += why.loss_node_s
+    return Opening(
+        operations=tuple(operations), refused=refused, observed=tuple(observed), lost_node_s=lost_node_s
+    )
+
+
+def open_clean_up(
+    actions: tuple[Action, ...], cluster: Cluster, settings: LoopSettings, new_id: Callable[[], str]
+) -> tuple[Operation, ...]:
+    """An operation for each action that takes away what nothing needs any more."""
+    return tuple(
+        _open_or_extend(
+            (action,), _same_kind((action,), cluster), cluster, settings, new_id, deadline_s=cluster.now_s
+        )
+        for action in actions
+    )
+
+
+def _open_or_extend(
+    actions: tuple[Action, ...],
+    existing: Operation | None,
+    cluster: Cluster,
+    settings: LoopSettings,
+    new_id: Callable[[], str],
+    deadline_s: float,
+) -> Operation:
+    if existing is not None:
+        return extend(existing, actions, cluster, deadline_s=deadline_s, timeouts=settings.timeouts)
+    return open_operation(
+        actions,
+        cluster,
+        operation_id=new_id(),
+        deadline_s=deadline_s,
+        timeouts=settings.timeouts,
+        observe=settings.mode is Mode.OBSERVE,
+    )
+
+
+def _extendable(actions: tuple[Action, ...], cluster: Cluster) -> Operation | None:
+    """The open operation that a group of actions belongs to: the one that holds nodes for its job, or one of its kind."""
+    for operation in _making_room(actions, cluster):
+        if operation.kind.holds_nodes:
+            return operation
+    return _same_kind(actions, cluster)
+
+
+def _same_kind(actions: tuple[Action, ...], cluster: Cluster) -> Operation | None:
+    """An open operation without a hold, of the kind that the actions would open. One that is only observed stays as it is."""
+    kind: OperationKind = kind_of(actions)
+    for operation in _making_room(actions, cluster):
+        if operation.kind is kind and not operation.kind.holds_nodes and not operation.observe:
+            return operation
+    return None
+
+
+def _making_room(actions: tuple[Action, ...], cluster: Cluster) -> list[Operation]:
+    for_job_id = actions[0].for_job_id
+    return [
+        operation
+        for operation in cluster.operations
+        if operation.for_job_id == for_job_id and operation.phase is Phase.MAKING_ROOM
+    ]
+
+
+def _by_job(actions: tuple[Action, ...]) -> dict[str, tuple[Action, ...]]:
+    """Actions by the job that they are for, in the order of the decision."""
+    groups: dict[str, tuple[Action, ...]] = {}
+    for action in actions:
+        groups[action.for_job_id] = (*groups.get(action.for_job_id, ()), action)
+    return groups

@@ -1,0 +1,56 @@
+"""The tasks of an operation: how they are planned, and how they end."""
+
+from dataclasses import replace
+
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Ending,
+    Operation,
+    Progress,
+    Task,
+)
+
+ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
+"""A task that is this far is over; it is issued again only if the cluster forgot it."""
+
+
+def planned(
+    actions: tuple[Action, ...], cluster: Cluster, *, planned_s: float | None = None
+) -> tuple[Task, ...]:
+    """Tasks for actions, each with the run of the job that it means. `planned_s` None: with the operation."""
+    jobs = cluster.jobs_by_id()
+    tasks: list[Task] = []
+    for action in actions:
+        job = jobs.get(action.job_id)
+        task = Task(action=action, planned_s=planned_s)
+        if job is not None:
+            task = replace(task, requeue_count=job.requeue_count, nodes=job.nodes)
+        tasks.append(task)
+    return tuple(tasks)
+
+
+def ended(task: Task, ending: Ending, now_s: float, detail: str = "") -> Task:
+    """The task, over. `detail`: see `Task`; empty: what was said before."""
+    return replace(task, progress=ending.progress, ending=ending, ended_s=now_s, detail=detail or task.detail)
+
+
+def to_do_again(task: Task) -> Task:
+    """The task, to be issued once more."""
+    return replace(task, progress=Progress.PLANNED, ending=None, ended_s=None)
+
+
+def may_be_dropped(task: Task) -> bool:
+    """Whether a task was never carried out, so that it can simply be left out. What the cluster forgot was carried out."""
+    return task.progress is Progress.PLANNED and not task.forgotten
+
+
+def with_task(operation: Operation, index: int, task: Task) -> Operation:
+    """The operation with another task in place of number `index`."""
+    tasks = operation.tasks
+    return replace(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
+
+
+def is_over(operation: Operation) -> bool:
+    """Whether all its tasks have ended."""
+    return all(task.progress in ENDED for task in operation.tasks)
