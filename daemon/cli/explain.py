@@ -15,6 +15,7 @@ from makeway.daemon.cli.text import console, instant, plain, span
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.inspect.explain import Explanation, explain, is_urgent, measured_count, numbers
 from makeway.daemon.journal.codec import StoredDecision
+from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Action, Candidate, Cluster, Rationale
 
@@ -40,6 +41,8 @@ def show(path: Path, decision: str | None, *, as_json: bool) -> None:
             return
         try:
             found = explain(journal, decision)
+        except JournalError:
+            raise  # it names the file itself
         except UserError as error:
             raise UserError(f"{printable(str(path))}: {error}") from None
     if as_json:

@@ -73,14 +73,20 @@ def check_journal(path: Path) -> Check:
         return ok("journal", f"{where}: will be made")
     if not os.access(path, os.R_OK | os.W_OK):
         return problem("journal", f"{where}: {_us()} may not write it: make it the daemon's own file")
-    from makeway.daemon.journal.errors import JournalError
+    from makeway.daemon.journal.errors import JournalError, JournalUnfinished
     from makeway.daemon.journal.store import Journal
 
     try:
         with closing(Journal(path, read_only=True)) as journal:
             count = len(journal.open_operations())
+            unreadable = (*journal.damaged, *journal.unreadable())
+    except JournalUnfinished:
+        return ok("journal", f"{where}: will be made")
     except JournalError as error:
         return problem("journal", printable(str(error)))
+    if unreadable:
+        rows = f"{counted(len(unreadable), 'row')} cannot be read"
+        return warning("journal", f"{where}: {rows}, first: {printable(unreadable[0])}")
     return ok("journal", f"{where}: writable, {counted(count, 'operation')} open")
 
 

@@ -24,6 +24,13 @@ _Value = TypeVar("_Value")
 # Bodies are read as bytes: SQLite refuses a whole query over one text that is not UTF-8.
 _DECISION_COLUMNS: Final = "decision_id, at_s, CAST(body AS BLOB)"
 
+_BODIES: Final[tuple[tuple[str, str, str, str, Callable[[bytes], object]], ...]] = (
+    ("operations", "operation_id", "body", "closed = 1", OPERATION.decode),
+    ("commands", "command_id", "action", "true", ACTION.decode),
+    ("decisions", "decision_id", "body", "true", DECISION.decode),
+)
+"""Table, key, column of the body, which rows, and what reads the body."""
+
 
 def decoded(
     decode: Callable[[bytes], _Value], body: bytes, path: Path | None, table: str, row: str
@@ -115,6 +122,20 @@ class Archive:
     def commands_of(self, job_id: str, since_s: float) -> tuple[StoredCommand, ...]:
         """The commands for one job since then, in the order in which they were sent."""
         return self._commands("WHERE job_id = ? AND issued_s >= ?", job_id, since_s)
+
+    def unreadable(self) -> tuple[str, ...]:
+        """Why decisions, commands and closed operations cannot be read: one sentence for each row. Snapshots are not read."""
+        found = []
+        for table, key, body_column, which, decode in _BODIES:
+            for row_key, body in self._database.read(
+                f"SELECT {key}, CAST({body_column} AS BLOB) FROM {table} WHERE {which} ORDER BY {key}"
+            ):
+                row = f"{key} = {quoted(row_key) if isinstance(row_key, str) else row_key}"
+                try:
+                    decoded(decode, body, self._database.path, table, row)
+                except JournalError as error:
+                    found.append(str(error))
+        return tuple(found)
 
     def _decisions(self, which: str, *values: float) -> tuple[StoredDecision, ...]:
         rows = self._database.read(f"SELECT {_DECISION_COLUMNS}, NULL FROM decisions {which}", values)

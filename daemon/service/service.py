@@ -106,6 +106,8 @@ class Service:
         with ExitStack() as stack:
             self._journal = Journal(settings.journal)
             stack.callback(self._journal.close)
+            for row in self._journal.damaged:
+                self._log.warning("a row of the journal cannot be read and was set aside", row=row)
             self._connection = open_adapter(settings.adapter, factories)
             stack.callback(self._connection.adapter.close)
             self._runner = CycleRunner(

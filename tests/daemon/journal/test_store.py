@@ -54,7 +54,7 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 
-def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
+def operation(operation_id: str = "u@0", *actions: Action, phase: Phase = Phase.MAKING_ROOM) -> Operation:
     return Operation(
         operation_id=operation_id,
         kind=OperationKind.MAKE_WAY,
@@ -65,6 +65,7 @@ def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
         opened_s=1.5,
         deadline_s=2.0,
         give_up_s=3.0,
+        phase=phase,
         tasks=tuple(Task(action=action) for action in actions or ACTIONS),
     )
 
