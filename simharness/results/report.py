@@ -27,7 +27,7 @@ from makeway.simharness.results.figures.curves import (
 from makeway.simharness.results.figures.gantt import GanttWindows, TimeWindow, choose_windows
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
 from makeway.simharness.results.headline import headlines
-from makeway.simharness.results.measures import MeasureSettings, measure
+from makeway.simharness.results.measures import Measures, MeasureSettings, measure
 from makeway.simharness.results.page import ReplayPictures, ReportPage, ReportPicture, render
 from makeway.simharness.results.series import nodes_held, queue_length
 from makeway.simharness.results.tables import GROUP_TITLES, column_names, summarise
@@ -103,16 +103,7 @@ def report_html(
         summary=summarise(measured),
         window_note=text.window_note(windows),
         kinds=text.kind_switches(records),
-        replays=tuple(
-            ReplayPictures(
-                name=names[index],
-                caption=text.caption(one),
-                waits=divs.get(f"waits-{index}"),
-                gantt=divs[f"gantt-{index}"],
-            )
-            for index, one in enumerate(measured)
-            if divs
-        ),
+        replays=_replay_pictures(names, measured, divs) if divs else (),
         load_switches=text.line_switches(names, styles, _LOAD),
         load=_pictures(divs, _LOAD),
         load_note=text.load_note([curve for group in curves.values() for curve in group], windows),
@@ -124,6 +115,21 @@ def report_html(
         library=tuple(Resources(mode="inline", components=["bokeh"]).js_raw),
     )
     return render(page)
+
+
+def _replay_pictures(
+    names: Sequence[str], measured: Sequence[Measures], divs: Mapping[str, str]
+) -> tuple[ReplayPictures, ...]:
+    """The Gantt chart of each replay, and the waits of its urgent jobs if it has any."""
+    return tuple(
+        ReplayPictures(
+            name=names[index],
+            caption=text.caption(one),
+            waits=divs.get(f"waits-{index}"),
+            gantt=divs[f"gantt-{index}"],
+        )
+        for index, one in enumerate(measured)
+    )
 
 
 def _pictures(divs: Mapping[str, str], captions: Mapping[str, str]) -> tuple[ReportPicture, ...]:

@@ -69,11 +69,7 @@ def generate(count: int, node_count: int, seed: int, load: float | None = None) 
     Raises:
         WorkloadError: an argument out of its range.
     """
-    for key, value, low in (("count", count, 1), ("node_count", node_count, 1), ("seed", seed, 0)):
-        if value < low:
-            raise WorkloadError(f"{key}: {value}; accepted: a whole number from {low}")
-    if load is not None and not 1e-3 <= load <= 100:
-        raise WorkloadError(f"load: {load}; accepted: a number from 0.001 to 100")
+    _check(count, node_count, seed, load)
     rng = np.random.default_rng(seed)
     sizes = _sizes(count, node_count, rng)
     runtimes_s = _runtimes_s(sizes, rng)
@@ -104,6 +100,14 @@ def generate(count: int, node_count: int, seed: int, load: float | None = None) 
             1,
         )
     ]
+
+
+def _check(count: int, node_count: int, seed: int, load: float | None) -> None:
+    for key, value, low in (("count", count, 1), ("node_count", node_count, 1), ("seed", seed, 0)):
+        if value < low:
+            raise WorkloadError(f"{key}: {value}; accepted: a whole number from {low}")
+    if load is not None and not 1e-3 <= load <= 100:
+        raise WorkloadError(f"load: {load}; accepted: a number from 0.001 to 100")
 
 
 def _sizes(count: int, node_count: int, rng: np.random.Generator) -> _Floats:

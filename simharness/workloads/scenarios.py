@@ -99,14 +99,18 @@ def scenario(
             )
             for gb in (system_gb, application_gb)
         )
-        checkpoint = CheckpointSpec(
-            interval_s=_INTERVAL_S,
-            application_s=application_s,
-            system_s=system_s,
-            grace_s=max(_GRACE_S, system_s),
-        )
+        checkpoint = _checkpoint(system_s, application_s)
         jobs.append(_job(recorded, place, now_s, nodes, checkpoint))
     return Cluster(now_s=now_s, nodes=tuple(Node(name=_node(i)) for i in range(taken)), jobs=tuple(jobs))
+
+
+def _checkpoint(system_s: float, application_s: float) -> CheckpointSpec:
+    return CheckpointSpec(
+        interval_s=_INTERVAL_S,
+        application_s=application_s,
+        system_s=system_s,
+        grace_s=max(_GRACE_S, system_s),
+    )
 
 
 def _job(

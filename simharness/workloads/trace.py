@@ -70,11 +70,7 @@ def read_trace(
             nodes, per_node = _machine(reader, node_count, procs_per_node)
         workload.add(columns, nodes, per_node)
     if not workload.jobs:
-        found = (
-            f"{reader.bad} damaged, {workload.dropped} without run time or size, "
-            f"{len(workload.impossible)} larger than the machine"
-        )
-        raise TraceError(f"{path}: no job that can run ({found}); accepted: an SWF file with jobs")
+        raise _no_job(path, reader.bad, workload)
     workload.jobs.sort(key=attrgetter("submit_s"))
     return Trace(
         name=_name(reader.path),
@@ -139,6 +135,15 @@ class _Workload:
     def _unique(self, job_id: str) -> str:
         self.duplicates += 1
         return f"{job_id}.{self._seen[job_id] + 1}"
+
+
+def _no_job(path: str | Path, bad: int, workload: _Workload) -> TraceError:
+    """Why a trace is of no use: what happened to each of its lines."""
+    found = (
+        f"{bad} damaged, {workload.dropped} without run time or size, "
+        f"{len(workload.impossible)} larger than the machine"
+    )
+    return TraceError(f"{path}: no job that can run ({found}); accepted: an SWF file with jobs")
 
 
 def write_swf(path: str | Path, node_count: int, jobs: Iterable[SimJob]) -> None:

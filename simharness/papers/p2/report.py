@@ -51,51 +51,56 @@ def report_html(cases: Sequence[P2Result], claims: Sequence[Claim], title: str, 
         notes: remarks that belong on the page, one sentence each.
     """
     found = groups(cases)
-    scenarios = sorted({group.scenario for group in found})
-    wanted = sorted({group.wanted_nodes for group in found})
-    names = [scenario_name(group) for group in found if group.wanted_nodes == wanted[0]]
     figures = _figures(found)
     page = PaperPage(
         title=title,
         facts=facts(found),
         claims=tuple(claims),
         notes=tuple(notes),
-        sections=(
-            PageSection(
-                heading="Response time",
-                hint="One run for each deadline, accumulated; the exact programme answers all deadlines in "
-                "one pass. A hollow triangle: stopped there by its budget, so at least so long.",
-                switches=line_switches(
-                    APPROACHES,
-                    _APPROACH_STYLES,
-                    [key(group) for key in (response_key, _stopped_key) for group in found],
-                ),
-                panels=tuple(_response_panels(found, scenario) for scenario in scenarios),
+        sections=_sections(found),
+    )
+    return page_html(page, figures)
+
+
+def _sections(found: Sequence[P2SeedMeans]) -> tuple[PageSection, ...]:
+    """The parts of the page, in their order."""
+    scenarios = sorted({group.scenario for group in found})
+    wanted = sorted({group.wanted_nodes for group in found})
+    names = [scenario_name(group) for group in found if group.wanted_nodes == wanted[0]]
+    return (
+        PageSection(
+            heading="Response time",
+            hint="One run for each deadline, accumulated; the exact programme answers all deadlines in "
+            "one pass. A hollow triangle: stopped there by its budget, so at least so long.",
+            switches=line_switches(
+                APPROACHES,
+                _APPROACH_STYLES,
+                [key(group) for key in (response_key, _stopped_key) for group in found],
             ),
-            PageSection(
-                heading="What greedy loses beyond the least",
-                hint="Loss of greedy − least loss, for each deadline. Lower is better; 0 is the optimum.",
-                switches=line_switches(names, _SCENARIO_STYLES, [excess_key(nodes) for nodes in wanted]),
-                panels=(
-                    FigurePanels(
-                        heading="Figure 8",
-                        figures=tuple(
-                            (f"({letter}) K = {nodes} nodes", excess_key(nodes))
-                            for letter, nodes in zip(LETTERS, wanted, strict=False)
-                        ),
+            panels=tuple(_response_panels(found, scenario) for scenario in scenarios),
+        ),
+        PageSection(
+            heading="What greedy loses beyond the least",
+            hint="Loss of greedy − least loss, for each deadline. Lower is better; 0 is the optimum.",
+            switches=line_switches(names, _SCENARIO_STYLES, [excess_key(nodes) for nodes in wanted]),
+            panels=(
+                FigurePanels(
+                    heading="Figure 8",
+                    figures=tuple(
+                        (f"({letter}) K = {nodes} nodes", excess_key(nodes))
+                        for letter, nodes in zip(LETTERS, wanted, strict=False)
                     ),
                 ),
             ),
-            _additions_section(names, wanted),
-            PageSection(
-                heading="The numbers",
-                hint="Losses are node-hours of work, by the minutes until the deadline. An empty cell: not "
-                "finished within the budget.",
-                grids=(times_grid(found), *(_loss_grid(found, scenario) for scenario in scenarios)),
-            ),
+        ),
+        _additions_section(names, wanted),
+        PageSection(
+            heading="The numbers",
+            hint="Losses are node-hours of work, by the minutes until the deadline. An empty cell: not "
+            "finished within the budget.",
+            grids=(times_grid(found), *(_loss_grid(found, scenario) for scenario in scenarios)),
         ),
     )
-    return page_html(page, figures)
 
 
 def _additions_section(names: Sequence[str], wanted: Sequence[int]) -> PageSection:

@@ -72,54 +72,59 @@ def report_html(
         notes: remarks that belong on the page, one sentence each.
     """
     figures = _figures(results)
-    traces = results.traces
     page = PaperPage(
         title=title,
         facts=tuple(facts),
         claims=tuple(claims),
         notes=tuple(notes),
-        sections=(
-            PageSection(
-                heading="The share p of the time limit that is believed",
-                hint="In percent of the classical algorithm with the users' time limits, the dotted line. "
-                "Less is better, save for the backfill ratio.",
-                switches=line_switches(_BAR_NAMES, _BAR_STYLES, [f"share-{trace}" for trace in traces]),
-                panels=(_panels("Figure 4", [(trace, f"share-{trace}") for trace in traces]),),
-            ),
-            PageSection(
-                heading="Queue length by how busy the machine is",
-                hint=(
-                    "Days sorted by the utilisation that each algorithm reached on them; mean of their "
-                    "jobs that wait."
-                ),
-                switches=line_switches(_ALGORITHMS, _ALGORITHM_STYLES, [f"load-{trace}" for trace in traces]),
-                panels=(_panels("Figure 5", [(trace, f"load-{trace}") for trace in traces]),),
-            ),
-            PageSection(
-                heading="How good the time limits are",
-                hint="Time limit = run time + α (what the user asked for − run time).",
-                switches=line_switches(
-                    [_ALGORITHMS[place].split(", users")[0] for place in _ALPHA_PLACES],
-                    [_ALGORITHM_STYLES[place] for place in _ALPHA_PLACES],
-                    [f"alpha-{quantity.key}-{trace}" for quantity in COMPARED for trace in traces],
-                ),
-                panels=tuple(
-                    _panels(
-                        f"Figure 6, {quantity.name}",
-                        [(trace, f"alpha-{quantity.key}-{trace}") for trace in traces],
-                    )
-                    for quantity in COMPARED
-                ),
-            ),
-            _overhead_section(traces),
-            PageSection(
-                heading="The numbers",
-                hint="Changes are against the classical algorithm with the users' time limits.",
-                grids=(paper_grid(results), *(trace_grid(results, trace) for trace in traces)),
-            ),
-        ),
+        sections=_sections(results),
     )
     return page_html(page, figures)
+
+
+def _sections(results: P3Results) -> tuple[PageSection, ...]:
+    """The parts of the page, in their order."""
+    traces = results.traces
+    return (
+        PageSection(
+            heading="The share p of the time limit that is believed",
+            hint="In percent of the classical algorithm with the users' time limits, the dotted line. "
+            "Less is better, save for the backfill ratio.",
+            switches=line_switches(_BAR_NAMES, _BAR_STYLES, [f"share-{trace}" for trace in traces]),
+            panels=(_panels("Figure 4", [(trace, f"share-{trace}") for trace in traces]),),
+        ),
+        PageSection(
+            heading="Queue length by how busy the machine is",
+            hint=(
+                "Days sorted by the utilisation that each algorithm reached on them; mean of their "
+                "jobs that wait."
+            ),
+            switches=line_switches(_ALGORITHMS, _ALGORITHM_STYLES, [f"load-{trace}" for trace in traces]),
+            panels=(_panels("Figure 5", [(trace, f"load-{trace}") for trace in traces]),),
+        ),
+        PageSection(
+            heading="How good the time limits are",
+            hint="Time limit = run time + α (what the user asked for − run time).",
+            switches=line_switches(
+                [_ALGORITHMS[place].split(", users")[0] for place in _ALPHA_PLACES],
+                [_ALGORITHM_STYLES[place] for place in _ALPHA_PLACES],
+                [f"alpha-{quantity.key}-{trace}" for quantity in COMPARED for trace in traces],
+            ),
+            panels=tuple(
+                _panels(
+                    f"Figure 6, {quantity.name}",
+                    [(trace, f"alpha-{quantity.key}-{trace}") for trace in traces],
+                )
+                for quantity in COMPARED
+            ),
+        ),
+        _overhead_section(traces),
+        PageSection(
+            heading="The numbers",
+            hint="Changes are against the classical algorithm with the users' time limits.",
+            grids=(paper_grid(results), *(trace_grid(results, trace) for trace in traces)),
+        ),
+    )
 
 
 def _overhead_section(traces: Sequence[str]) -> PageSection:

@@ -69,8 +69,6 @@ def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, 
         notes: remarks that belong on the page, one sentence each.
     """
     means = P5Means(cases)
-    names = [*MECHANISMS, f"FCFS/{means.under.value}"]
-    styles = [*_STYLES, _BASE_STYLE]
     figures: dict[str, Model] = {}
     for metric in _DRAWN:
         figures[f"notices-{metric.key}"] = notices_figure(means, metric)
@@ -80,38 +78,44 @@ def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, 
         facts=facts(cases),
         claims=tuple(claims),
         notes=tuple(notes),
-        sections=(
-            PageSection(
-                heading="FCFS/EASY and the six mechanisms",
-                hint="Means over the seeds, and for the mechanisms over W1 to W5.",
-                grids=(overview(cases), _mixes_grid()),
+        sections=_sections(means, cases),
+    )
+    return page_html(page, figures)
+
+
+def _sections(means: P5Means, cases: Sequence[P5Result]) -> tuple[PageSection, ...]:
+    """The parts of the page, in their order."""
+    names = [*MECHANISMS, f"FCFS/{means.under.value}"]
+    styles = [*_STYLES, _BASE_STYLE]
+    return (
+        PageSection(
+            heading="FCFS/EASY and the six mechanisms",
+            hint="Means over the seeds, and for the mechanisms over W1 to W5.",
+            grids=(overview(cases), _mixes_grid()),
+        ),
+        PageSection(
+            heading="By the accuracy of notices",
+            hint=(
+                "W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, W5: even."
             ),
-            PageSection(
-                heading="By the accuracy of notices",
-                hint=(
-                    "W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, "
-                    "W5: even."
-                ),
-                switches=line_switches(names, styles, [f"notices-{metric.key}" for metric in _DRAWN]),
-                panels=(_panels("Figure 6", "notices"),),
-            ),
-            PageSection(
-                heading="By the checkpoint interval of rigid jobs",
-                hint=f"As a share of Daly's optimum: 50% is twice as often. Workload {USUAL_MIX}.",
-                switches=line_switches(names, styles, [f"intervals-{metric.key}" for metric in _DRAWN]),
-                panels=(_panels("Figure 7", "intervals"),),
-            ),
-            PageSection(
-                heading="The numbers",
-                grids=tuple(
-                    grid
-                    for metric in METRICS
-                    for grid in (_mix_grid(means, metric), _interval_grid(means, metric))
-                ),
+            switches=line_switches(names, styles, [f"notices-{metric.key}" for metric in _DRAWN]),
+            panels=(_panels("Figure 6", "notices"),),
+        ),
+        PageSection(
+            heading="By the checkpoint interval of rigid jobs",
+            hint=f"As a share of Daly's optimum: 50% is twice as often. Workload {USUAL_MIX}.",
+            switches=line_switches(names, styles, [f"intervals-{metric.key}" for metric in _DRAWN]),
+            panels=(_panels("Figure 7", "intervals"),),
+        ),
+        PageSection(
+            heading="The numbers",
+            grids=tuple(
+                grid
+                for metric in METRICS
+                for grid in (_mix_grid(means, metric), _interval_grid(means, metric))
             ),
         ),
     )
-    return page_html(page, figures)
 
 
 def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from makeway.simharness.results.figures.gantt import (
     VIEW_COST,
     GanttWindows,
     Rectangles,
+    UrgentWait,
     evicted_edges,
     marks_in,
     node_runs,
@@ -175,7 +176,7 @@ def _add_rectangles(
     scale: TimeScale,
     details: "ColumnDataSource",
 ) -> None:
-    from bokeh.models import ColumnDataSource, CustomJSHover, HoverTool
+    from bokeh.models import ColumnDataSource
 
     left = np.array([segment.start_s - scale.zero_s for segment in segments], dtype=np.float64)
     right = np.array([segment.end_s - scale.zero_s for segment in segments], dtype=np.float64)
@@ -214,6 +215,13 @@ def _add_rectangles(
                 hover_fill_color="colour",
             )
         )
+    _explain_segments(drawn, renderers, details)
+
+
+def _explain_segments(drawn: "figure", renderers: "list[DataRenderer]", details: "ColumnDataSource") -> None:
+    """Show the details of a segment at the pointer."""
+    from bokeh.models import CustomJSHover, HoverTool
+
     look_up = CustomJSHover(args={"details": details}, code="return details.data[format][value]")
     drawn.add_tools(
         HoverTool(
@@ -298,10 +306,11 @@ def waits_figure(
     *,
     start_within_s: float,
 ) -> "figure":
-    """One bar for each urgent job from its submission to its start; the symbol at its left end says if it was
-    on time.
+    """One bar for each urgent job, from its submission to its start.
+
+    The symbol at its left end shows whether it started on time.
     """
-    from bokeh.models import ColumnDataSource, HoverTool, Range1d
+    from bokeh.models import HoverTool, Range1d
 
     waits = urgent_waits(record, windows.loaded, start_within_s=start_within_s)
     lanes = max((wait.lane for wait in waits), default=0) + 1
@@ -314,23 +323,7 @@ def waits_figure(
     drawn.xaxis.visible = drawn.yaxis.visible = False
     drawn.ygrid.grid_line_color = None
     drawn.background_fill_color = "#FAF7F5"
-    late = [not wait.on_time for wait in waits]
-    jobs = [record.jobs[wait.job].job for wait in waits]
-    source = ColumnDataSource(
-        data={
-            "submit": [wait.submit_s - scale.zero_s for wait in waits],
-            "start": [wait.start_s - scale.zero_s for wait in waits],
-            "lane": [wait.lane for wait in waits],
-            "job": [f"{job.job_id}, {job.user or 'no user'}, {job.node_count} nodes" for job in jobs],
-            "from": [scale.text(wait.submit_s) for wait in waits],
-            "waited": [
-                format_duration(wait.start_s - wait.submit_s) + ("" if wait.started else ", never started")
-                for wait in waits
-            ],
-            "verdict": ["late" if is_late else "on time" for is_late in late],
-            "colour": [KIND_COLOURS[JobKind.ON_DEMAND][0] if is_late else "#FFFFFF" for is_late in late],
-        }
-    )
+    source = _wait_columns(record, waits, scale)
     bars = drawn.segment(
         x0="submit",
         x1="start",
@@ -354,3 +347,26 @@ def waits_figure(
     tips = [("urgent job", "@job"), ("submitted", "@from"), ("waited", "@waited"), ("start", "@verdict")]
     drawn.add_tools(HoverTool(renderers=[bars, ends], tooltips=tips))
     return drawn
+
+
+def _wait_columns(record: ReplayRecord, waits: Sequence[UrgentWait], scale: TimeScale) -> "ColumnDataSource":
+    """What is drawn and told of each urgent job."""
+    from bokeh.models import ColumnDataSource
+
+    late = [not wait.on_time for wait in waits]
+    jobs = [record.jobs[wait.job].job for wait in waits]
+    return ColumnDataSource(
+        data={
+            "submit": [wait.submit_s - scale.zero_s for wait in waits],
+            "start": [wait.start_s - scale.zero_s for wait in waits],
+            "lane": [wait.lane for wait in waits],
+            "job": [f"{job.job_id}, {job.user or 'no user'}, {job.node_count} nodes" for job in jobs],
+            "from": [scale.text(wait.submit_s) for wait in waits],
+            "waited": [
+                format_duration(wait.start_s - wait.submit_s) + ("" if wait.started else ", never started")
+                for wait in waits
+            ],
+            "verdict": ["late" if is_late else "on time" for is_late in late],
+            "colour": [KIND_COLOURS[JobKind.ON_DEMAND][0] if is_late else "#FFFFFF" for is_late in late],
+        }
+    )

@@ -87,21 +87,13 @@ def _pass(
             case "none":
                 may_start = fits and first_blocked is None
             case "easy":
-                may_start = fits and (
-                    first_blocked is None
-                    or _easy_start_s(now_s, [*running, wanted], node_count, first_blocked)
-                    <= _easy_start_s(now_s, running, node_count, first_blocked)
-                )
+                may_start = fits and _does_not_delay(first_blocked, wanted, now_s, running, node_count)
             case "easy-cqsim":
                 # Those that passed in this very pass count by their real run times, like the one that is
                 # looked at.
                 running = [*_limits(now_s, asks, known), *passed]
                 wanted = Span(now_s, now_s + ask.runtime_s, ask.size)
-                may_start = fits and (
-                    first_blocked is None
-                    or _easy_start_s(now_s, [*running, wanted], node_count, first_blocked)
-                    <= _easy_start_s(now_s, running, node_count, first_blocked)
-                )
+                may_start = fits and _does_not_delay(first_blocked, wanted, now_s, running, node_count)
                 if may_start and first_blocked is None:
                     known[number] = now_s
                 elif may_start:
@@ -115,6 +107,15 @@ def _pass(
             starts[number] = now_s
         elif first_blocked is None:
             first_blocked = ask
+
+
+def _does_not_delay(
+    first: Ask | None, wanted: Span, now_s: float, running: Sequence[Span], node_count: int
+) -> bool:
+    """Whether the first job that does not fit starts as early although `wanted` runs. None: there is none."""
+    return first is None or _easy_start_s(now_s, [*running, wanted], node_count, first) <= _easy_start_s(
+        now_s, running, node_count, first
+    )
 
 
 def _easy_start_s(now_s: float, running: Sequence[Span], node_count: int, first: Ask) -> float:

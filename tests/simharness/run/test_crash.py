@@ -183,8 +183,14 @@ def replay(
         except Killed:
             first.close()
             told.restart(Journal(path))
+    end = _end(told, cluster, adapter, watched)
+    told.journal.close()
+    return end, first.writes
+
+
+def _end(told: Replay, cluster: SimCluster, adapter: SimAdapter, watched: frozenset[str]) -> End:
     record = told.record()
-    end = End(
+    return End(
         starts={done.job.job_id: done.start_s for done in record.jobs if done.job.job_id in watched},
         completed=frozenset(done.job.job_id for done in record.jobs if done.end_s is not None),
         operations=frozenset(
@@ -198,8 +204,6 @@ def replay(
         notices=len(told.journal.notices()),
         lost_node_s=sum(done.lost_node_s for done in record.jobs),
     )
-    told.journal.close()
-    return end, first.writes
 
 
 def _twice(adapter: SimAdapter) -> list[tuple[object, ...]]:

@@ -1,0 +1,28 @@
+"""The command `demo`: one workload with makeway and without it, told step by step."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.output import show, write_page
+
+
+@click.option("--report", type=FILE, default="makeway-demo.html", show_default=True, help="The HTML report.")
+def demo(policy: str, seed: int, report: Path) -> None:
+    """Replay a small workload on a simulated cluster with and without makeway.
+
+    Sixty-four nodes, two and a half busy days, twenty urgent jobs. The daemon's own loop takes every
+    decision, in virtual time.
+    """
+    from makeway.simharness.run.demo import tell
+    from makeway.simharness.run.experiment import Experiment, load_workload, run
+
+    base = Experiment(seed=seed)
+    workload = load_workload(base)
+    plain = run(base, workload)
+    acted = tell(replace(base, policy=policy), workload, click.echo)
+    records = [plain, acted]
+    show(records, None, None, None)
+    write_page(report, records, "makeway demo", None)

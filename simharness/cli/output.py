@@ -1,0 +1,75 @@
+"""What the commands `replay` and `demo` print and write: the summary, the files, a bar of progress."""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from makeway.simharness.cli import terminal
+
+if TYPE_CHECKING:
+    from makeway.simharness.engine.records import ReplayRecord
+    from makeway.simharness.results.measures import MeasureSettings
+    from makeway.simharness.run.experiment import Workload
+
+
+def show(
+    records: "Sequence[ReplayRecord]",
+    start_within_s: float | None,
+    json_path: Path | None,
+    csv_path: Path | None,
+) -> None:
+    """Print the summary, and write the files that were asked for.
+
+    `start_within_s` None: the default of `MeasureSettings`. A path None: no such file; -: standard output.
+    """
+    from makeway.simharness.results import exports, tables
+    from makeway.simharness.results.headline import headlines
+    from makeway.simharness.results.measures import measure
+
+    measured = [measure(record, measure_settings(start_within_s)) for record in records]
+    terminal.write_text(json_path, lambda: exports.to_json(measured))
+    terminal.write_text(csv_path, lambda: exports.to_csv(measured))
+    if any(map(terminal.is_stdout, (json_path, csv_path))):
+        return
+    terminal.print_wide(tables.summary_table(measured))
+    click.echo()
+    for headline in headlines(measured):
+        click.echo(str(headline))
+
+
+def measure_settings(start_within_s: float | None) -> "MeasureSettings":
+    """What counts as on time. None: the default."""
+    from makeway.simharness.results.measures import MeasureSettings
+
+    return MeasureSettings() if start_within_s is None else MeasureSettings(start_within_s=start_within_s)
+
+
+def write_page(
+    path: Path, records: "Sequence[ReplayRecord]", title: str, start_within_s: float | None
+) -> None:
+    """Write the HTML report of replays and print where it is."""
+    from makeway.simharness.results.report import write_report
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_report(path, records, title=title, settings=measure_settings(start_within_s))
+    click.echo(f"Report: {path}")
+
+
+@contextmanager
+def progress(label: str, workload: "Workload") -> "Generator[Callable[[float], None] | None]":
+    """A bar that follows the virtual time. None where standard error is not a terminal."""
+    if not sys.stderr.isatty() or not workload.jobs:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    first_s = min(job.submit_s for job in workload.jobs)
+    last_s = max(job.submit_s for job in workload.jobs)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=max(1.0, last_s - first_s))
+        yield lambda now_s: bar.update(task, completed=min(now_s, last_s) - first_s)

@@ -1,0 +1,253 @@
+"""The command `replay`: a trace on the simulated cluster, once for each policy, or averaged over seeds.
+
+What the command needs is imported inside, so that `makeway --help` stays quick.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from makeway.daemon.cli.options import duration
+from makeway.simharness.cli import terminal
+from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.output import measure_settings, progress, show, write_page
+
+if TYPE_CHECKING:
+    from makeway.simharness.engine.records import ReplayRecord
+    from makeway.simharness.results.measures import Measures
+    from makeway.simharness.run.experiment import Experiment, Workload
+
+_SHOWN_IMPOSSIBLE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of the command, as click gives them."""
+
+    trace: str
+    policies: tuple[str, ...]
+    settings: tuple[str, ...]
+    backfill: str
+    order: str
+    start_smaller: bool
+    synthesis: str | None
+    urgent_share: float | None
+    start_within: float | None
+    seed: int
+    seeds: int | None
+    workers: int
+    nodes: int | None
+    procs_per_node: int | None
+    skip_bad: bool
+    poll: float
+    no_poke: bool
+    no_check: bool
+    journal: Path | None
+    report: Path | None
+    json_path: Path | None
+    csv_path: Path | None
+
+
+@click.command()
+@click.argument("trace")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="A policy, or a Python file that defines one; several are compared [default: none].",
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the policies.")
+@click.option(
+    "--backfill",
+    type=click.Choice(["none", "easy", "easy-cqsim", "conservative"]),
+    default="easy",
+    show_default=True,
+)
+@click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
+@click.option(
+    "--start-smaller", is_flag=True, help="Let malleable jobs start with fewer nodes than they ask for."
+)
+@click.option(
+    "--workload",
+    "synthesis",
+    type=click.Choice(["W1", "W2", "W3", "W4", "W5"]),
+    help="Make a tenth of the users urgent and a third malleable, with P5's mix of notices.",
+)
+@click.option(
+    "--urgent",
+    "urgent_share",
+    type=click.FloatRange(0, 1),
+    help="Make this share of the jobs urgent, at random.",
+)
+@click.option("--start-within", type=duration, help="When the start of an urgent job is on time.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), help="Replay this many seeds, from --seed on, and average."
+)
+@click.option(
+    "--jobs", "workers", type=click.IntRange(min=1), default=1, help="How many replays run at a time."
+)
+@click.option("--nodes", type=click.IntRange(min=1), help="Nodes of the machine [default: the trace's].")
+@click.option(
+    "--procs-per-node", type=click.IntRange(min=1), help="Processors of a node [default: the trace's]."
+)
+@click.option("--skip-bad", is_flag=True, help="Count damaged lines of the trace instead of refusing it.")
+@click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
+@click.option("--no-poke", is_flag=True, help="Let urgent submissions wait for the next poll.")
+@click.option("--no-check", is_flag=True, help="Do not verify the simulator's invariants at every instant.")
+@click.option("--journal", type=FILE, help="Keep the decisions there, for `makeway explain`.")
+@click.option("--report", type=FILE, help="Write the HTML report there.")
+@click.option(
+    "--json", "json_path", type=FILE, help="Write the measures as JSON there; - is standard output."
+)
+@click.option("--csv", "csv_path", type=FILE, help="Write the measures as CSV there; - is standard output.")
+def replay(**values: Any) -> None:
+    """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
+
+    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs, ckpt-backfill,
+    horizon; and any file that defines one, such as docs/examples/youngest.py.
+    """
+    from makeway.simharness.run.experiment import ExperimentError
+
+    options = ReplayOptions(**values)
+    base = experiment_of(options)
+    chosen = tuple(dict.fromkeys(options.policies)) or ("none",)
+    experiments = [with_policy(base, name, options.settings) for name in chosen]
+    if options.seeds is not None and options.seeds > 1:
+        if options.journal is not None or options.report is not None:
+            raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
+        _replay_seeds(experiments, options, options.seeds)
+        return
+    records = _replay_once(experiments)
+    show(records, options.start_within, options.json_path, options.csv_path)
+    if options.report is not None:
+        title = f"makeway replay {Path(options.trace).name}"
+        write_page(options.report, records, title, options.start_within)
+
+
+def experiment_of(options: ReplayOptions) -> "Experiment":
+    """The experiment that the options describe, without a policy.
+
+    Raises:
+        ExperimentError: options that do not go together.
+    """
+    from makeway.simharness.engine.scheduler import Backfill, Order
+    from makeway.simharness.run.experiment import Experiment, ExperimentError
+
+    if not options.poll > 0:
+        raise ExperimentError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
+    if options.start_smaller and options.backfill == "conservative":
+        raise ExperimentError(
+            "--start-smaller with --backfill conservative: accepted: none, easy, easy-cqsim"
+        )
+    return Experiment(
+        trace=options.trace,
+        synthesis=options.synthesis,
+        urgent_share=options.urgent_share,
+        start_within_s=options.start_within,
+        node_count=options.nodes,
+        procs_per_node=options.procs_per_node,
+        skip_bad=options.skip_bad,
+        backfill=Backfill(options.backfill),
+        order=Order(options.order),
+        start_smaller=options.start_smaller,
+        poll_interval_s=options.poll,
+        poke=not options.no_poke,
+        check=not options.no_check,
+        seed=options.seed,
+        journal=options.journal,
+    )
+
+
+def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Experiment":
+    """The experiment with this policy and the settings of `--set`.
+
+    Raises:
+        ExperimentError: a setting is not KEY=VALUE, or the policy does not accept it.
+        UnknownPolicy: there is no such policy.
+    """
+    import yaml
+
+    from makeway.daemon.config.policy_finder import find_policy
+    from makeway.simharness.run.experiment import ExperimentError, policy_config
+
+    policy = find_policy(name)
+    values: dict[str, object] = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ExperimentError(f"--set {text}: accepted: KEY=VALUE")
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ExperimentError(f"--set {text}: the value cannot be read as YAML") from error
+    if policy.active:
+        policy_config(policy.name, policy.config_type, values)
+    else:
+        values = {}
+    return replace(base, policy=name, policy_settings=values)
+
+
+def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
+    """Replay the same workload once for each policy."""
+    from makeway.simharness.run.experiment import load_workload, run
+
+    workload = load_workload(experiments[0])
+    _warn(workload, experiments)
+    records: list[ReplayRecord] = []
+    for experiment in experiments:
+        with progress(experiment.policy, workload) as progress:
+            records.append(run(experiment, workload, progress))
+    return records
+
+
+def measure_seed(experiment: "Experiment") -> "Measures":
+    """Load a workload, replay it and measure: what one worker process does."""
+    from makeway.simharness.results.measures import measure
+    from makeway.simharness.run.experiment import load_workload, run
+
+    return measure(run(experiment, load_workload(experiment)), measure_settings(experiment.start_within_s))
+
+
+def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, seeds: int) -> None:
+    """Replay every policy with every seed, and print the averages."""
+    from makeway.simharness.papers.reproduce import run_all
+    from makeway.simharness.results import exports, tables
+    from makeway.simharness.results.averages import aggregate
+
+    grid = [
+        replace(experiment, seed=experiment.seed + offset)
+        for experiment in experiments
+        for offset in range(seeds)
+    ]
+    measured = run_all(measure_seed, grid, workers=options.workers, label="replays")
+    averages = [aggregate(measured[start : start + seeds]) for start in range(0, len(grid), seeds)]
+    terminal.write_text(options.json_path, lambda: exports.aggregates_to_json(averages))
+    terminal.write_text(options.csv_path, lambda: exports.aggregates_to_csv(averages))
+    if not any(map(terminal.is_stdout, (options.json_path, options.csv_path))):
+        terminal.print_wide(tables.aggregate_table(averages))
+
+
+def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
+    """Warn on standard error of jobs that were left out, and of a workload without urgent jobs."""
+    if workload.bad:
+        click.echo(f"makeway: {workload.bad} damaged lines skipped", err=True)
+    if workload.dropped:
+        click.echo(f"makeway: {workload.dropped} jobs without a run time or a size left out", err=True)
+    if workload.impossible:
+        shown = ", ".join(f"{job} ({nodes} nodes)" for job, nodes in workload.impossible[:_SHOWN_IMPOSSIBLE])
+        rest = len(workload.impossible) - _SHOWN_IMPOSSIBLE
+        more = f" and {rest} more" if rest > 0 else ""
+        count = len(workload.impossible)
+        click.echo(
+            f"makeway: {count} job{'' if count == 1 else 's'} larger than the machine of "
+            f"{workload.node_count} nodes left out: {shown}{more}",
+            err=True,
+        )
+    if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):
+        click.echo("makeway: no job of this workload is urgent: see --workload and --urgent", err=True)
