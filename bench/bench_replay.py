@@ -31,7 +31,7 @@ MOST_MIB = 600.0
 
 WHOLE = """
 import resource, sys
-from makeway.simharness.main import main
+from makeway.daemon.cli.main import main
 sys.argv = ["makeway", "replay", sys.argv[1], "--policy", "none", "--backfill", "easy", "--no-check"]
 try:
     main()

@@ -21,9 +21,10 @@ from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.daemon.service.socket_api import request
 from tests.slurm.crowd import RUNNING, SLEEP, WAITING, WHOLE, CountingRunner, crowd_spec, daemon_on, fill
-from tests.slurm.daemon import DaemonProcess, await_that
+from tests.slurm.daemon import DaemonProcess
 from tests.slurm.story import Story
 from tests.slurm.world import SlurmWorld
+from tests.waiting import await_that
 
 ASKED_CYCLE_S = 0.5
 ASKED_POKED_S = 1.0

@@ -67,7 +67,6 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "simharness.results": ("policies.model", "daemon.errors", "simharness.workloads", "simharness.engine"),
     "simharness.papers": ("policies", "daemon", "simharness"),
     "simharness.cli": ("policies", "daemon", "simharness"),
-    "simharness.main": ("policies", "daemon", "simharness"),
 }
 """What each room, or module outside a room, may import besides itself."""
 

@@ -276,6 +276,11 @@ def completion(shell_name: str) -> None:
     click.echo(kind(cli, {}, "makeway", "_MAKEWAY_COMPLETE").source())
 
 
+def main() -> int:
+    """Run `makeway` with the arguments of the process. Returns the exit status."""
+    return run_cli(sys.argv[1:])
+
+
 def run_cli(
     arguments: Sequence[str], *, factories: "Mapping[str, AdapterFactory]" = MappingProxyType({})
 ) -> int:
@@ -329,3 +334,7 @@ def _from_config(config: Path | None, name: str, default: Path) -> Path:
 
     path: Path = getattr(load(config or CONFIG_PATH).settings, name)
     return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

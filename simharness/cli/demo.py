@@ -9,6 +9,11 @@ from makeway.simharness.cli.options import FILE
 from makeway.simharness.cli.output import show, write_page
 
 
+@click.command()
+@click.option("--policy", default="eviction", show_default=True, help="The policy that decides.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the workload."
+)
 @click.option("--report", type=FILE, default="makeway-demo.html", show_default=True, help="The HTML report.")
 def demo(policy: str, seed: int, report: Path) -> None:
     """Replay a small workload on a simulated cluster with and without makeway.

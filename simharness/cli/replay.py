@@ -89,9 +89,7 @@ class ReplayOptions:
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="Replay this many seeds, from --seed on, and average."
 )
-@click.option(
-    "--jobs", "workers", type=click.IntRange(min=1), default=1, help="How many replays run at a time."
-)
+@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes of the machine [default: the trace's].")
 @click.option(
     "--procs-per-node", type=click.IntRange(min=1), help="Processors of a node [default: the trace's]."
@@ -109,8 +107,8 @@ class ReplayOptions:
 def replay(**values: Any) -> None:
     """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
 
-    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs, ckpt-backfill,
-    horizon; and any file that defines one, such as docs/examples/youngest.py.
+    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs,
+    ckpt-backfill, horizon; and any file that defines one, such as docs/examples/youngest.py.
     """
     from makeway.simharness.run.experiment import ExperimentError
 
@@ -201,8 +199,8 @@ def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
     _warn(workload, experiments)
     records: list[ReplayRecord] = []
     for experiment in experiments:
-        with progress(experiment.policy, workload) as progress:
-            records.append(run(experiment, workload, progress))
+        with progress(experiment.policy, workload) as advance:
+            records.append(run(experiment, workload, advance))
     return records
 
 

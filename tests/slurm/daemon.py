@@ -292,7 +292,7 @@ class DaemonProcess:
 
 
 def _program(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "makeway.simharness.main", *arguments]
+    return [sys.executable, "-m", "makeway.daemon.cli.main", *arguments]
 
 
 def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Path | None:

@@ -46,7 +46,7 @@ def test_up_status_down(options: tuple[str, ...], capsys: pytest.CaptureFixture[
 
 def test_a_start_that_is_interrupted_leaves_nothing(options: tuple[str, ...]) -> None:
     folder = Path(options[1])
-    argv = [sys.executable, "-m", "makeway.simharness.main", "devcluster", "up", "--nodes", "64", *options]
+    argv = [sys.executable, "-m", "makeway.daemon.cli.main", "devcluster", "up", "--nodes", "64", *options]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         await_that("slurmctld has started", (folder / "slurmctld.pid").exists)
         inner = str(devcluster.attach(folder).inner_folder)

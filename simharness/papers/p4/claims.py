@@ -72,7 +72,8 @@ def _improvement(cases: Sequence[P4Result], curve: str, share: float) -> Claim:
     """How much tardiness falls on KTH under one curve of what users accept."""
     return _claim(
         f"tardiness-{curve}",
-        f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve (section V-C)",
+        f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve "
+        f"(section V-C)",
         f"at least {share:.1%}",
         _improves(share),
         [case for case in _of(cases, TARDINESS) if case.curve == curve and case.trace == "KTH"],

@@ -457,7 +457,7 @@ def test_the_program_makes_way_on_the_sample(site: Site) -> None:
     site.write(text)
     sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"
     site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
-    with process(site, "-m", "makeway.simharness.main") as send:
+    with process(site, "-m", "makeway.daemon.cli.main") as send:
         site.listener.wait_for("accepted reserve")
         assert "urgent job" in site.listener.wait_for(" started; ")
         send(signal.SIGTERM)

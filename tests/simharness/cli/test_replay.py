@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from makeway.daemon.cli.main import main
 from makeway.daemon.journal.store import Journal
-from makeway.simharness.main import main
 from tests.paths import EXAMPLE_POLICY as EXAMPLE
 
 TRACE = """; Version: 2.2
