@@ -16,24 +16,24 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner(Generic[ConfigT]):
-    """How a policy that plans makes its plans, beside the cycles: one may take minutes.
+    """How a policy makes plans, outside of the cycles, because one plan may take minutes.
 
-    Both are functions of their arguments alone. The last plan that is finished is part of every snapshot.
+    `due` and `make` are pure functions. The last finished plan is part of every snapshot.
     """
 
     due: Callable[[Cluster, ConfigT], bool]
-    """Whether a plan is to be made from this snapshot, in which the last one stands."""
+    """Whether a new plan is to be made from this snapshot, which contains the last one."""
     make: Callable[[Cluster, ConfigT], Plan]
     require: Callable[[], object]
-    """Raises where plans cannot be made here, before the first one is asked for."""
+    """Called before the first plan: raises if plans cannot be made in this installation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Generic[ConfigT]):
     """One way to decide.
 
-    `decide(cluster, config)` must depend on its arguments alone, must leave urgent jobs that have an operation without
-    a shortfall alone, and must give the same answer twice: whatever it sorts, it sorts with the job id last.
+    `decide(cluster, config)` must depend on its arguments alone, must do nothing for urgent jobs whose operation has no
+    shortfall, and must return the same decision for the same snapshot: its sort keys end in the job id.
     """
 
     name: str
@@ -44,15 +44,15 @@ class Policy(Generic[ConfigT]):
     """A frozen dataclass of plain values, every field with a default; the configuration is checked against it."""
     decide: Callable[[Cluster, ConfigT], Decision]
     collects: bool = False
-    """Whether it holds nodes for announced jobs; if not, whatever is held for one goes back."""
+    """Whether it holds nodes for announced jobs. False: holds for announced jobs are released."""
     active: bool = True
-    """False: it never wants anything done, so nobody needs to ask it."""
+    """False: it never wants any action, so it need not be called."""
     learns: bool = False
-    """Whether it goes by what finished runs took (`Cluster.usual_shares`), which is noted for it as they end."""
+    """Whether it uses the run times of finished jobs (`Cluster.usual_shares`), which are then recorded."""
     arrivals_only: bool = True
-    """Whether it acts for urgent jobs alone. False: every change of the queue or of the running jobs may concern it."""
+    """Whether it acts for urgent jobs only. False: any change of the queue or of the running jobs may concern it."""
     planner: Planner[ConfigT] | None = None
-    """None: it needs no plan."""
+    """None: it needs no plans."""
 
 
 def require_durations(**settings: float) -> None:

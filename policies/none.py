@@ -1,12 +1,12 @@
-"""Policy "none": nothing is ever decided; the scheduler below (FCFS, EASY, Slurm) stays what it is.
+"""Policy "none": decides nothing; the cluster's own scheduler (FCFS, EASY, Slurm) does all the work.
 
-What every other policy is compared with.
+The other policies are compared with it.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV-D: the baseline FCFS/EASY.
 
 Differs from the paper:
-    The order and the backfilling belong to the scheduler below, not to this policy.
+    The order of the queue and backfilling belong to the cluster's scheduler, not to this policy.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from makeway.policies.model import Cluster, Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoneConfig:
-    """Nothing to set."""
+    """There are no settings."""
 
 
 def decide(cluster: Cluster, config: NoneConfig) -> Decision:
-    """Nothing, whatever the cluster looks like."""
+    """No action, whatever the snapshot."""
     return Decision(policy=NONE.name)
 
 
 NONE = Policy(
     name="none",
-    summary="Decide nothing: the scheduler below stays what it is.",
+    summary="Decide nothing: the cluster's own scheduler does all the work.",
     config_type=NoneConfig,
     decide=decide,
     active=False,

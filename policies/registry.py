@@ -24,15 +24,15 @@ POLICIES: dict[str, Policy[Any]] = {
     "horizon": HORIZON,
     "wcjs": WCJS,
 }
-"""Each policy has settings of its own type, which only the policy itself reads: hence `Any`."""
+"""The settings of each policy have a type of their own, which only the policy itself reads: hence `Any`."""
 
 
 class UnknownPolicy(PolicyError):
-    """No policy is called so. The message names the closest match and all known names."""
+    """There is no policy of that name. The message names the closest match and all known names."""
 
 
 def find(name: str) -> Policy[Any]:
-    """The policy called `name`.
+    """The policy named `name`.
 
     Raises:
         UnknownPolicy: there is none.

@@ -1,1 +1,1 @@
-"""What several policies share: requests, victims, commitments, shrinking, notices, queues. Imports the model and safety."""
+"""What several policies share, from urgent jobs and their requests to the order of the queue."""

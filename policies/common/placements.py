@@ -1,15 +1,15 @@
-"""Which sets of nodes may serve a job as a whole: partitions of a torus, leaf switches, blocks, or any nodes.
+"""The sets of nodes on which a job may run: partitions of a torus, leaf switches, blocks, or any nodes.
 
-On some machines a job gets a whole partition and on others any nodes under one switch. Both are a list of placements
-(`Cluster.placements`); two of them conflict when they share a node. Without placements every node is as good as another.
+On some machines a job gets a whole partition, on others any nodes under one switch. Both are a list of placements
+(`Cluster.placements`). Without placements a job may run on any nodes.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6.3, Algorithm 2, line 1:
     the partitions of the right size.
 
 Differs from the paper:
-    A placement may be larger than the job, which then needs that many of its nodes and no others; a job that is larger than
-    every placement is served by any nodes.
+    A placement may be larger than the job, which then gets as many of its nodes as it needs. A job that is larger than
+    every placement may run on any nodes.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ ANYWHERE = "any nodes"
 
 
 def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
-    """The smallest placements that hold so many nodes (Algorithm 2, line 1), in the cluster's order.
+    """The smallest placements with at least `node_count` nodes (Algorithm 2, line 1), in the cluster's order.
 
-    All nodes together are one, where the cluster has no placements or none is large enough.
+    If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
     """
     by_size = _by_size(cluster.placements)
     sizes = [size for size in by_size if size >= node_count]

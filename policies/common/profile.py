@@ -1,4 +1,4 @@
-"""How many nodes are free when, as far as it is planned: what conservative backfilling places jobs into."""
+"""The planned number of free nodes over time, into which conservative backfilling places jobs."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

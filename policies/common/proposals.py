@@ -76,11 +76,11 @@ def decide_each(
 
 def fits(request: Request) -> Proposal:
     """Enough nodes are or come free: hold exactly as many as are needed."""
-    text = f"{len(request.free)} of the free nodes are enough: nobody has to leave."
+    text = f"{len(request.free)} of the free nodes are enough: no job has to leave."
     if request.guest_nodes:
-        text = f"Whoever was let on {len(request.guest_nodes)} of the nodes held for it leaves them: nobody else has to leave."
+        text = f"Jobs that used {len(request.guest_nodes)} of the nodes held for it leave them: no other job has to leave."
     elif request.releasing:
-        text = f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for others: nobody else has to leave."
+        text = f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for other jobs: no other job has to leave."
     return Proposal(
         actions=(hold(request, (), fits=not request.releasing and not request.guest_nodes),),
         rationale=rationale(request, text, ready_s=request.releasing_s),

@@ -1,11 +1,11 @@
-"""What malleable jobs can give without leaving: how many nodes, which ones, and the action that asks for them.
+"""The nodes that malleable jobs can give without leaving: how many, which ones, and the action that takes them.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2 (SPAA).
 
 Differs from the paper:
-    The batch host is never given. Jobs that share nodes are never shrunk. A job that was shrunk gets a time limit in
-    which the work that it had left fits.
+    A job never gives its batch host. Jobs that share nodes are never shrunk. The time limit of a job that is shrunk grows
+    so that its remaining work fits.
 """
 
 import math
@@ -20,7 +20,7 @@ KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
 
 def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
-    """The nodes that a malleable job can give, without its batch host and its smallest size; the last ones it holds."""
+    """The nodes that a malleable job can give: the last ones it holds, beyond its batch host and its smallest size."""
     job = group.jobs[0]
     if len(group.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
         return ()
@@ -30,9 +30,9 @@ def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
 
 
 def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
-    """How many nodes each job gives: as equally as possible, nobody more than it can, `wanted` in all.
+    """How many nodes each job gives: as evenly as possible, no job more than it can, `wanted` in all.
 
-    Jobs that can give least give first; what does not divide goes to the last of the order (supply, job id).
+    Jobs that can give the fewest come first; a remainder goes to the last jobs in the order of (supply, job id).
     """
     shares: dict[KeyT, int] = {}
     order = sorted(supplies, key=lambda key: (supplies[key], key))
@@ -44,7 +44,7 @@ def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
 
 
 def shrink(request: Request, job: Job, given: frozenset[str]) -> Shrink:
-    """Keep the batch host and the first nodes; the limit grows so that the work that was left still fits."""
+    """Keep the batch host and the first nodes; the time limit grows so that the remaining work still fits."""
     keep = tuple(name for name in job.nodes if name not in given)
     elapsed_s = max(
         0.0, request.cluster.now_s - (request.cluster.now_s if job.start_s is None else job.start_s)

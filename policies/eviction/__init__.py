@@ -1,1 +1,4 @@
-"""Policy `eviction` (P2): the least-loss set of jobs leaves in time. `knapsack` and `policy` serve other policies too."""
+"""Policy `eviction` (P2): the set of jobs with the least loss leaves in time.
+
+Other policies may import `knapsack` (the exact programme) and `policy` (`EvictionConfig`, `make_room`).
+"""

@@ -1,23 +1,23 @@
 """The eviction problem where checkpoints are written at the same time and share the file system, solved exactly.
 
-The model: everybody is signalled at once. A checkpoint has a volume, counted in the seconds that it would take if the
-file system wrote nothing else and at its full bandwidth, and a share of that bandwidth beyond which its nodes cannot
-write. It begins at once, or, a regular one, after its wait, and is written at a constant rate from then until the
-deadline. A set of savers meets a deadline if nobody's rate is beyond its share and all rates together are at most the
-full bandwidth. Of signalled checkpoints alone that says that the time is at least
+The model: all jobs are signalled at once. A checkpoint has a volume, counted in the seconds that it would take at the
+full bandwidth of the file system, and a share of that bandwidth, which is the most that its nodes can write. It begins
+at once, or after its wait if it is a regular one, and is written at a constant rate from then until the deadline. A set
+of checkpoints meets a deadline if no rate exceeds its share and all rates together do not exceed the full bandwidth. For
+signalled checkpoints alone this means that the time is at least
 
     max(sum of sizes / bandwidth of the file system, greatest size / bandwidth of its nodes),
 
-which is the paper's eq. 1 for all their nodes as if they were one job's. The bandwidth is dealt out in equal parts, and
-a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, then, a saver needs so many parts and
-there are so many: that is the serial problem (`eviction.solve`) with parts in place of time. One pass answers one
-deadline.
+which is the paper's eq. 1 for all their nodes as if they belonged to one job. The bandwidth is divided into equal parts,
+and a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, each checkpoint needs a number of
+parts, of which there is a fixed number: this is the serial problem (`knapsack.solve`) with parts in place of time. One
+pass solves it for one deadline.
 
-Of several choices the best has, in this order: the least loss, the earliest deadline that it meets, the fewest parts,
-and then as in `eviction`.
+The best of several choices has, in this order: the least loss, the earliest deadline that it meets, the fewest parts,
+and then the criteria of `knapsack`.
 
-A file system may share otherwise, and then the same set may take longer. `fair_end_s` tells how long it takes with equal
-shares; `plan_fair` finds a plan that meets the deadline with those as well.
+A file system may share its bandwidth in another way, and then the same set may take longer. `fair_end_s` is the time with
+equal shares; `plan_fair` finds a plan that also meets the deadline with equal shares.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
@@ -35,11 +35,11 @@ from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionP
 from makeway.policies.model import Method
 
 PARTS = 1000
-"""How many parts the bandwidth has unless said otherwise."""
+"""The number of parts into which the bandwidth is divided by default."""
 
 
 def parts_needed(item: EvictionJob, method: Method, deadline_s: float, parts: int) -> int | None:
-    """How many parts of the bandwidth a checkpoint needs to be complete by the deadline. None: it cannot be."""
+    """How many parts of the bandwidth a checkpoint needs to meet the deadline. None: it cannot meet it."""
     end_s = item.duration_s(method)
     if end_s is None or end_s > deadline_s:
         return None
@@ -50,7 +50,7 @@ def parts_needed(item: EvictionJob, method: Method, deadline_s: float, parts: in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Problem:
-    """What is asked, for whatever deadline."""
+    """The problem without its deadline."""
 
     items: tuple[EvictionJob, ...]
     needed: int
@@ -58,7 +58,7 @@ class _Problem:
     parts: int
 
     def plan(self, step: int) -> EvictionPlan | None:
-        """The best choice for the deadline of this step, said to be complete then."""
+        """The best choice for the deadline of this step, with the deadline as its end."""
         deadline_s = step * self.step_s
         in_parts = [
             replace(
@@ -78,7 +78,7 @@ class _Problem:
         return make_plan(departures, step if saves else 0, self.step_s)
 
     def earliest(self, step: int) -> EvictionPlan | None:
-        """The best choice for a step that is complete as early as any of the same loss."""
+        """The best choice for a step, with the earliest end of all choices of the same loss."""
         found = self.plan(step)
         if found is None or found.checkpoint_steps == 0:
             return found
@@ -109,9 +109,9 @@ def plans_concurrent(
     Time O(steps * items * nodes * parts).
 
     Args:
-        items: who may leave or shrink. Their order does not matter.
-        node_count_needed: at least so many nodes are freed.
-        horizon_s: the last deadline, in seconds from now. Negative: no answer at all.
+        items: the jobs that may leave or shrink. Their order does not matter.
+        node_count_needed: at least this many nodes are freed.
+        horizon_s: the last deadline, in seconds from now. Negative: the result is empty.
         step_s: the resolution of deadlines.
         parts: the resolution of bandwidth.
 
@@ -132,7 +132,7 @@ def plans_concurrent(
 def plan_fair(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
 ) -> EvictionPlan | None:
-    """The best of the choices for any deadline up to `deadline_s` that is complete by it with equal shares as well."""
+    """The best choice for any deadline up to `deadline_s` that also meets it with equal shares of the bandwidth."""
     problem = _problem(items, node_count_needed, step_s, parts)
     step = _steps(deadline_s, step_s)
     while step >= 0:
@@ -154,9 +154,9 @@ def _steps(deadline_s: float, step_s: float) -> int:
 
 
 def fair_end_s(plan: EvictionPlan) -> float:
-    """When the last checkpoint of a plan is complete, in seconds from now, if all that write have equal shares.
+    """When the last checkpoint of a plan is complete, in seconds from now, if all writers have equal shares.
 
-    Whoever cannot use its share leaves the rest to the others (max-min fairness).
+    A writer that cannot use its share leaves the rest to the others (max-min fairness).
     """
     waiting: list[tuple[float, int]] = []
     left_s: dict[int, float] = {}
@@ -188,7 +188,7 @@ def fair_end_s(plan: EvictionPlan) -> float:
 
 
 def _fair_rates(caps: dict[int, float]) -> dict[int, float]:
-    """The max-min fair rates of those that write, of a bandwidth of 1."""
+    """The max-min fair rates of the writers at a bandwidth of 1, by key."""
     rates: dict[int, float] = {}
     left = 1.0
     for key in sorted(caps, key=lambda key: (caps[key], key)):

@@ -1,27 +1,26 @@
-"""The eviction problem, solved exactly: who leaves, and how, so that enough nodes are free at the least loss.
+"""The eviction problem, solved exactly: which jobs leave, and how, so that enough nodes are free at the least loss.
 
-Each running job (or bundle of jobs) is left alone, killed, or made to leave after an application or a system
-checkpoint. A kill loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints run one
-after another. One pass answers every deadline up to the horizon and, if wanted, every number of nodes.
+Each running job (or group of jobs) is left alone, killed, or leaves after an application or a system checkpoint. A kill
+loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints run one after another. One pass
+solves the problem for every deadline up to the horizon and, if wanted, for every number of nodes.
 
-A malleable job has one option more: it stays and gives any number of its spare nodes, at once and without a loss.
-As nothing speaks against that, the programme counts every spare node as given, and an item that leaves with only the
-nodes that it frees beyond its own spare ones: the set that leaves frees, so counted, what the spare nodes of all items
-lack. Who gives how many is settled afterwards.
+A malleable job has one more option: it stays and gives any number of its spare nodes, at once and without loss. Because
+this costs nothing, the programme counts all spare nodes as given, and for an item that leaves only the nodes that it
+frees beyond its own spare ones. The items that leave have to free what all spare nodes together lack. How many nodes
+each of the others gives is decided afterwards.
 
-Of several choices the best has, in this order: the least loss, the least checkpoint time, the fewest items evicted,
-the fewest nodes that these free, the fewest system checkpoints (application before system), and then the order of the
-items. What those that stay still have to give is spread evenly.
+The best of several choices has, in this order: the least loss, the least checkpoint time, the fewest items evicted, the
+fewest nodes that these free, the fewest system checkpoints (application before system), and then the order of the
+items. The nodes that the staying items still have to give are spread evenly.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
     section III-C, Algorithm 1.
 
 Differs from the paper:
-    The node axis saturates at the number needed when only "at least K" is asked, which gives the same answer for less
-    work. Strategies are found by backpointers rather than kept as sets. Durations are rounded up to whole steps, so
-    that a plan never misses its deadline. Ties beyond loss and checkpoint time are settled as said above. Shrinking is
-    not the paper's.
+    The node axis ends at the number needed if only "at least K" is wanted, which gives the same result for less work.
+    Strategies are found by backpointers rather than kept as sets. Durations are rounded up to whole steps, so that a plan
+    never misses its deadline. Ties of loss and checkpoint time are broken as stated above. Shrinking is not in the paper.
 """
 
 import math
@@ -36,7 +35,7 @@ from makeway.policies.model import Method
 
 _LEAVE = 0
 METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL)
-"""The ways to leave in the order in which a tie is settled; way i has code i + 1."""
+"""The ways to leave, in the order that breaks ties; way i has code i + 1."""
 _UNREACHED = 1 << 62
 
 
@@ -52,11 +51,11 @@ class EvictionJob:
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts. None: there is none."""
     application_s: float | None = None
-    """Wait for the next regular checkpoint and its duration. None: there is none."""
+    """Wait for the next regular checkpoint plus its duration. None: there is none."""
     spare_node_count: int = 0
-    """How many of the nodes it can give at once, by shrinking, if it stays."""
+    """How many of its nodes it can give at once by shrinking, if it stays."""
     bandwidth_share: float = 1.0
-    """How much of the file system's bandwidth its checkpoint takes when nobody else writes; above 0, at most 1."""
+    """The share of the file system's bandwidth that its checkpoint uses if no other job writes; above 0, at most 1."""
     application_wait_s: float = 0.0
     """How much of `application_s` is the wait."""
 
@@ -81,7 +80,7 @@ class EvictionJob:
         return self.node_count - self.spare_node_count
 
     def duration_s(self, method: Method) -> float | None:
-        """How long leaving by `method` takes. None: it cannot leave so."""
+        """How long leaving by `method` takes. None: it cannot leave in this way."""
         match method:
             case Method.KILL:
                 return 0.0
@@ -100,27 +99,27 @@ class Departure:
     item: EvictionJob
     method: Method
     given_node_count: int = 0
-    """Nodes that it gives by shrinking. 0: it leaves."""
+    """How many nodes it gives by shrinking. 0: it leaves."""
 
     @property
     def node_count(self) -> int:
-        """Nodes that it frees."""
+        """How many nodes it frees."""
         return self.given_node_count if self.method is Method.SHRINK else self.item.node_count
 
     @property
     def loss_node_s(self) -> int:
-        """Node-seconds that are lost by it."""
+        """Node-seconds of work that its departure loses."""
         return self.item.loss_node_s if self.method is Method.KILL else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionPlan:
-    """A choice for every item; those that are not named are left alone. Departures are sorted by job ids."""
+    """A choice for every item: items without a departure are left alone. Departures are sorted by job ids."""
 
     departures: tuple[Departure, ...]
     loss_node_s: int
     checkpoint_steps: int
-    """Steps that all checkpoints take one after another, each rounded up."""
+    """Steps that all checkpoints take one after another, each one rounded up."""
     checkpoint_s: float
     """The same in seconds."""
     node_count: int
@@ -129,22 +128,22 @@ class EvictionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvictionCurve:
-    """The answers for every deadline 0, step, 2 * step, ... up to the horizon."""
+    """The solutions for every deadline 0, step, 2 * step, ... up to the horizon."""
 
     items: tuple[EvictionJob, ...]
-    """Those that may have to leave, in the order in which they were decided."""
+    """The items that may have to leave, in the order in which they were processed."""
     givers: tuple[EvictionJob, ...]
-    """Those that can shrink."""
+    """The items that can shrink."""
     node_count_needed: int
     """The number of nodes that was solved for: all nodes of all items if none was named."""
     rows: int
-    """The last row of the node axis, which counts nodes beyond the spare ones. It stands for "this many or more" if
-    there are more nodes than that."""
+    """The last row of the node axis, which counts nodes beyond the spare ones. It means "this many or more" if there
+    are more nodes than that."""
     step_s: float
     steps: int
     """Index of the last deadline. Negative: there is none."""
     _best: NDArray[np.int64]
-    """(rows + 1, steps + 1): the composite price of each (nodes freed, steps used)."""
+    """(rows + 1, steps + 1): the composite price of each cell (nodes freed, steps used)."""
     _choice: NDArray[np.uint8]
     """(items, rows + 1, steps + 1): what item i does in the best way to that cell; 0: it stays."""
     _origin: NDArray[np.int32]
@@ -156,7 +155,7 @@ class EvictionCurve:
 
         Args:
             deadline_s: seconds from now; rounded down to a whole step, and to the horizon.
-            node_count: None: the number that was solved for. Anything up to it can be asked.
+            node_count: any number up to the one that was solved for. None: that number.
 
         Raises:
             ValueError: more nodes than were solved for.
@@ -166,20 +165,20 @@ class EvictionCurve:
         return None if cell is None else self._trace(*cell, self._needed(node_count))
 
     def losses(self, node_count: int | None = None) -> tuple[int | None, ...]:
-        """The least loss in node-seconds by each deadline; None: no choice. `node_count` as in `plan`."""
+        """The least loss in node-seconds for each deadline; None: there is no choice. `node_count` as in `plan`."""
         prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
         return tuple(None if price is None else price // self._weights.loss for price in prices)
 
     @property
     def spare_node_count(self) -> int:
-        """Nodes that are to be had without anybody's leaving."""
+        """How many nodes can be had without any item leaving."""
         return sum(item.spare_node_count for item in self.givers)
 
     def _needed(self, node_count: int | None) -> int:
         return max(0, self.node_count_needed if node_count is None else node_count)
 
     def _cells(self, node_count: int | None) -> list[tuple[int, int] | None]:
-        """For each deadline the cell of the best choice: the line 22 of Algorithm 1."""
+        """For each deadline the cell of the best choice: line 22 of Algorithm 1."""
         spare = self.spare_node_count
         needed = max(0, self._needed(node_count) - spare)
         if needed > sum(item.extra_node_count for item in self.items):
@@ -199,7 +198,7 @@ class EvictionCurve:
         return cells
 
     def _trace(self, row: int, step: int, needed: int) -> EvictionPlan:
-        """The strategy that leads to a cell, along the backpointers, and who shrinks then to free `needed` nodes."""
+        """The strategy that leads to a cell, along the backpointers, and the items that shrink to free `needed` nodes."""
         steps_used = step
         departures = []
         for index in range(len(self.items) - 1, -1, -1):
@@ -215,7 +214,7 @@ class EvictionCurve:
         return make_plan(departures, steps_used, self.step_s)
 
     def _shrinks(self, departures: Sequence[Departure], needed: int) -> list[Departure]:
-        """Who gives how many nodes where those that leave free too few."""
+        """Which items give how many nodes, if those that leave free too few."""
         missing = needed - sum(departure.node_count for departure in departures)
         if missing <= 0:
             return []
@@ -231,7 +230,7 @@ class EvictionCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """How a price packs its criteria into one integer, the least loss on top: comparing prices compares them all."""
+    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them all."""
 
     loss: int
     eviction: int
@@ -239,7 +238,7 @@ class _Weights:
     system: int
 
     def price(self, item: EvictionJob, method: Method) -> int:
-        """What it adds to the price of a cell that the item leaves by `method`."""
+        """The price of the item leaving by `method`."""
         price = self.eviction + self.node * item.node_count
         if method is Method.SYSTEM:
             price += self.system
@@ -247,11 +246,11 @@ class _Weights:
 
 
 def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
-    """Weights under which no criterion spills into the one above it.
+    """Weights with which no criterion overflows into the one before it.
 
-    No cell is reached by more evictions than it has nodes, and none lies beyond the last row by more than one item
-    (of which malleable ones free more nodes than the rows count).
-    On a cluster so large that 62 bits do not hold them all, the last criteria are left to the order of the items.
+    No cell is reached by more evictions than it has nodes, and no cell exceeds the last row by more than one item. (A
+    malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on a very large cluster,
+    the last ones are replaced by the order of the items.
 
     Raises:
         ValueError: not even the losses fit.
@@ -286,15 +285,15 @@ def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: fl
 def solve(
     items: Sequence[EvictionJob], node_count_needed: int | None, horizon_s: float, step_s: float
 ) -> EvictionCurve:
-    """The least loss, and who leaves, for every deadline up to the horizon (Algorithm 1).
+    """The least loss, and the items that leave, for every deadline up to the horizon (Algorithm 1).
 
     Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less the spare
     ones.
 
     Args:
-        items: who may leave. Their order does not matter.
-        node_count_needed: answers "at least so many", and less. None: answers every number up to all nodes.
-        horizon_s: the last deadline, in seconds from now. Negative: no answer at all.
+        items: the jobs that may leave. Their order does not matter.
+        node_count_needed: solves for this number of nodes and any smaller one. None: for every number up to all nodes.
+        horizon_s: the last deadline, in seconds from now. Negative: there is no solution.
         step_s: the resolution of time. Durations are rounded up to it, deadlines down.
 
     Raises:
@@ -311,6 +310,25 @@ def solve(
     rows = min(max(0, needed - spare), total)
     steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1
     weights = _weigh(ordered, rows)
+    best, choice, origin = _tables(ordered, rows, steps, step_s, weights)
+    return EvictionCurve(
+        items=ordered,
+        givers=givers,
+        node_count_needed=needed,
+        rows=rows,
+        step_s=step_s,
+        steps=steps,
+        _best=best,
+        _choice=choice,
+        _origin=origin,
+        _weights=weights,
+    )
+
+
+def _tables(
+    ordered: Sequence[EvictionJob], rows: int, steps: int, step_s: float, weights: _Weights
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]:
+    """The main loop of Algorithm 1 over the items: best prices, choices and origins (see `EvictionCurve`)."""
     best = np.full((rows + 1, steps + 1), _UNREACHED, dtype=np.int64)
     best[0, :1] = 0
     choice = np.zeros((len(ordered), rows + 1, steps + 1), dtype=np.uint8)
@@ -327,22 +345,11 @@ def solve(
                 )
         reach_row = min(rows, reach_row + item.extra_node_count)
         reach_step += max(duration for duration in durations if duration is not None)
-    return EvictionCurve(
-        items=ordered,
-        givers=givers,
-        node_count_needed=needed,
-        rows=rows,
-        step_s=step_s,
-        steps=steps,
-        _best=best,
-        _choice=choice,
-        _origin=origin,
-        _weights=weights,
-    )
+    return best, choice, origin
 
 
 def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | None:
-    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave so."""
+    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this way."""
     duration_s = item.duration_s(method)
     return None if duration_s is None else math.ceil(duration_s / step_s)
 
@@ -357,9 +364,9 @@ def _relax(
     price: int,
     code: int,
 ) -> None:
-    """Lines 10 to 18 of Algorithm 1 for one item and one option: better cells are written to `best` in place.
+    """Lines 10 to 18 of Algorithm 1 for one item and one option: writes better cells to `best`, in place.
 
-    `source` is the copy from before the item, without the last row: nobody need leave once enough nodes are free.
+    `source` is the copy from before the item, without the last row: no item needs to leave once enough nodes are free.
     """
     rows = best.shape[0] - 1
     width = min(source.shape[1], best.shape[1] - duration)

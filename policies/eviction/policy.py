@@ -1,18 +1,18 @@
-"""Policy "eviction": an urgent job takes free nodes, else the least-loss set of jobs leaves in time for it.
+"""Policy "eviction": an urgent job gets free nodes, else the set of jobs with the least loss leaves in time for it.
 
-The nodes are held first. Who leaves, and how (killed, after an application or after a system checkpoint), is the
-exact answer of the eviction problem for the time that is left. If no choice makes the deadline nobody is asked to
-leave, and the job goes to the front of the queue. If the site wants it, malleable jobs may give
-nodes without leaving.
+The nodes are held first. Which jobs leave, and how (killed, after an application checkpoint or after a system
+checkpoint), is the exact solution of the eviction problem for the time that is left. If no choice meets the deadline, no
+job is evicted, and the urgent job goes to the front of the queue. With `shrink`, malleable jobs may give nodes without
+leaving.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
     sections II and III.
 
 Differs from the paper:
-    The paper simulates the trade-off; here one point of it, the urgent job's own deadline, is acted upon. Jobs that
-    share nodes leave together. Malleable jobs may shrink where that spares somebody's leaving (`shrink`). Checkpoints may be
-    planned as written at the same time (`checkpoints: concurrent`).
+    The paper simulates the trade-off between loss and time; here one point of it is used, the urgent job's own deadline.
+    Jobs that share nodes leave together. Malleable jobs may shrink if that saves other jobs from leaving (`shrink`).
+    Checkpoints may be planned as written at the same time (`checkpoints: concurrent`).
 """
 
 import math
@@ -30,9 +30,9 @@ from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionP
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
-"""How many (item, nodes, time) cells a decision may take: about a second, and 50 MB. Beyond, time gets coarser."""
+"""How many (item, nodes, time) cells a decision may use: about a second and 50 MB. Beyond it, time gets coarser."""
 MIN_PARTS = 20
-"""The bandwidth is never dealt out in fewer parts, however many cells that takes."""
+"""The bandwidth is never divided into fewer parts, however many cells that takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +40,23 @@ class EvictionConfig:
     """Settings of policy "eviction"."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
     margin_s: float = 30.0
-    """How long before the deadline the last victim must be gone. Kills are still allowed within the margin."""
+    """How long before the deadline the last victim must have left. Kills are still allowed within the margin."""
     step_s: float = 30.0
     """The resolution of time: durations are rounded up to it."""
     late: Literal["queue", "evict"] = "queue"
-    """Once the deadline has passed: evict nobody any more, or still the least-loss set as if the job came now."""
+    """After the deadline: evict no job, or still the set with the least loss, as if the job had been submitted now."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
     shrink: bool = False
-    """Whether malleable jobs may be asked for nodes instead of leaving."""
+    """Whether malleable jobs may give nodes instead of leaving."""
     checkpoints: Literal["serial", "concurrent"] = "serial"
-    """Whether checkpoints are planned one after another, or at the same time over a file system that they share."""
+    """Whether checkpoints are planned one after another, or at the same time on a shared file system."""
     aggregate_gb_s: float = 250.0
-    """What the file system takes, GB per second; counts for concurrent checkpoints. The paper's Theta."""
+    """Bandwidth of the file system, GB per second, for concurrent checkpoints. The default is the paper's Theta."""
     node_gb_s: float = 20.0
-    """What one node writes, GB per second; as `aggregate_gb_s`."""
+    """Bandwidth of one node, GB per second, for concurrent checkpoints."""
 
     def __post_init__(self) -> None:
         require_durations(
@@ -70,7 +70,7 @@ class EvictionConfig:
 
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
-    """Make way for every urgent job that needs it, in the order of submission."""
+    """Make way for every urgent job that needs nodes, in the order of submission."""
     return decide_each(
         cluster,
         EVICTION.name,
@@ -81,11 +81,11 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
 
 
 def make_room(request: Request, config: EvictionConfig) -> Proposal:
-    """The least-loss set for one request that free nodes do not serve."""
+    """The set with the least loss for one request that free nodes do not serve."""
     if request.late and config.late == "queue":
         return no_room(
             request,
-            f"{request.shortage} more nodes are needed and the deadline has passed: nobody is evicted.",
+            f"{request.shortage} more nodes are needed and the deadline has passed: no job is evicted.",
         )
     now_s = request.cluster.now_s
     latest_s = (
@@ -109,7 +109,7 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
 def _plan(
     items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig
 ) -> EvictionPlan | None:
-    """The exact answer as far as `CELLS` go. Concurrent checkpoints: the serial plan where it loses less."""
+    """The exact solution within `CELLS`. Concurrent checkpoints: the serial plan, unless the concurrent one loses less."""
     coarse_s = within_s * len(items) * needed / CELLS
     serial = solve(items, needed, within_s, max(config.step_s, coarse_s)).plan(within_s)
     if serial is None or config.checkpoints == "serial" or serial.loss_node_s == 0:
@@ -120,8 +120,8 @@ def _plan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Leave:
-    """Jobs that leave in one way: those of a chosen bundle that are on nodes which are held. Or one that shrinks."""
+class _Eviction:
+    """Jobs of a chosen group that leave in one way, because they use nodes of the hold; or one that shrinks."""
 
     jobs: tuple[Job, ...]
     departure: Departure
@@ -136,32 +136,34 @@ def _evict(
     config: EvictionConfig,
     latest_s: float,
 ) -> Proposal:
-    """The hold, and the departures of the plan."""
+    """The hold, and the evictions of the plan."""
     departures = {departure.item.job_ids: departure for departure in plan.departures}
     chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
     freed = [_freed(group, departure) for group, departure in chosen]
     held = hold(request, tuple(name for nodes in freed for name in nodes))
-    leaves = [
-        _Leave(jobs=leavers(group, held), departure=departure, nodes=nodes)
+    evictions = [
+        _Eviction(jobs=leavers(group, held), departure=departure, nodes=nodes)
         for (group, departure), nodes in zip(chosen, freed, strict=True)
     ]
     now_s = request.cluster.now_s
     lost_node_s = sum(
         loss_node_s(job, now_s)
-        for leave in leaves
-        if leave.departure.method is Method.KILL
-        for job in leave.jobs
+        for eviction in evictions
+        if eviction.departure.method is Method.KILL
+        for job in eviction.jobs
     )
-    # Serial durations hold for whatever sharing of the file system; the others were planned for equal shares.
+    # A serial plan holds however the file system is shared; a concurrent one was planned for equal shares.
     saved_s = (
         max(plan.checkpoint_s, fair_end_s(plan)) if config.checkpoints == "concurrent" else plan.checkpoint_s
     )
-    actions = [action for leave in leaves for action in _departures(request, leave, saved_s, latest_s)]
+    actions = [
+        action for eviction in evictions for action in _departures(request, eviction, saved_s, latest_s)
+    ]
     return Proposal(
         actions=(held, *actions),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: {_told(leaves)}; "
+            f"{request.shortage} more nodes are needed: {_summary(evictions)}; "
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {saved_s:.0f} s.",
             candidates=_candidates(considered, config, plan),
             loss_node_s=lost_node_s,
@@ -171,7 +173,7 @@ def _evict(
 
 
 def _freed(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
-    """The nodes of a bundle that come free; one that shrinks gives the last ones."""
+    """The nodes of a group that come free; a job that shrinks gives its last ones."""
     if departure.method is not Method.SHRINK:
         return group.nodes
     spare = spare_nodes(group)
@@ -179,7 +181,7 @@ def _freed(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
 
 
 def eviction_job(group: VictimGroup) -> EvictionJob:
-    """A bundle as an item of the eviction problem as the paper has it: nobody shrinks, checkpoints are serial."""
+    """A group as an item of the paper's eviction problem: no job shrinks, checkpoints are serial."""
     return EvictionJob(
         job_ids=group.job_ids,
         node_count=len(group.nodes),
@@ -190,7 +192,7 @@ def eviction_job(group: VictimGroup) -> EvictionJob:
 
 
 def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
-    """A bundle with what the settings allow. Several jobs save one after another, at the full bandwidth."""
+    """A group as an item, as the settings allow. Several jobs checkpoint one after another, at the full bandwidth."""
     item = eviction_job(group)
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) > 1:
@@ -205,24 +207,24 @@ def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
 
 
 def _wait_s(job: Job, application_s: float | None) -> float:
-    """How much of `application_s` passes before the regular checkpoint begins; 0 where there is none."""
+    """How much of `application_s` passes before the regular checkpoint begins; 0 if there is none."""
     if application_s is None or job.checkpoint is None or job.checkpoint.application_s is None:
         return 0.0
     return max(0.0, application_s - job.checkpoint.application_s)
 
 
-def _departures(request: Request, leave: _Leave, saved_s: float, latest_s: float) -> list[Action]:
-    """The actions by which jobs leave; a checkpoint has its grace, or the time of all of them together."""
+def _departures(request: Request, eviction: _Eviction, saved_s: float, latest_s: float) -> list[Action]:
+    """The actions by which jobs eviction. A checkpoint has its grace, or the duration of all checkpoints if that is longer."""
     actions: list[Action] = []
-    method = leave.departure.method
-    for job in leave.jobs:
+    method = eviction.departure.method
+    for job in eviction.jobs:
         if method is Method.SHRINK:
-            actions.append(shrink(request, job, frozenset(leave.nodes)))
+            actions.append(shrink(request, job, frozenset(eviction.nodes)))
             continue
         not_after_s = request.cluster.now_s if method is Method.KILL else latest_s
         if method is Method.SYSTEM and job.checkpoint is not None:
-            patience_s = max(job.checkpoint.grace_s, saved_s)
-            not_after_s = min(latest_s, request.cluster.now_s + patience_s)
+            wait_s = max(job.checkpoint.grace_s, saved_s)
+            not_after_s = min(latest_s, request.cluster.now_s + wait_s)
         actions.extend(eviction_actions(request, job, method, not_after_s))
     return actions
 
@@ -230,7 +232,7 @@ def _departures(request: Request, leave: _Leave, saved_s: float, latest_s: float
 def _candidates(
     considered: tuple[VictimGroup, ...], config: EvictionConfig, plan: EvictionPlan | None
 ) -> tuple[Candidate, ...]:
-    """Every bundle with the price of each way to leave; those that may not leave, with the reason."""
+    """Every group with the price of each way to leave; a group that may not be evicted, with the reason."""
     chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
     found = []
     for group in considered:
@@ -264,33 +266,35 @@ def _candidates(
 
 
 def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Departure | None) -> int:
-    """The nodes that it frees in this way: one that shrinks as many as are taken, else as many as it could give."""
+    """How many nodes the group frees in this way; by shrinking, as many as are taken, else as many as it could give."""
     if method is not Method.SHRINK:
         return len(group.nodes)
     return leaver.given_node_count if leaver is not None and leaver.method is method else spare
 
 
-def _told(leaves: list[_Leave]) -> str:
-    """Who leaves and how, and who shrinks, in plain words."""
+def _summary(evictions: list[_Eviction]) -> str:
+    """Which jobs leave and how, and which shrink, in words."""
     ways = {
         Method.KILL: "killed",
         Method.APPLICATION: "after its next checkpoint",
         Method.SYSTEM: "after a signal",
     }
     evicted = [
-        f"{_ids(leave)} ({len(leave.nodes)} nodes, {ways[leave.departure.method]})"
-        for leave in leaves
-        if leave.departure.method in ways
+        f"{_ids(eviction)} ({len(eviction.nodes)} nodes, {ways[eviction.departure.method]})"
+        for eviction in evictions
+        if eviction.departure.method in ways
     ]
     shrunk = [
-        f"{_ids(leave)} (by {len(leave.nodes)} nodes)" for leave in leaves if leave.departure.given_node_count
+        f"{_ids(eviction)} (by {len(eviction.nodes)} nodes)"
+        for eviction in evictions
+        if eviction.departure.given_node_count
     ]
     parts = (("evict", evicted), ("shrink", shrunk))
     return " and ".join(f"{verb} {', '.join(texts)}" for verb, texts in parts if texts)
 
 
-def _ids(leave: _Leave) -> str:
-    return "+".join(job.job_id for job in leave.jobs)
+def _ids(eviction: _Eviction) -> str:
+    return "+".join(job.job_id for job in eviction.jobs)
 
 
 EVICTION = Policy(

@@ -1,16 +1,16 @@
-"""The two other ways to the eviction problem: the paper's greedy, and backtracking, which is exact and exponential.
+"""Two other solutions of the eviction problem: the paper's greedy, and backtracking, which is exact and exponential.
 
-Kept beside the exact programme because the comparison is part of what makeway shows, and because backtracking is
-the oracle of its tests.
+They are kept because makeway reproduces the paper's comparison, and because the tests of the exact programme compare it
+with backtracking.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
     section IV-C.
 
 Differs from the paper:
-    Greedy: the text leaves open when checkpointing ends; here it ends with the first job that no longer fits, or when
+    Greedy: the paper does not say when checkpointing ends; here it ends at the first job that no longer fits, or when
     enough nodes are freed. Backtracking also abandons combinations that cannot free enough nodes or end in time, and
-    settles ties as the exact programme does.
+    breaks ties as the exact programme does.
 """
 
 import math
@@ -30,9 +30,10 @@ from makeway.policies.model import Method
 def greedy(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
 ) -> EvictionPlan | None:
-    """Checkpoint the dearest by their faster method until time is up, then kill the cheapest (section IV-C-1).
+    """Checkpoint the jobs of greatest loss by their faster method until time is up, then kill those of least loss.
 
-    Fast and far from the least loss. None: not even killing everybody frees enough nodes, or the deadline has passed.
+    This is fast, and far from the least loss (section IV-C-1). None: not even killing all jobs frees enough nodes, or
+    the deadline has passed.
     """
     steps = _deadline_steps(deadline_s, step_s)
     if steps < 0:
@@ -68,9 +69,9 @@ def _fastest(item: EvictionJob, step_s: float) -> tuple[int, Method] | None:
 def backtracking(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
 ) -> EvictionPlan | None:
-    """The exact answer for one deadline by exhaustive search with early abandoning (section IV-C-2).
+    """The exact solution for one deadline by exhaustive search with early abandoning (section IV-C-2).
 
-    Exponential in the number of items. None: no choice.
+    Exponential in the number of items. None: there is no choice.
     """
     steps = _deadline_steps(deadline_s, step_s)
     if steps < 0:
@@ -104,7 +105,7 @@ class _Search:
         self.path: list[Departure] = []
 
     def descend(self, index: int, freed: int, price: Price) -> None:
-        """Try every choice for the items from `index` on; `price` is what the choices so far cost."""
+        """Try every choice for the items from `index` on; `price` is the price of the choices so far."""
         if self.best is not None and price >= self.best:
             return
         if freed >= self.needed:
@@ -126,7 +127,7 @@ class _Search:
 
 
 def _options(item: EvictionJob, step_s: float) -> Iterator[tuple[Method, int, int]]:
-    """Each way in which the item can leave, its duration in steps and its loss."""
+    """Each way in which the item can leave, with its duration in steps and its loss."""
     for method in METHODS:
         duration = duration_steps(item, method, step_s)
         if duration is not None:

@@ -1,1 +1,1 @@
-"""P5's six policies: what is done at the notice and at the arrival of an on-demand job."""
+"""P5's six policies: what they do at the notice and at the arrival of an on-demand job."""

@@ -4,12 +4,12 @@ Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2.
 
 Differs from the paper:
-    Room is asked for as long as the start can be on time, not only at the instant of the arrival, and nobody is asked
-    after that. The time that is left bounds the two-minute warning; a malleable job that has no checkpoint on a
-    signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together; what
-    is particular to shrinking stands in `shrinking`. With `victims: exact` the set that leaves is P2's: the least loss
-    of work that makes the deadline, setups not counted, for PAA with nobody shrunk, for SPAA with shrinking as one more
-    way to give nodes. Where shrinking is enough, that is SPAA as it is.
+    Jobs are preempted as long as the start can be on time, not only at the instant of the arrival, and not after that.
+    The two-minute warning is no longer than the time that is left. A malleable job that has no checkpoint on a signal, or
+    cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together; `common.shrinking`
+    has its own differences. With `victims: exact` the jobs that leave are P2's set: the least loss of work that meets the
+    deadline, setups not counted; PAA shrinks no job, SPAA has shrinking as one more way to give nodes. If shrinking is
+    enough, this is SPAA without change.
 """
 
 import math
@@ -31,16 +31,17 @@ class HybridConfig:
     """Settings of the mechanisms of P5."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job says so itself."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
     warning_s: float = 120.0
-    """How long a malleable job has to save itself before it is requeued."""
+    """How long a malleable job has to checkpoint before it is requeued."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
     backfill_held: Literal["none", "lossless", "any"] = "lossless"
-    """Who may start on idle nodes that are held for announced jobs, to leave at once when these come: nobody; jobs that
-    lose no work by it, as they are over by the predicted arrival or save themselves when warned; or any preemptible job."""
+    """Which jobs may start on idle nodes that are held for announced jobs, and leave at once when these arrive. none: no
+    jobs. lossless: jobs that lose no work, because they end before the predicted arrival or checkpoint when warned. any:
+    all preemptible jobs."""
     victims: Literal["overhead", "exact"] = "overhead"
-    """Who leaves at the arrival: in ascending order of overhead, or the set of least loss that makes the deadline (P2)."""
+    """Which jobs leave at the arrival: those of the least overhead, or the set of least loss that meets the deadline (P2)."""
 
     def __post_init__(self) -> None:
         require_durations(
@@ -49,17 +50,17 @@ class HybridConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preemptee:
-    """A bundle with what its preemption costs, and how each of its jobs leaves."""
+class Preemption:
+    """A victim group with the overhead of its preemption, and how each of its jobs leaves."""
 
     group: VictimGroup
     overhead_node_s: int
     methods: tuple[Method, ...]
-    """One for each job of the bundle."""
+    """One for each job of the group."""
 
 
 def _exact(config: HybridConfig, *, shrink: bool) -> EvictionConfig:
-    """The settings of the exact programme that are the mechanism's own."""
+    """The settings of policy "eviction" for this mechanism."""
     return EvictionConfig(
         start_within_s=config.start_within_s, hold_slack_s=config.hold_slack_s, shrink=shrink
     )
@@ -74,16 +75,22 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     )
     grace_s = min(config.warning_s, request.deadline_s - request.cluster.now_s)
     ranked = sorted(
-        (_preemptee(group, request.cluster.now_s, grace_s) for group in considered if not group.protected_by),
-        key=lambda preemptee: (preemptee.overhead_node_s, preemptee.group.job_ids),
+        (
+            _preemption(group, request.cluster.now_s, grace_s)
+            for group in considered
+            if not group.protected_by
+        ),
+        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
     )
-    chosen, freed = take_until(ranked, request.shortage, lambda preemptee: preemptee.group.nodes)
+    chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
         text = f"{request.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {len(freed)} of them."
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
     held = hold(request, tuple(freed))
     now_s = request.cluster.now_s
-    leaving = [(job, way_out(job, grace_s)) for preemptee in chosen for job in leavers(preemptee.group, held)]
+    leaving = [
+        (job, way_out(job, grace_s)) for preemption in chosen for job in leavers(preemption.group, held)
+    ]
     actions: list[Action] = [held]
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
@@ -102,45 +109,45 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     )
 
 
-def _preemptee(group: VictimGroup, now_s: float, grace_s: float) -> Preemptee:
+def _preemption(group: VictimGroup, now_s: float, grace_s: float) -> Preemption:
     methods = tuple(way_out(job, grace_s) for job in group.jobs)
     overheads = (overhead_node_s(job, method, now_s) for job, method in zip(group.jobs, methods, strict=True))
-    return Preemptee(group=group, overhead_node_s=sum(overheads), methods=methods)
+    return Preemption(group=group, overhead_node_s=sum(overheads), methods=methods)
 
 
 def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
-    """The preemption overhead (section III-A): a setup anew, and for who is killed the work since the checkpoint."""
+    """The preemption overhead (section III-A): another setup, and for a kill the work since the last checkpoint."""
     lost_node_s = loss_node_s(job, now_s) if method is Method.KILL else 0
     return lost_node_s + math.ceil(job.setup_s * job.node_count)
 
 
 def way_out(job: Job, grace_s: float) -> Method:
-    """Malleable jobs are warned, if they can save themselves in time; rigid ones are killed (section III-A)."""
-    saves_s = None if job.checkpoint is None else job.checkpoint.system_s
-    if job.kind is JobKind.MALLEABLE and saves_s is not None and saves_s <= grace_s:
+    """Malleable jobs are warned if they can checkpoint in time; all other jobs are killed (section III-A)."""
+    duration_s = None if job.checkpoint is None else job.checkpoint.system_s
+    if job.kind is JobKind.MALLEABLE and duration_s is not None and duration_s <= grace_s:
         return Method.SYSTEM
     return Method.KILL
 
 
 def _preemption_candidates(
     considered: tuple[VictimGroup, ...],
-    ranked: list[Preemptee],
-    chosen: list[Preemptee],
+    ranked: list[Preemption],
+    chosen: list[Preemption],
     grace_s: float,
 ) -> tuple[Candidate, ...]:
-    """The list in the paper's order, then those that may not be preempted, with the reason."""
-    taken = {preemptee.group.job_ids for preemptee in chosen}
+    """The groups in the paper's order, then those that may not be preempted, with the reason."""
+    taken = {preemption.group.job_ids for preemption in chosen}
     found = [
         Candidate(
-            job_ids=preemptee.group.job_ids,
-            method=max(preemptee.methods, key=lambda method: method is Method.SYSTEM),
-            node_count=len(preemptee.group.nodes),
-            loss_node_s=preemptee.overhead_node_s,
-            delay_s=grace_s if Method.SYSTEM in preemptee.methods else 0.0,
-            chosen=preemptee.group.job_ids in taken,
+            job_ids=preemption.group.job_ids,
+            method=max(preemption.methods, key=lambda method: method is Method.SYSTEM),
+            node_count=len(preemption.group.nodes),
+            loss_node_s=preemption.overhead_node_s,
+            delay_s=grace_s if Method.SYSTEM in preemption.methods else 0.0,
+            chosen=preemption.group.job_ids in taken,
             note="loss is the preemption overhead: lost work and the setup",
         )
-        for preemptee in ranked
+        for preemption in ranked
     ]
     return (*found, *(stays(group) for group in considered if group.protected_by))
 
@@ -188,7 +195,7 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
         actions=(hold(request, tuple(freed)), *shrinks),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, nothing is lost.",
+            f"{request.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, no work is lost.",
             candidates=tuple(candidates),
             ready_s=request.releasing_s,
         ),

@@ -1,18 +1,18 @@
-"""Who passes the time on nodes that are held for an announced job, and how these leave when it comes.
+"""Which jobs use nodes that are held for an announced job until it arrives, and how these guests leave when it does.
 
-A waiting job is started on idle nodes of the hold by a hold of its own that overlaps with it and ends at the start. The
-announced job's hold stays as it is all the time, so its nodes are never anybody's choice, and those on which such a job
-runs count as ready. Jobs are looked at in the order of the queue, and one starts if idle nodes that are held suffice.
+A waiting job is started on idle nodes of the hold by a hold of its own, which overlaps with it and ends at the start. The
+announced job's hold does not change, so no other urgent job can choose its nodes, and nodes that a guest uses count as
+ready. Jobs are considered in the order of the queue, and a job starts if enough idle nodes are held.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: "the nodes reserved for
     on-demand jobs can be used to backfill jobs", which "have to be preempted immediately" at the arrival.
 
 Differs from the paper:
-    It does not say which jobs these are: `backfill_held` chooses, by default those that lose no work by it. Only jobs that the site lets us evict are started,
-    each once in its life, nobody who would still be within the site's minimum run time at the predicted arrival, and
-    no two kinds of nodes are mixed: a job that needs idle nodes beside those that are held waits. At the arrival those
-    that are needed leave, the least overhead first, and malleable ones are warned as always.
+    The paper does not say which jobs these are: `backfill_held` chooses, by default jobs that lose no work. Only jobs that
+    the site allows makeway to evict are started, each only once, and only if the site's minimum run time ends before
+    the predicted arrival. A job gets held nodes only: it does not start if it also needs other idle nodes. At the arrival
+    as many guests leave as are needed, the least overhead first, and malleable ones are warned as in `hybrid.arrival`.
 """
 
 import math
@@ -43,7 +43,7 @@ from makeway.policies.safety.protection import protection, start_protection
 
 
 def evict_guests(request: Request, config: HybridConfig) -> Request:
-    """The announced job is here: whoever was let on its nodes leaves, as far as they are needed, before anybody else."""
+    """The announced job has arrived: the guests on nodes that it needs leave before any other job."""
     if request.late or request.shortage <= 0 or not request.urgent.guests:
         return request
     now_s = request.cluster.now_s
@@ -78,27 +78,27 @@ def evict_guests(request: Request, config: HybridConfig) -> Request:
 
 
 def _useful_nodes(request: Request) -> frozenset[str]:
-    """The nodes of the hold that are up, that would serve the job, and that are promised to nobody."""
+    """The nodes of the hold that are up, would serve the job, and are not promised to another one."""
     operation, eligible = request.urgent.operation, request.urgent.job.eligible_nodes
     held = frozenset(() if operation is None else operation.nodes).intersection(request.cluster.up_nodes())
     return (held if eligible is None else held & eligible) - request.unusable
 
 
 def lend_held(cluster: Cluster, decided: Decision, config: HybridConfig) -> Decision:
-    """What was decided, and the jobs that start on idle nodes which are held for announced jobs (section III-B-1)."""
-    calls = _calls_off(cluster, decided.policy)
+    """Adds to a decision the jobs that start on idle nodes held for announced jobs (section III-B-1)."""
+    releases = _cancelled_starts(cluster, decided.policy)
     loans = _loans(cluster, decided, config)
-    if not calls and not loans:
+    if not releases and not loans:
         return decided
     return replace(
         decided,
-        actions=(*calls, *decided.actions, *(loan.hold for loan in loans)),
+        actions=(*releases, *decided.actions, *(loan.hold for loan in loans)),
         rationale=(*decided.rationale, *(loan.why for loan in loans)),
     )
 
 
-def _calls_off(cluster: Cluster, policy: str) -> list[Release]:
-    """Starts that have not come about, on nodes whose job is here now: nobody starts there any more."""
+def _cancelled_starts(cluster: Cluster, policy: str) -> list[Release]:
+    """Releases the holds of jobs that have not started, on nodes whose announced job has arrived."""
     arrived = {
         operation.reservation
         for operation in cluster.operations
@@ -122,26 +122,26 @@ def _calls_off(cluster: Cluster, policy: str) -> list[Release]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loan:
-    """One start on nodes that are held, and why."""
+    """One start on held nodes, and why."""
 
     hold: Reserve
     why: Rationale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Idle:
-    """Idle nodes of one hold."""
+class _IdleHold:
+    """The idle nodes of one hold."""
 
     names: tuple[str, ...]
     reservation: str
     expected_s: float
-    """When the job should come for which they are held."""
+    """When the job for which they are held should arrive."""
 
 
 def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_Loan]:
-    """Waiting jobs in the order of the queue, each with idle nodes of the holds, as long as there are any."""
-    waits = config.backfill_held != "none" and any(_may_lodge(job, cluster) for job in cluster.jobs)
-    idle = _idle(cluster, decided) if waits else []
+    """Waiting jobs in the order of the queue, each with idle nodes of the holds, while there are any."""
+    wanted = config.backfill_held != "none" and any(_may_be_guest(job, cluster) for job in cluster.jobs)
+    idle = _idle(cluster, decided) if wanted else []
     left = sum(len(held.names) for held in idle)
     if not left:
         return []
@@ -150,7 +150,7 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
         (
             job
             for job in cluster.jobs
-            if job.node_count <= left and job.job_id not in served and _may_lodge(job, cluster)
+            if job.node_count <= left and job.job_id not in served and _may_be_guest(job, cluster)
         ),
         key=queue_key,
     )
@@ -168,17 +168,17 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
     return loans
 
 
-def _may_lodge(job: Job, cluster: Cluster) -> bool:
-    """Whether a waiting job may start now, to be evicted at any time. Whoever had to leave before is not asked again."""
+def _may_be_guest(job: Job, cluster: Cluster) -> bool:
+    """Whether a waiting job may start now, to be evicted at any time. A job that was requeued before may not."""
     if not waits_for_nodes(job, cluster.now_s) or job.requeue_count:
         return False
     return start_protection(job, cluster) is None
 
 
-def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
-    """The idle nodes of the holds that stand and that this decision leaves as they are, the latest arrival first."""
+def _idle(cluster: Cluster, decided: Decision) -> list[_IdleHold]:
+    """The idle nodes of the holds that exist and that this decision does not change, the latest arrival first."""
     changed = {action.reservation for action in decided.actions if isinstance(action, Reserve | Release)}
-    standing = {reservation.name: reservation for reservation in cluster.reservations}
+    existing = {reservation.name: reservation for reservation in cluster.reservations}
     holds = [
         operation
         for operation in cluster.operations
@@ -186,14 +186,14 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
         and operation.phase is Phase.MAKING_ROOM
         and not operation.observe
         and operation.reservation not in changed
-        and operation.reservation in standing
+        and operation.reservation in existing
     ]
     if not holds:
         return []
     up = cluster.up_nodes()
     idle = up.keys() - cluster.held_nodes()
     own = {operation.reservation for operation in holds}
-    others = [held.nodes for name, held in standing.items() if name not in own]
+    others = [held.nodes for name, held in existing.items() if name not in own]
     others += [
         one.nodes
         for one in cluster.operations
@@ -206,10 +206,10 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_Idle]:
         return []
     found = []
     for operation in sorted(holds, key=_expected_s, reverse=True):
-        kept = idle.intersection(operation.nodes).intersection(standing[operation.reservation].nodes)
+        kept = idle.intersection(operation.nodes).intersection(existing[operation.reservation].nodes)
         if kept:
             found.append(
-                _Idle(
+                _IdleHold(
                     names=tuple(sorted(kept, key=up.__getitem__)),
                     reservation=operation.reservation,
                     expected_s=_expected_s(operation),
@@ -225,17 +225,17 @@ def _expected_s(operation: Operation) -> float:
 def _loan(
     cluster: Cluster,
     job: Job,
-    idle: Sequence[_Idle],
+    idle: Sequence[_IdleHold],
     taken: set[str],
     policy: str,
     config: HybridConfig,
 ) -> _Loan | None:
-    """Nodes for one job out of those that are idle. None: too few of them will do."""
-    saves = config.backfill_held == "any" or way_out(job, config.warning_s) is Method.SYSTEM
-    least_s = cluster.limits.min_runtime_s if saves else job.walltime_s
+    """Nodes for one job out of the idle ones. None: too few are suitable."""
+    checkpoints = config.backfill_held == "any" or way_out(job, config.warning_s) is Method.SYSTEM
+    least_s = cluster.limits.min_runtime_s if checkpoints else job.walltime_s
     eligible = job.eligible_nodes
     nodes: list[str] = []
-    lenders: list[_Idle] = []
+    lenders: list[_IdleHold] = []
     for held in idle:
         if least_s and cluster.now_s + least_s > held.expected_s:
             continue
@@ -260,8 +260,8 @@ def _loan(
         out_of=tuple(sorted(held.reservation for held in lenders)),
     )
     text = (
-        f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, and leaves when the first of "
-        f"these comes, which is expected at {until_s:.0f} s."
+        f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, and leaves when the first "
+        f"of these arrives, which is expected at {until_s:.0f} s."
     )
     why = Rationale(
         for_job_id=job.job_id,

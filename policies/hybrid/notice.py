@@ -1,17 +1,17 @@
 """What the mechanisms of P5 do from the notice of an on-demand job until it arrives: CUA and CUP.
 
-What is free is held at once, for the earliest notice first. CUA then spreads a net: as long as nodes are missing, the
-earliest notice that lacks some holds every busy node too, so that whatever a finished job releases stays; once it has
-enough it keeps these alone. CUP holds as many nodes as it needs: those that come free by the time limits of their jobs
-before the predicted arrival, and those of jobs that it preempts by then, as late as their checkpoints allow.
-Nodes on which somebody else still is are promised to nobody: a job that is here may have them.
+Free nodes are held at once, for the earliest notice first. Under CUA, the earliest notice that lacks nodes then also holds
+every busy node, so that nodes which a finished job releases stay with it; once it has enough, it keeps only these. CUP
+holds as many nodes as it needs: nodes whose jobs end by their time limits before the predicted arrival, and nodes of jobs
+that it preempts by then, as late as their checkpoints allow. A held node that a job still uses is not promised: an urgent
+job that has arrived may get it.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1.
 
 Differs from the paper:
-    What is collected is held by a reservation, which works on busy nodes as well. CUP asks the jobs without a regular
-    checkpoint before the predicted arrival `warning_s` before it, and nobody if it cannot have enough nodes by then.
+    The collected nodes are held by a reservation, which may contain busy nodes. CUP evicts jobs that have no regular
+    checkpoint before the predicted arrival `warning_s` before it, and no job if it cannot get enough nodes by then.
 """
 
 import math
@@ -49,36 +49,34 @@ from makeway.policies.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldPlan:
-    """What is to be held for a notice beyond the nodes that nobody is on, and who has to leave now."""
+    """The busy nodes that are to be held for a notice, and the jobs that have to leave now."""
 
     nodes: tuple[str, ...] = ()
-    """Nodes on which somebody still is."""
-    leaving: tuple["_Preemption", ...] = ()
+    """Nodes that jobs still use."""
+    leaving: tuple["_TimedPreemption", ...] = ()
     candidates: tuple[Candidate, ...] = ()
     text: str
     again_s: float | None = None
-    """When somebody else will have to be asked to leave. None: nobody."""
+    """When the next job will have to leave. None: no further job has to."""
 
 
 Collect = Callable[[Request, HybridConfig, bool], HoldPlan]
-"""What one mechanism wants for a notice that lacks nodes; the flag says that no earlier notice lacks any."""
+"""What one mechanism wants for a notice that lacks nodes; the flag: no earlier notice lacks nodes."""
 
 
 def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: HybridConfig) -> Decision:
-    """Hold what there is for every announced job, the earliest notice first (section III-B-1).
+    """Hold nodes for every announced job, the earliest notice first (section III-B-1).
 
     Args:
         cluster: the snapshot.
-        served: what is decided for the urgent jobs that are here: theirs is the first choice.
+        served: the decision for the urgent jobs that have arrived, which come first.
         collect: the mechanism.
         config: its settings.
     """
-    waiting = sorted(
-        (notice for notice in cluster.notices if notice.job_id is None),
-        key=lambda notice: (notice.announced_s, notice.notice_id),
-    )
+    waiting = [notice for notice in cluster.notices if notice.job_id is None]
     if not waiting:
         return served
+    waiting.sort(key=lambda notice: (notice.announced_s, notice.notice_id))
     operations = {operation.for_job_id: operation for operation in cluster.operations}
     commitments = Commitments(cluster=cluster)
     commitments.add(served.actions)
@@ -94,29 +92,20 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         if operation is not None and _has_all(operation, notice, commitments):
             commitments.promise(operation.nodes)
             continue
-        request = _ask(commitments, notice, operation, served.policy, config)
-        plan = (
-            HoldPlan(text="Enough nodes are free.")
-            if request.shortage <= 0
-            else collect(request, config, first)
-        )
-        first = first and request.shortage <= 0
+        request = _request(commitments, notice, operation, served.policy, config)
+        plan = HoldPlan(text="Enough nodes are free.")
+        if request.shortage > 0:
+            plan = collect(request, config, first)
+            first = False
         if operation is not None and not commitments.nodes.isdisjoint(operation.nodes):
-            plan = _without_leavers(plan)
-        held = _hold(request, plan, notice, config)
-        actions: list[Action] = [held] if _changes(held, plan, operation) else []
-        if operation is not None and not held.nodes:
-            actions = [_release(operation, held)]
-        for leave in plan.leaving:
-            actions.extend(leave.actions(request, held))
-        commitments.promise(held.nodes)
-        commitments.add(tuple(actions))
+            plan = _without_evictions(plan)
+        actions = _promise(commitments, request, plan, notice, config)
         (after if plan.leaving else before).extend(actions)
         if actions:
             reasons.append(_why(request, plan))
         if plan.again_s is not None:
             instants.append(plan.again_s)
-    # What a notice gives up for a job that is here must be given up first.
+    # Nodes that a notice gives up for a job that has arrived must be released first.
     return Decision(
         policy=served.policy,
         actions=(*before, *served.actions, *after),
@@ -125,8 +114,24 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     )
 
 
+def _promise(
+    commitments: Commitments, request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
+) -> tuple[Action, ...]:
+    """The actions for one notice: its hold if it changes, or its release, and the evictions. Records the promise."""
+    operation = request.urgent.operation
+    held = _hold(request, plan, notice, config)
+    actions: list[Action] = [held] if _changes(held, plan, operation) else []
+    if operation is not None and not held.nodes:
+        actions = [_release(operation, held)]
+    for preemption in plan.leaving:
+        actions.extend(preemption.actions(request, held))
+    commitments.promise(held.nodes)
+    commitments.add(tuple(actions))
+    return tuple(actions)
+
+
 def collect_released(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
-    """CUA (section III-B-1): every node that is released goes to the earliest notice, until it has enough."""
+    """CUA (section III-B-1): every released node goes to the earliest notice, until it has enough."""
     del config
     if not first:
         return HoldPlan(text="An earlier notice lacks nodes: what is free is held.")
@@ -140,7 +145,7 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
 
 
 def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
-    """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting whom it takes by then."""
+    """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting as many jobs as necessary."""
     del first
     cluster, expected_s = request.cluster, request.deadline_s
     own = frozenset(() if request.urgent.operation is None else request.urgent.operation.nodes)
@@ -152,37 +157,39 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     unusable = request.unusable | frozenset(ending)
     considered = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
     ranked = sorted(
-        (_departure(group, request, config) for group in considered if not group.protected_by),
-        key=lambda leave: (leave.overhead_node_s, leave.group.job_ids),
+        (_timed_preemption(group, request, config) for group in considered if not group.protected_by),
+        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
     )
     chosen, freed = take_until(ranked, missing, lambda preemption: preemption.group.nodes)
     if len(freed) < missing:
         return HoldPlan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
         )
-    due = tuple(leave for leave in chosen if leave.ask_s <= cluster.now_s)
+    due = tuple(preemption for preemption in chosen if preemption.issue_s <= cluster.now_s)
     return HoldPlan(
         nodes=(*ending, *freed[:missing]),
         leaving=due,
-        candidates=tuple(leave.candidate(chosen=leave in chosen) for leave in ranked),
+        candidates=tuple(preemption.candidate(chosen=preemption in chosen) for preemption in ranked),
         text=f"{len(ending)} nodes come free before the predicted arrival; {missing} are made free by then.",
-        again_s=min((leave.ask_s for leave in chosen if leave not in due), default=None),
+        again_s=min((preemption.issue_s for preemption in chosen if preemption not in due), default=None),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Preemption:
-    """How a bundle leaves before a predicted arrival, at the least overhead, and when it must be asked to."""
+class _TimedPreemption:
+    """How a victim group leaves before a predicted arrival, at the least overhead, and when it must be told to."""
 
     group: VictimGroup
     methods: tuple[Method, ...]
-    """One for each job of the bundle."""
+    """One for each job of the group."""
     overhead_node_s: int
-    ask_s: float
+    issue_s: float
+    """When the eviction is issued."""
     by_s: float
+    """When the jobs must have left."""
 
     def actions(self, request: Request, held: Reserve) -> tuple[Action, ...]:
-        """What is asked of its jobs, as far as they are on nodes which are held."""
+        """The evictions of its jobs that use nodes of the hold."""
         gone = leavers(self.group, held)
         return tuple(
             action
@@ -194,7 +201,7 @@ class _Preemption:
         )
 
     def candidate(self, *, chosen: bool) -> Candidate:
-        """For the record."""
+        """The preemption as a candidate of the rationale."""
         return Candidate(
             job_ids=self.group.job_ids,
             method=self.methods[0],
@@ -206,36 +213,36 @@ class _Preemption:
         )
 
 
-def _departure(group: VictimGroup, request: Request, config: HybridConfig) -> _Preemption:
-    """Right after the last regular checkpoint before the predicted arrival, else warned or killed shortly before it."""
+def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig) -> _TimedPreemption:
+    """After the last regular checkpoint before the predicted arrival, else by a warning or a kill shortly before it."""
     now_s, expected_s = request.cluster.now_s, request.deadline_s
     setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in group.jobs)
     if group.application_s is not None and now_s + group.application_s <= expected_s:
         next_s = now_s + group.application_s
         period_s = _period_s(group.jobs[0])
-        return _Preemption(
+        return _TimedPreemption(
             group=group,
             methods=(Method.APPLICATION,),
             overhead_node_s=setup_node_s,
-            # Until it is the last one before the arrival that comes next, the job may go on.
-            ask_s=now_s if next_s + period_s > expected_s else next_s,
+            # The job may go on until the next checkpoint is the last one before the arrival.
+            issue_s=now_s if next_s + period_s > expected_s else next_s,
             by_s=expected_s,
         )
-    ask_s = max(now_s, expected_s - config.warning_s)
-    # A cycle may be late: the warning is given in full all the same.
+    issue_s = max(now_s, expected_s - config.warning_s)
+    # A cycle may be late: the job gets its whole warning all the same.
     methods = tuple(way_out(job, config.warning_s) for job in group.jobs)
     warned = Method.SYSTEM in methods
     lost_node_s = sum(
-        loss_node_s(job, ask_s)
+        loss_node_s(job, issue_s)
         for job, method in zip(group.jobs, methods, strict=True)
         if method is Method.KILL
     )
-    return _Preemption(
+    return _TimedPreemption(
         group=group,
         methods=methods,
         overhead_node_s=setup_node_s + lost_node_s,
-        ask_s=ask_s,
-        by_s=max(expected_s, ask_s + config.warning_s) if warned else expected_s,
+        issue_s=issue_s,
+        by_s=max(expected_s, issue_s + config.warning_s) if warned else expected_s,
     )
 
 
@@ -254,7 +261,7 @@ def _collecting(operation: Operation) -> bool:
 
 
 def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> bool:
-    """Whether exactly the nodes that the notice wants are held, good and nobody else's: nothing is to be done."""
+    """True if the hold has exactly the nodes wanted, all usable and unclaimed."""
     return (
         len(operation.nodes) == notice.node_count
         and commitments.nodes.isdisjoint(operation.nodes)
@@ -262,10 +269,10 @@ def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> 
     )
 
 
-def _ask(
+def _request(
     commitments: Commitments, notice: Notice, operation: Operation | None, policy: str, config: HybridConfig
 ) -> Request:
-    """What there is for a notice: the nodes that it holds and nobody is on, and those that are or come free."""
+    """The request of a notice: the usable nodes that it holds, and nodes that are or come free."""
     cluster = commitments.cluster
     lost = set() if operation is None else set(lost_for_good(operation, cluster))
     held = () if operation is None else operation.nodes
@@ -291,7 +298,7 @@ def _ask(
 
 
 def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig) -> Reserve:
-    """The hold that is wanted; it ends by itself soon after the job should have come."""
+    """The hold for a notice; it ends by itself soon after the predicted arrival."""
     held = hold(request, ())
     return replace(
         held,
@@ -303,7 +310,7 @@ def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
 
 
 def _release(operation: Operation, held: Reserve) -> Release:
-    """Nothing is left to hold: a job that is here needs it, or it is down."""
+    """Releases a hold that has no nodes left: other jobs need them, or they are down."""
     return Release(
         job_id=held.job_id,
         for_job_id=held.for_job_id,
@@ -313,14 +320,14 @@ def _release(operation: Operation, held: Reserve) -> Release:
     )
 
 
-def _without_leavers(plan: HoldPlan) -> HoldPlan:
-    """The plan of a notice that first has to give up nodes for somebody else: nobody is asked to leave for it yet."""
-    freed = {name for leave in plan.leaving for name in leave.group.nodes}
+def _without_evictions(plan: HoldPlan) -> HoldPlan:
+    """The plan of a notice that has to give up nodes to another job first: no job is evicted for it yet."""
+    freed = {name for preemption in plan.leaving for name in preemption.group.nodes}
     return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
 def _changes(held: Reserve, plan: HoldPlan, operation: Operation | None) -> bool:
-    """Whether there is something to hold, and it is not held already."""
+    """Whether the hold has nodes and differs from what is held, or jobs have to leave."""
     present = () if operation is None else operation.nodes
     alike = present == held.nodes or frozenset(present) == frozenset(held.nodes)
     return bool(held.nodes) and (bool(plan.leaving) or not alike)
@@ -329,15 +336,15 @@ def _changes(held: Reserve, plan: HoldPlan, operation: Operation | None) -> bool
 def _why(request: Request, plan: HoldPlan) -> Rationale:
     lost_node_s = sum(
         loss_node_s(job, request.cluster.now_s)
-        for leave in plan.leaving
-        for job, method in zip(leave.group.jobs, leave.methods, strict=True)
+        for preemption in plan.leaving
+        for job, method in zip(preemption.group.jobs, preemption.methods, strict=True)
         if method is Method.KILL
     )
     return rationale(request, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
 
 
 def _ends_s(request: Request, until_s: float) -> dict[str, float]:
-    """The busy nodes that nobody else is promised and that come free by `until_s`, with the last time limit on each."""
+    """The busy nodes that are not promised and come free by `until_s`, each with the last end of its jobs."""
     up = request.cluster.up_nodes()
     unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
     shared = request.cluster.shared_nodes()
@@ -359,17 +366,17 @@ def _ends_s(request: Request, until_s: float) -> dict[str, float]:
 
 @memoise_last
 def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
-    """What is held, by reservation; the nodes that anybody holds; those that more than one does."""
-    told: dict[str, tuple[str, ...]] = {
+    """The held nodes by reservation; the nodes in any hold; the nodes in more than one hold."""
+    listed: dict[str, tuple[str, ...]] = {
         reservation.name: reservation.nodes
         for reservation in cluster.reservations
         if reservation.start_s <= cluster.now_s < reservation.end_s
     }
     for operation in cluster.operations:
-        before = told.get(operation.reservation, ())
+        before = listed.get(operation.reservation, ())
         if before != operation.nodes:
-            told[operation.reservation] = before + operation.nodes
-    held = {name: frozenset(nodes) for name, nodes in told.items()}
+            listed[operation.reservation] = before + operation.nodes
+    held = {name: frozenset(nodes) for name, nodes in listed.items()}
     once: set[str] = set()
     twice: set[str] = set()
     for nodes in held.values():
@@ -379,9 +386,9 @@ def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[st
 
 
 def _taken(commitments: Commitments, operation: Operation | None, until_s: float) -> frozenset[str]:
-    """The nodes that others hold or were promised, or that the site will hold before `until_s`.
+    """The nodes that are held for or promised to other jobs, or that the site reserves before `until_s`.
 
-    Even those that are promised to nobody are not there for another notice.
+    Unlike for a job that has arrived, busy nodes in a hold for another notice count too.
     """
     cluster = commitments.cluster
     held, once, twice = _holds(cluster)

@@ -1,13 +1,13 @@
 """The six mechanisms of P5: what is done at the notice (N, CUA, CUP) and at the arrival (PAA, SPAA) of an urgent job.
 
-At the completion the nodes go back to their lenders, and a job that does not arrive loses what is held for it: that is
-the daemon's part, whatever the policy.
+When the urgent job has ended, its nodes go back to their lenders; if an announced job does not arrive, its hold is
+released. The daemon does both for every policy.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
 
 Differs from the paper:
-    See `hybrid_notice`, `hybrid_backfill` and `hybrid_arrival`.
+    See `hybrid.notice`, `hybrid.held_backfill` and `hybrid.arrival`.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from makeway.policies.hybrid.notice import Collect, collect_each, collect_releas
 from makeway.policies.model import Cluster, Decision
 
 Arrival = Callable[[Request, HybridConfig], Proposal]
-"""What is done when an on-demand job has arrived and free and held nodes do not suffice."""
+"""What is done when an on-demand job has arrived and its free and held nodes are too few."""
 
 
 def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
@@ -53,7 +53,7 @@ def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival) -> 
     if request.late:
         return no_room(
             request,
-            f"{request.shortage} more nodes are needed and the deadline has passed: nobody is evicted.",
+            f"{request.shortage} more nodes are needed and the deadline has passed: no job is evicted.",
         )
     return arrival(request, config)
 

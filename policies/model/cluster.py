@@ -1,4 +1,4 @@
-"""One whole view of a cluster, and what is derived from it. Imported through `model`."""
+"""A complete snapshot of a cluster, and what is derived from it. Imported through `model`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -21,54 +21,54 @@ class Plan:
     order: tuple[str, ...]
     """The jobs, the first to start first."""
     starts_s: tuple[float, ...]
-    """When each is to start, in the same order; sooner if others end sooner."""
+    """When each is to start, in the same order; earlier if others end earlier."""
     value: float
-    """What the plan is worth under the policy's objective: the less, the better."""
+    """The plan's value of the policy's objective; lower is better."""
     easy_value: float
-    """What the plan of the scheduler below would be worth."""
+    """The value that the cluster's scheduler would reach by EASY backfilling."""
     bound: float
-    """No plan is worth less."""
+    """A lower bound: no plan has a lower value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the site forbids, whatever the policy. None: no such limit."""
+    """The site's limits, which hold for every policy. None: no such limit."""
 
     min_runtime_s: float = 0.0
-    """A run is not evicted before it has lasted this long."""
+    """A job is not evicted before its current run has lasted this long."""
     evictions_per_hour: int | None = None
     evictions_per_job: int | None = None
-    """How often one job may be evicted, its requeues by others included."""
+    """How often one job may be evicted; requeues by others count."""
     max_nodes: int | None = None
-    """How many nodes may be held for urgent jobs, and lent to jobs that start before their turn, at once."""
+    """How many nodes may at once be held for urgent jobs or lent to jobs that start before their turn."""
     protected_users: frozenset[str] = frozenset()
     protected_accounts: frozenset[str] = frozenset()
     protected_qos: frozenset[str] = frozenset()
     protected_partitions: frozenset[str] = frozenset()
     breaker_failures: int | None = 5
-    """After so many failed commands within `breaker_window_s` nothing more is taken from anybody, only given back."""
+    """After this many failed commands within `breaker_window_s`, nodes are only given back, not taken from jobs."""
     breaker_window_s: float = 3600.0
 
 
-_Question = ParamSpec("_Question")
-_Answer = TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
-def memoise_last(derive: Callable[_Question, _Answer]) -> Callable[_Question, _Answer]:
-    """Remember the last answer of a pure function of frozen values; those given by name are not remembered.
+def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Make a pure function of frozen values remember its last result. Calls with keyword arguments are not remembered.
 
-    A snapshot shares with the one before what has not changed, and one decision asks the same many times. Questions
-    are compared by identity, which is quick, and sound because nobody can change what is frozen.
+    A snapshot shares unchanged parts with the one before, and one decision calls the same functions many times. The
+    arguments are compared by identity, which is fast, and sound because frozen values cannot change.
     """
-    last: tuple[tuple[object, ...], _Answer] | None = None
+    last: tuple[tuple[object, ...], _Result] | None = None
 
-    def derived(*question: _Question.args, **named: _Question.kwargs) -> _Answer:
+    def derived(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         nonlocal last
         if named:
-            return derive(*question, **named)
+            return derive(*arguments, **named)
         known = last
-        if known is None or not all(mine is theirs for mine, theirs in zip(known[0], question, strict=True)):
-            last = known = (question, derive(*question, **named))
+        if known is None or not all(old is new for old, new in zip(known[0], arguments, strict=True)):
+            last = known = (arguments, derive(*arguments, **named))
         return known[1]
 
     return derived
@@ -77,7 +77,7 @@ def memoise_last(derive: Callable[_Question, _Answer]) -> Callable[_Question, _A
 @memoise_last
 def _up(nodes: tuple[Node, ...]) -> Mapping[str, int]:
     return MappingProxyType(
-        {node.name: place for place, node in enumerate(nodes) if node.state is NodeState.UP}
+        {node.name: index for index, node in enumerate(nodes) if node.state is NodeState.UP}
     )
 
 
@@ -101,10 +101,10 @@ def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One whole view of the cluster and of what we have under way on it.
+    """A complete snapshot of the cluster and of makeway's operations on it.
 
-    An adapter fills the first six fields; the daemon adds the rest from the journal and the configuration.
-    `jobs` is sorted by nothing in particular: whoever depends on an order sorts, with the job id last.
+    An adapter fills the fields up to `placements`; the daemon adds the rest from the journal and the configuration.
+    `jobs` has no particular order: code that depends on an order sorts, with the job id as the last key.
     """
 
     now_s: float
@@ -114,25 +114,25 @@ class Cluster:
     actions: frozenset[Verb] = VERBS
     """The kinds of action that this cluster can do."""
     recomputes_priority: bool = False
-    """Whether a waiting job whose place is taken back stands where it stood before, and not behind all others."""
+    """Whether a waiting job gets its former priority back when its queue position is removed. False: it goes to the end."""
     placements: tuple[Placement, ...] = ()
-    """The sets of nodes that may serve a job as a whole. Empty: any nodes may."""
+    """The sets of nodes on which jobs may run. Empty: a job may run on any nodes."""
     notices: tuple[Notice, ...] = ()
     operations: tuple[Operation, ...] = ()
-    """The operations that are not closed, oldest first."""
+    """The operations that are not closed, the oldest first."""
     leases: tuple[Lease, ...] = ()
     evictions: tuple[Eviction, ...] = ()
-    """Evictions of ours that the limits still count, oldest first."""
+    """makeway's evictions that the limits still count, the oldest first."""
     failures_s: tuple[float, ...] = ()
-    """When commands of ours failed, as far as the circuit breaker still counts them, oldest first."""
+    """When commands of makeway failed, as far as the circuit breaker still counts them, the oldest first."""
     limits: Limits = Limits()
     usual_shares: Mapping[str, float] = field(default_factory=dict)
-    """Which share of their time limits the finished runs of a user usually took, by user. Absent: too few are known."""
+    """By user: the usual share of the time limit that finished runs took. A user with too few runs is absent."""
     plan: Plan | None = None
-    """The last plan that is finished. None: there is none, or the policy does not plan."""
+    """The last finished plan. None: there is none, or the policy does not plan."""
 
     def speculative_jobs(self) -> dict[str, Operation]:
-        """The running jobs that we have started before their turn, by id, each with its operation."""
+        """The running jobs that makeway started before their turn, by id, each with its operation."""
         return {
             operation.for_job_id: operation
             for operation in self.operations
@@ -156,9 +156,9 @@ class Cluster:
         return _shared(self.jobs)
 
     def free_nodes(self, eligible: frozenset[str] | None = None) -> tuple[str, ...]:
-        """Names, in the cluster's order, of nodes that are up, held by no job and in no reservation that is active.
+        """Names, in the cluster's order, of nodes that are up, held by no job and in no active reservation.
 
-        `eligible` restricts the answer; None: every node.
+        `eligible` restricts the result; None: every node.
         """
         reserved = [
             reservation.nodes
@@ -170,7 +170,7 @@ class Cluster:
         return tuple(free if eligible is None else filter(eligible.__contains__, free))
 
     def up_nodes(self) -> Mapping[str, int]:
-        """Names of the nodes that are up, in the cluster's order, each with its place in it."""
+        """Names of the nodes that are up, in the cluster's order, each with its index in it."""
         return _up(self.nodes)
 
 

@@ -1,4 +1,4 @@
-"""What a policy answers: the actions it wants, and why. Imported through `model`."""
+"""What a policy returns: the actions that it wants, and why. Imported through `model`."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ from makeway.policies.model.actions import Action, Method
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One choice that a policy looked at for one job (or for jobs that share nodes), with its price."""
+    """One choice that a policy considered for one job (or for jobs that share nodes), with its price."""
 
     job_ids: tuple[str, ...]
     method: Method | None
-    """None: leave it alone."""
+    """None: it is left alone."""
     node_count: int
     loss_node_s: int
     """Node-seconds of work that would be lost."""
     delay_s: float
-    """How long the nodes would take to come free."""
+    """How long it would take until the nodes are free."""
     chosen: bool = False
     note: str = ""
 
@@ -38,10 +38,10 @@ class Rationale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a policy wants done, and why. The actions for one urgent job stand together, the hold first."""
+    """What a policy wants done, and why. The actions for one urgent job follow each other, the hold first."""
 
     policy: str
     actions: tuple[Action, ...] = ()
     rationale: tuple[Rationale, ...] = ()
     again_s: float | None = None
-    """When time alone may change the answer. None: only a change of the cluster does."""
+    """When the decision may change because time passes. None: only a change of the cluster can change it."""

@@ -1,4 +1,4 @@
-"""What a cluster is made of: jobs, nodes, placements, reservations and announcements. Imported through `model`."""
+"""What a cluster consists of: jobs, nodes, placements, reservations and notices. Imported through `model`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ def reservation_name(for_job_id: str) -> str:
 
 
 class JobKind(StrEnum):
-    """What a job lets us do with it."""
+    """Rigid: a fixed number of nodes. Malleable: may be shrunk. On demand: an urgent job."""
 
     RIGID = "rigid"
     MALLEABLE = "malleable"
@@ -21,7 +21,7 @@ class JobKind(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job is. COMPLETING and SUSPENDED jobs hold their nodes; neither may be acted upon."""
+    """The state of a job. COMPLETING and SUSPENDED jobs hold their nodes; neither may be acted upon."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -30,7 +30,7 @@ class JobState(StrEnum):
 
 
 class NodeState(StrEnum):
-    """Whether a node may be given to a job. Which job has it, the jobs say."""
+    """Whether a node may be given to a job. Which jobs use it is in `Job.nodes`."""
 
     UP = "up"
     DRAINED = "drained"
@@ -38,25 +38,25 @@ class NodeState(StrEnum):
 
 
 class Acknowledgement(StrEnum):
-    """How a job shows that the checkpoint it was asked for is complete."""
+    """How a job reports that a requested checkpoint is complete."""
 
-    COMMENT = "comment"  # it writes the instant of the checkpoint into its own comment field
+    COMMENT = "comment"  # it writes the time of the checkpoint into its own comment field
     REQUEUE = "requeue"  # it requeues itself
     EXIT = "exit"  # it ends
-    NONE = "none"  # it does not show it: the grace period is waited out
+    NONE = "none"  # it does not report it: makeway waits until the grace period is over
 
 
 class SignalTarget(StrEnum):
-    """Which processes of a job get the signal that asks for a checkpoint."""
+    """Which processes of a job get the signal that requests a checkpoint."""
 
-    BATCH = "batch"  # the shell of its batch script, and no child of it
+    BATCH = "batch"  # only the shell of its batch script, not its children
     STEPS = "steps"  # the processes of its steps, on all its nodes
     BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
-    """What is known of a job's checkpoints. None means that the job has no such checkpoint."""
+    """What is known about a job's checkpoints. None means that the job has no such checkpoint."""
 
     interval_s: float | None = None
     """Time between two regular application checkpoints."""
@@ -65,11 +65,11 @@ class CheckpointSpec:
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts at once."""
     measured_count: int = 0
-    """From so many measured checkpoints `system_s` is known. 0: it is declared."""
+    """The number of measured checkpoints from which `system_s` is derived. 0: it is declared."""
     signal: str = "USR1"
     signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
-    """How long after the signal the acknowledgement is awaited; never less than `system_s`."""
+    """How long makeway waits for the acknowledgement after the signal; never less than `system_s`."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
 
 
@@ -83,9 +83,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A set of nodes that may serve a job as a whole: a partition of a torus, a leaf switch, a block.
+    """A set of nodes on which a job may run: a partition of a torus, the nodes of a leaf switch, a block.
 
-    Two placements that share a node conflict: jobs on both of them at once need the node twice.
+    Two placements that share a node cannot both be used at once.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Job:
     kind: JobKind
     state: JobState
     node_count: int
-    """Nodes held, or asked for while pending."""
+    """Nodes held, or requested while pending."""
     walltime_s: float
     submit_s: float
     user: str
@@ -110,14 +110,14 @@ class Job:
     node_count_min: int | None = None
     """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
     node_count_max: int | None = None
-    """The size that a malleable job asked for, to which it may grow; the largest that a waiting urgent job would take,
-    which asks for `node_count` at the least. None: `node_count`."""
+    """A malleable job: the size that it requested, to which it may grow. A waiting urgent job: the largest size that
+    it accepts, `node_count` being the smallest. None: `node_count`."""
     nodes: tuple[str, ...] = ()
     """Nodes held, the batch host first. Empty while pending."""
     eligible_nodes: frozenset[str] | None = None
     """Nodes that may serve the job. None: any node."""
     start_s: float | None = None
-    """When the present run began. None while pending."""
+    """When the current run began. None while pending."""
     eligible_s: float | None = None
     """A pending job may not start before this. None: no such limit."""
     setup_s: float = 0.0
@@ -125,12 +125,12 @@ class Job:
     checkpoint: CheckpointSpec | None = None
     """None: the job cannot checkpoint, an eviction loses the whole run."""
     last_checkpoint_s: float | None = None
-    """When the last checkpoint of the present run was complete. None: none is known."""
+    """When the last checkpoint of the current run was complete. None: none is known."""
     checkpointing_since_s: float | None = None
-    """When the job said that it began the checkpoint that it was asked for. None: it said nothing."""
+    """When the job reported the start of the requested checkpoint. None: it did not report it."""
     requeue_count: int = 0
     preemptible: bool = False
-    """Whether the site lets us touch it. The adapter says no for whatever is not opted in."""
+    """Whether the site allows makeway to evict or move it. The adapter sets it only for jobs that are opted in."""
     reservation: str | None = None
     """The reservation that the job is bound to."""
     start_within_s: float | None = None
@@ -141,16 +141,16 @@ class Job:
     """The position in the planned order that makeway gave the job: after the front of the queue, before the common queue, the
     lowest first. None: it has none."""
     notice_id: str | None = None
-    """The announcement that the job says it belongs to. None: it names none."""
+    """The notice that the job names as its own. None: it names none."""
     priority: float = 0.0
     """The scheduler takes the highest first, and jobs of one priority in the order of their submission."""
     saved_s: float = 0.0
-    """How much of its runtime earlier runs have saved, so that the present or next one goes on from there. 0: unknown."""
+    """Run time of earlier runs that is saved in a checkpoint, from which the current or next run resumes. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Nodes kept for the jobs that are bound to it. `name` tells whether it is ours."""
+    """Nodes kept for the jobs that are bound to it."""
 
     name: str
     nodes: tuple[str, ...]
@@ -159,13 +159,13 @@ class Reservation:
 
     @property
     def ours(self) -> bool:
-        """Whether makeway made it, in this life or an earlier one."""
+        """Whether makeway made it, before or after its last restart."""
         return self.name.startswith(RESERVATION_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """An on-demand job that was announced."""
+    """The announcement of an on-demand job."""
 
     notice_id: str
     user: str
@@ -173,14 +173,14 @@ class Notice:
     walltime_s: float
     announced_s: float
     expected_s: float
-    """When it should arrive."""
+    """When the job should arrive."""
     job_id: str | None = None
     """The job, once it has arrived. None: not yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """One eviction of the past, for the limits."""
+    """One past eviction, as the limits count it."""
 
     job_id: str
     at_s: float

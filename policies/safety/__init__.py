@@ -1,1 +1,1 @@
-"""What no policy may do: who may be touched, and the gate that every action passes. Imports the model."""
+"""The limits on every policy: which jobs may be touched, and the gate that every action passes. Imports the model."""

@@ -1,8 +1,8 @@
-"""The one gate that every action passes, whatever the policy: what the site forbids, and what is never right.
+"""The gate that every action of every policy passes: the site's limits, and rules that always hold.
 
-Pure: a verdict depends on the actions and the snapshot alone. What takes something from somebody is checked; what
-gives back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) is let through even when the circuit breaker
-has tripped.
+Pure: a verdict depends on the actions and the snapshot alone. Actions that take nodes or a queue position are checked.
+Actions that give back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) are allowed even when the
+circuit breaker has tripped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the arbiter says to one action. `refusal` None: it may be done. `detail` says the rest in plain words."""
+    """The arbiter's answer to one action. `refusal` None: it is allowed. `detail` is for people."""
 
     action: Action
     refusal: Refusal | None = None
@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether the action may be done."""
+        """Whether the action is allowed."""
         return self.refusal is None
 
 
@@ -60,10 +60,10 @@ Ruling = tuple[Refusal, str] | None
 def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...]:
     """One verdict for each action, in order.
 
-    Actions with the same `for_job_id` among which is a `Reserve` stand or fall together: if one is refused, the
-    others get `GROUP`. An action that already is a task of that urgent job's open operation is judged alone, and an
-    eviction among these is stopped by the breaker and `hard_protection` only, so that an operation under way is not
-    stranded by a limit that it met when it was opened.
+    Actions with the same `for_job_id`, one of which is a `Reserve`, are allowed or refused together: if one is refused,
+    the others get `GROUP`. An action that is already a task of that job's open operation is judged alone; if it is an
+    eviction, only the breaker and `hard_protection` stop it. So a limit that an operation met when it was opened does not
+    leave it half done.
     """
     if not actions:
         return ()
@@ -95,7 +95,7 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
 
 
 def _groups(actions: Sequence[Action], together: set[str], arbiter: "_Arbiter") -> Iterable[list[int]]:
-    """Indices of the actions that are judged as one, in the order of each group's first action."""
+    """The indices of actions that are judged together, in the order of each group's first action."""
     groups: dict[str, list[int]] = {}
     for index, action in enumerate(actions):
         alone = action.for_job_id not in together or arbiter.under_way(action)
@@ -105,7 +105,7 @@ def _groups(actions: Sequence[Action], together: set[str], arbiter: "_Arbiter") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spent:
-    """What the actions allowed so far in this call use up of the limits, as a value so that a group can be undone."""
+    """What the actions that this call has allowed use of the limits. A value, so that a group can be undone."""
 
     evicted: frozenset[str] = frozenset()
     held: tuple[Reserve, ...] = ()
@@ -115,12 +115,12 @@ class _Spent:
 
 @dataclass(slots=True)
 class _Arbiter:
-    """One call of `arbitrate`: the snapshot, indexed, and what was allowed so far."""
+    """One call of `arbitrate`: the snapshot, indexed, and what has been allowed so far."""
 
     cluster: Cluster
     jobs: Mapping[str, Job] = field(init=False)
     operations: tuple[Operation, ...] = field(init=False)
-    """The open ones. An urgent job may have several: one that makes way, and one for its priority."""
+    """The open operations. An urgent job may have several: one that makes way, and one for its priority."""
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
 
@@ -141,7 +141,7 @@ class _Arbiter:
         )
 
     def judge(self, action: Action) -> Ruling:
-        """The ruling on one action; what it uses up is added to `spent` if it is allowed."""
+        """The ruling on one action. If it is allowed, what it uses of the limits is added to `spent`."""
         if action.verb not in self.cluster.actions:
             return Refusal.UNSUPPORTED, f"this cluster does not support the action {action.verb}"
         match action:
@@ -161,7 +161,7 @@ class _Arbiter:
         assert_never(action)
 
     def _judge_queue_position(self, action: Prioritise) -> Ruling:
-        """A place in a planned order is no return: it is for a waiting job that the site has opted in."""
+        """A queue position gives nothing back: it is only for waiting jobs that the site has opted in."""
         if self.tripped:
             return _breaker(self.cluster)
         job = self.jobs.get(action.job_id)
@@ -193,13 +193,13 @@ class _Arbiter:
         return self._count_eviction(action.job_id)
 
     def _held_for(self, for_job_id: str) -> bool:
-        """Whether the urgent job has an operation, or a hold allowed before in this call."""
+        """Whether the urgent job has an open operation, or a hold that this call has allowed."""
         return any(operation.for_job_id == for_job_id for operation in self.operations) or any(
             hold.for_job_id == for_job_id for hold in self.spent.held
         )
 
     def _count_eviction(self, job_id: str) -> Ruling:
-        """The limit for each hour. A job counts once, whether it checkpoints first or not."""
+        """The limit of evictions per hour. A job counts once, whether or not it checkpoints first."""
         if job_id in self.spent.evicted:
             return None
         limit = self.cluster.limits.evictions_per_hour
@@ -211,10 +211,10 @@ class _Arbiter:
         return None
 
     def _evictions_counted(self, but_for: str) -> int:
-        """Evictions of the last hour, and those that open operations have promised but not yet carried out.
+        """Evictions of the last hour, and those that open operations have still to carry out.
 
-        Whoever was let on nodes that are held for an announced job is promised to leave them. `but_for`: one who is
-        not counted among these.
+        The guests of a hold for an announced job count, because they will have to leave. `but_for`: a guest that does not
+        count.
         """
         since_s = self.cluster.now_s - HOUR_S
         past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
@@ -238,7 +238,7 @@ class _Arbiter:
         return len(past) + len(commitments | (guests_of - self.spent.evicted - {but_for}))
 
     def _lent_nodes(self, out_of: tuple[str, ...]) -> frozenset[str]:
-        """The nodes of those among these reservations that are held for jobs which have not started."""
+        """The nodes in these reservations that are held for jobs which have not started."""
         holds = [
             operation.nodes
             for operation in (self.operations if out_of else ())
@@ -270,7 +270,7 @@ class _Arbiter:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
         if limit is not None and action.kind is not OperationKind.QUEUE_HEAD and not action.out_of:
-            # The queue's first job gets back what was its own, and what is lent is held, and counted, already.
+            # The first job of the queue gets back its own nodes, and lent nodes are already counted.
             held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
@@ -279,16 +279,16 @@ class _Arbiter:
         return None
 
     def _judge_lending(self, action: Reserve) -> Ruling:
-        """What is lent is held for announced jobs, and the limit for each hour lets the borrower be evicted."""
-        waited_for = {one.reservation for one in self.operations if one.kind is OperationKind.NOTICE}
-        held = self._lent_nodes(tuple(waited_for.intersection(action.out_of)))
+        """Lent nodes must be held for announced jobs, and the limit per hour must allow an eviction of the borrower."""
+        awaited_holds = {one.reservation for one in self.operations if one.kind is OperationKind.NOTICE}
+        held = self._lent_nodes(tuple(awaited_holds.intersection(action.out_of)))
         outside = sorted(set(action.nodes) - held)
         if outside:
             return Refusal.NODE_TAKEN, f"{outside[0]} is not held for an announced job"
         return self._count_eviction(action.job_id)
 
     def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
-        """How many nodes a hold counts as. One for an announced job may span more, but keeps as many as it is to have."""
+        """How many nodes a hold counts as. A hold for an announced job may span more nodes than it will keep."""
         for notice in self.cluster.notices:
             if notice.job_id is None and reservation == reservation_name(notice.notice_id):
                 return min(notice.node_count, len(nodes))
@@ -303,9 +303,10 @@ class _Arbiter:
         ]
 
     def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
-        """Our other holds: seen in the snapshot, issued and not yet seen, or allowed before in this call.
+        """makeway's other holds: in the snapshot, issued and not yet in a snapshot, or allowed by this call.
 
-        Those that are let go in this call are none any more. What is lent is held by the borrower and the lender.
+        Holds that this call releases do not count. Lent nodes are in the holds of both borrower and lender, of which
+        the other one does not count.
         """
         own = {action.reservation, *action.out_of}
         own |= {one.reservation for one in self.operations if action.reservation in one.out_of}
@@ -325,7 +326,7 @@ class _Arbiter:
         }
 
     def _lent_early(self, held: Mapping[str, tuple[str, ...]]) -> int:
-        """How many nodes running jobs have that were started before their turn and that nothing holds any more."""
+        """How many nodes are used by jobs that started before their turn and whose hold has ended."""
         return sum(
             len(operation.nodes)
             for operation in self.cluster.speculative_jobs().values()
@@ -342,11 +343,11 @@ def _breaker(cluster: Cluster) -> tuple[Refusal, str]:
 
 
 def _foreign(name: str) -> tuple[Refusal, str]:
-    return Refusal.NOT_OURS, f"reservation {name} is not called as ours are"
+    return Refusal.NOT_OURS, f"reservation {name} does not begin with {RESERVATION_PREFIX}"
 
 
 def _judge_shrink(action: Shrink, job: Job) -> Ruling:
-    """A shrink keeps the batch host, keeps only what the job has, and at least its smallest size."""
+    """A shrink keeps the batch host first, only nodes that the job has, and at least its smallest size."""
     kept = set(action.keep_nodes)
     if (
         not action.keep_nodes
@@ -354,7 +355,10 @@ def _judge_shrink(action: Shrink, job: Job) -> Ruling:
         or action.keep_nodes[0] != job.nodes[0]
         or not kept <= set(job.nodes)
     ):
-        return Refusal.BATCH_HOST, f"job {job.job_id} must keep its batch host first, and nodes of its own"
+        return (
+            Refusal.BATCH_HOST,
+            f"job {job.job_id} must keep its batch host as the first node, and only nodes that it has",
+        )
     smallest = job.node_count if job.node_count_min is None else job.node_count_min
     if len(kept) < smallest:
         return Refusal.TOO_SMALL, f"job {job.job_id} needs {smallest} nodes, {len(kept)} would be left"

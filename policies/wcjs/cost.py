@@ -1,7 +1,7 @@
-"""What P1 goes by: the slowdown that a job is heading for, thresholds by category, and what its preemption would cost.
+"""P1's measures: the expected slowdown of a job, thresholds by category, and the cost of preempting a job.
 
-A job is narrow or wide by its nodes, and short or long by its time limit. Each of the four categories has a threshold of
-slowdown above which an urgent job is of high priority, and one above which a batch job is preempted no more.
+A job is narrow or wide by its nodes, and short or long by its time limit. Each of the four categories has two thresholds of
+slowdown: above one of them an urgent job has high priority, above the other a batch job is no longer preempted.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 6.1 and 6.3 and
@@ -11,9 +11,10 @@ Differs from the paper:
     The paper gives neither thresholds nor factors. Each factor is a quantity of at least 1 to the power of its weight, so
     that weight 0 leaves it out. The defaults come from a sweep on Mira's third trace (`makeway reproduce p1 --sweep`,
     docs/wcjs-sweep.md): the thresholds of batch jobs are eight times as far above 1 as in the authors' public simulator
-    (github.com/samnickolay/qsim-scheduling-january-paper-v2), because theirs keep too much from being cleared. What an urgent job waits may be bounded by a limit of its own, and then counts from its submission.
-    Work of earlier runs that is saved counts as running time. A job that will be killed has the checkpoint factor even if it
-    never checkpoints: then all of its run would be lost.
+    (github.com/samnickolay/qsim-scheduling-january-paper-v2), because with theirs too few placements can be cleared. An
+    urgent job may declare a limit of its own on its wait, counted from its submission. Saved work of earlier runs counts
+    as run time. A job that will be killed has the checkpoint factor even if it never checkpoints, because all of its run
+    would be lost.
 """
 
 import math
@@ -26,7 +27,7 @@ from makeway.policies.model import Job
 MOST_WEIGHT = 10.0
 """Costs stay finite up to here."""
 LEAST_REMAINING = 0.02
-"""A job that has less of its time limit left than this share counts as having this: the factor stays finite."""
+"""A job with a smaller share of its time limit left counts as having this share, so that the factor is finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,9 @@ class WcjsConfig:
     """Settings of policy "wcjs". Thresholds are slowdowns, 1 or more; an infinite one is never exceeded."""
 
     narrow_max_nodes: int = 4096
-    """A job of so many nodes at the most is narrow, a larger one wide."""
+    """A job of at most this many nodes is narrow, a larger one is wide."""
     short_max_s: float = 7200.0
-    """A job with this time limit at the most is short, else long."""
+    """A job with at most this time limit is short, else long."""
     urgent_narrow_short: float = 1.1
     urgent_narrow_long: float = 1.1
     urgent_wide_short: float = 1.1
@@ -46,14 +47,14 @@ class WcjsConfig:
     batch_wide_short: float = 73.0
     batch_wide_long: float = 9.0
     spare_larger: bool = True
-    """Whether a job larger than the urgent one is never preempted for it."""
+    """Whether jobs larger than the urgent one are never preempted for it."""
     just_in_time: bool = True
-    """Whether a job that can checkpoint on a signal does so before it leaves. False: everybody is killed."""
+    """Whether a job that can checkpoint on a signal does so before it leaves. False: all jobs are killed."""
     slowdown_weight: float = 1.0
     checkpoint_weight: float = 2.0
     remaining_weight: float = 1.0
     evict_within_s: float = 3600.0
-    """For so long after it became one of high priority others may be asked to leave for an urgent job."""
+    """How long after an urgent job got high priority other jobs may be evicted for it."""
     hold_slack_s: float = 600.0
     """How much longer than the checkpoints and the time limit together a hold may last."""
 
@@ -76,7 +77,7 @@ class WcjsConfig:
                 raise ValueError(f"{name} is {weight!r}, wants a number from 0 to {MOST_WEIGHT:g}")
 
     def urgent_threshold(self, job: Job) -> float:
-        """The slowdown from which an urgent job is of high priority (Algorithm 1, line 1)."""
+        """The slowdown from which an urgent job has high priority (Algorithm 1, line 1)."""
         return self._of(
             job,
             (
@@ -95,13 +96,13 @@ class WcjsConfig:
         )
 
     def _of(self, job: Job, thresholds: tuple[float, float, float, float]) -> float:
-        """The one of the job's category."""
+        """The threshold of the job's category."""
         wide, long = job.node_count > self.narrow_max_nodes, job.walltime_s > self.short_max_s
         return thresholds[2 * wide + long]
 
 
 def estimated_slowdown(job: Job, now_s: float) -> float:
-    """The slowdown if the job ran from now to its time limit (eq. 56), or runs on to it (eq. 57 and 58); at least 1."""
+    """The slowdown if the job runs from now to its time limit (eq. 56), or on to it (eq. 57 and 58); at least 1."""
     walltime_s = max(1.0, job.walltime_s)
     if not math.isfinite(walltime_s):
         return 1.0
@@ -110,26 +111,26 @@ def estimated_slowdown(job: Job, now_s: float) -> float:
 
 
 def high_priority_s(job: Job, config: WcjsConfig) -> float:
-    """When an urgent job that goes on waiting becomes one of high priority (Algorithm 1, lines 3 and 4).
+    """When an urgent job that goes on waiting gets high priority (Algorithm 1, lines 3 and 4).
 
     At once if its own limit would be over by then.
     """
-    patience_s = (config.urgent_threshold(job) - 1.0) * max(1.0, job.walltime_s)
-    if job.start_within_s is not None and job.start_within_s <= patience_s:
+    wait_s = (config.urgent_threshold(job) - 1.0) * max(1.0, job.walltime_s)
+    if job.start_within_s is not None and job.start_within_s <= wait_s:
         return job.submit_s
-    return job.submit_s + patience_s
+    return job.submit_s + wait_s
 
 
 def just_in_time_s(job: Job, config: WcjsConfig) -> float | None:
-    """How long the job saves itself before it leaves. None: it is killed."""
+    """How long the job checkpoints before it leaves. None: it is killed."""
     return system_s(job) if config.just_in_time else None
 
 
 def cost(job: Job, now_s: float, config: WcjsConfig) -> float:
-    """The price of preempting one job (Algorithm 2, lines 20 to 23): its nodes times three factors of at least 1.
+    """The cost of preempting one job (Algorithm 2, lines 20 to 23): its nodes times three factors of at least 1.
 
-    Higher slowdown, a longer time since the last checkpoint (in hours; only of a job that is killed), and less time left are
-    dearer.
+    The cost rises with the slowdown, with the time since the last checkpoint (in hours; only of a job that is killed),
+    and as less of the time limit is left.
     """
     factors: tuple[float, ...] = (
         estimated_slowdown(job, now_s) ** config.slowdown_weight,
@@ -140,14 +141,14 @@ def cost(job: Job, now_s: float, config: WcjsConfig) -> float:
 
 
 def _unsaved_hours(job: Job, now_s: float, config: WcjsConfig) -> float:
-    """Hours of the run that its preemption would lose."""
+    """Hours of its run that the preemption would lose."""
     if just_in_time_s(job, config) is not None:
         return 0.0
     return loss_node_s(job, now_s) / max(1, job.node_count) / 3600.0
 
 
 def _remaining_share(job: Job, now_s: float) -> float:
-    """How much of its time limit the job has left, work of earlier runs taken off."""
+    """The share of its time limit that the job has left, less the saved work of earlier runs."""
     walltime_s = max(1.0, job.walltime_s)
     if job.start_s is None or not math.isfinite(walltime_s):
         return 1.0

@@ -1,23 +1,24 @@
-"""Policy "wcjs": an urgent job whose slowdown grows too large takes the placement whose jobs are cheapest to preempt.
+"""Policy "wcjs": an urgent job whose slowdown grows too large gets the placement whose jobs are cheapest to preempt.
 
-As long as its slowdown stays below its category's threshold, an urgent job waits in the queue like every other. Above it,
-it is of high priority: of the smallest placements that hold it, it gets one that is free, else the one whose jobs cost least
-together, the dearer the more nodes they have, the higher their slowdown, the longer ago their last checkpoint and the less
-time they have left. Urgent jobs, jobs larger than itself and batch jobs whose own slowdown is too high are not preempted.
-If no placement is left, nobody is asked to leave, and the job goes to the front of the queue.
+While its slowdown is below the threshold of its category, an urgent job waits in the queue like any other job. From then
+on it has high priority: of the smallest placements that are large enough, it gets one that is free, else the one whose
+jobs have the least total cost. A job costs more the more nodes it has, the higher its slowdown, the longer ago its last
+checkpoint and the less time it has left. Urgent jobs, jobs larger than the urgent one and batch jobs whose own slowdown
+is too high are not preempted. If no placement can be cleared, no job is evicted, and the urgent job goes to the front of
+the queue.
 
-Where any nodes serve (no placements), or a placement is larger than the job, the set of jobs that costs least together is
-found exactly, by P2's programme.
+If there are no placements, or a placement is larger than the job, the set of jobs of least total cost is found exactly, by
+P2's programme.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6, Algorithms 1 and 2.
 
 Differs from the paper:
-    The nodes are held before anybody is asked to leave. The jobs below stay in the hands of the cluster's scheduler, which
-    goes on starting them while one of high priority waits. A job is of high priority at its threshold, not only above it.
-    Nobody is asked to leave later than `evict_within_s` after that. Jobs that can, save themselves on a signal before they
-    leave (the paper's JIT-CKPT) if that is done in time; the others are killed and go on from their last checkpoint.
-    With all weights 0, thresholds of urgent jobs at 1, infinite ones of batch jobs and `spare_larger: false` it is the
+    The nodes are held before any job is evicted. All other jobs are left to the cluster's scheduler, which goes on starting
+    them while a job of high priority waits. A job has high priority at its threshold, not only above it, and jobs are
+    evicted for it until `evict_within_s` after that. Jobs that can checkpoint on a signal do so before they leave (the
+    paper's JIT-CKPT) if there is time; the others are killed and resume from their last checkpoint. With all weights 0,
+    thresholds of 1 for urgent jobs and infinite ones for batch jobs, and `spare_larger: false`, the policy is the
     preemptive scheduling of section 4.2: the placement that keeps most nodes in use.
 """
 
@@ -43,9 +44,9 @@ from makeway.policies.wcjs.cost import (
 )
 
 SHOWN = 12
-"""How many placements the rationale names: the cheapest of those that could be cleared."""
+"""How many placements the rationale lists: the cheapest of those that could be cleared."""
 _PARTS = 1_000_000
-"""Costs are whole parts of their sum where a set of jobs is chosen: fine enough, and small enough to be added up."""
+"""To choose a set of jobs, costs become whole parts of their sum: fine enough, and no sum overflows."""
 
 
 def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
@@ -75,21 +76,21 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tenant:
-    """Jobs on nodes that would serve, why they stay (empty: they may leave), and what their leaving costs."""
+class _PricedGroup:
+    """A victim group, why it is not preempted (empty: it may be), and the cost of its preemption."""
 
     group: VictimGroup
     protected_by: str
     cost: float
 
 
-_Part = tuple[_Tenant, tuple[str, ...]]
-"""Who may leave, and the nodes of a placement that come free then."""
+_Part = tuple[_PricedGroup, tuple[str, ...]]
+"""A group that may leave, and the nodes of a placement that it frees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """A placement that would be free if some jobs left."""
+    """A placement that some jobs have to leave, with their total cost."""
 
     placement: Placement
     leaving: tuple[VictimGroup, ...]
@@ -100,7 +101,7 @@ class _Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacementSearch:
-    """One request, and what there is for it."""
+    """The search for the best placement for one request."""
 
     commitments: Commitments
     urgent: UrgentJob
@@ -109,21 +110,21 @@ class _PlacementSearch:
     duration_s: float
     unusable: frozenset[str]
     free: frozenset[str]
-    """Nodes that nobody has, or that its operation keeps."""
+    """Nodes that are free, or that its operation keeps."""
     releasing: Mapping[str, float]
-    """Nodes that others leave in time anyway, and when."""
+    """Nodes that other jobs leave in time anyway, and when."""
 
     @classmethod
     def begin(
         cls, commitments: Commitments, urgent: UrgentJob, due_s: float, config: WcjsConfig
     ) -> "_PlacementSearch":
-        """What a request may count on, whatever the placement."""
+        """The search for an urgent job, with what does not depend on the placement."""
         cluster, job = commitments.cluster, urgent.job
         deadline_s = urgent.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)
-        patience_s = max(
-            (_patience_s(other, config) for other in cluster.holders() if other.preemptible), default=0.0
+        grace_s = max(
+            (_grace_s(other, config) for other in cluster.holders() if other.preemptible), default=0.0
         )
-        wait_s = min(patience_s, max(0.0, deadline_s - cluster.now_s))
+        wait_s = min(grace_s, max(0.0, deadline_s - cluster.now_s))
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
         unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
 
@@ -163,19 +164,19 @@ class _PlacementSearch:
             return no_room(
                 anywhere, f"No placement of {node_count} nodes is free and it is too late to evict."
             )
-        tenants = self.tenants()
+        priced_groups = self.priced_groups()
         if places[0].name == ANYWHERE:
             missing = node_count - len(self.free) - len(self.releasing)
-            everybody = [(tenant, tenant.group.nodes) for tenant in tenants if not tenant.protected_by]
+            everybody = [(priced, priced.group.nodes) for priced in priced_groups if not priced.protected_by]
             offered = [_offer(places[0], missing, everybody)]
         else:
-            by_node = {name: tenant for tenant in tenants for name in tenant.group.nodes}
+            by_node = {name: priced for priced in priced_groups for name in priced.group.nodes}
             offered = [self.within(place, by_node) for place in places]
         offers = [offer for offer in offered if offer is not None]
         offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
         best = offers[0] if offers else None
         candidates = (
-            self.placement_candidates(offers) if len(places) > 1 else self.job_candidates(tenants, best)
+            self.placement_candidates(offers) if len(places) > 1 else self.job_candidates(priced_groups, best)
         )
         if best is None:
             text = (
@@ -185,7 +186,7 @@ class _PlacementSearch:
         return self.clear(best, len(places), candidates)
 
     def ready_s(self, place: Placement) -> float | None:
-        """When the placement has enough nodes without anybody's being asked, now at the earliest. None: it has not."""
+        """When the placement has enough nodes without an eviction, now at the earliest. None: never."""
         anywhere = place.name == ANYWHERE
         free = len(self.free) if anywhere else sum(1 for name in place.nodes if name in self.free)
         missing = self.urgent.job.node_count - free
@@ -214,8 +215,8 @@ class _PlacementSearch:
             unusable=self.unusable,
         )
 
-    def tenants(self) -> list[_Tenant]:
-        """Who is on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
+    def priced_groups(self) -> list[_PricedGroup]:
+        """The groups on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
         now_s = self.commitments.cluster.now_s
         found = victim_groups(
             self.commitments.cluster,
@@ -224,7 +225,7 @@ class _PlacementSearch:
             excluded=self.commitments.excluded,
         )
         return [
-            _Tenant(
+            _PricedGroup(
                 group=group,
                 protected_by=group.protected_by or self.protected_by(group),
                 cost=sum(cost(job, now_s, self.config) for job in group.jobs),
@@ -233,7 +234,7 @@ class _PlacementSearch:
         ]
 
     def protected_by(self, group: VictimGroup) -> str:
-        """Why it is not to be preempted for this job (section 6.3, rules 2 and 3; rule 1 is the site's anyway)."""
+        """Why the group is not preempted for this job (section 6.3, rules 2 and 3; rule 1 always holds)."""
         now_s = self.commitments.cluster.now_s
         for job in group.jobs:
             if self.config.spare_larger and job.node_count > self.urgent.job.node_count:
@@ -242,20 +243,20 @@ class _PlacementSearch:
                 return f"the slowdown of job {job.job_id} is too high"
         return ""
 
-    def within(self, place: Placement, by_node: Mapping[str, _Tenant]) -> _Offer | None:
-        """The cheapest way to clear one placement. None: there is none."""
+    def within(self, place: Placement, by_node: Mapping[str, _PricedGroup]) -> _Offer | None:
+        """The cheapest way to clear one placement. None: it cannot be cleared."""
         missing = self.urgent.job.node_count
-        held: dict[int, tuple[_Tenant, list[str]]] = {}
+        held: dict[int, tuple[_PricedGroup, list[str]]] = {}
         for name in place.nodes:
             if name in self.free or name in self.releasing:
                 missing -= 1
-            elif (tenant := by_node.get(name)) is not None and not tenant.protected_by:
-                held.setdefault(id(tenant), (tenant, []))[1].append(name)
-        parts = [(tenant, tuple(names)) for tenant, names in held.values()]
+            elif (priced := by_node.get(name)) is not None and not priced.protected_by:
+                held.setdefault(id(priced), (priced, []))[1].append(name)
+        parts = [(priced, tuple(names)) for priced, names in held.values()]
         return _offer(place, missing, sorted(parts, key=lambda part: part[0].group.job_ids))
 
     def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Proposal:
-        """The hold on the placement, and the departures (Algorithm 2, line 28)."""
+        """The hold on the placement, and the evictions (Algorithm 2, line 28)."""
         request = self.request(offer.placement)
         held = hold(request, offer.freed)
         actions: list[Action] = [held]
@@ -266,7 +267,7 @@ class _PlacementSearch:
             method = self.method(job)
             not_after_s = now_s
             if method is Method.SYSTEM:
-                not_after_s = min(self.deadline_s, now_s + _patience_s(job, self.config))
+                not_after_s = min(self.deadline_s, now_s + _grace_s(job, self.config))
                 ready_s = max(ready_s, now_s + (system_s(job) or 0.0))
             else:
                 lost_node_s += loss_node_s(job, now_s)
@@ -284,13 +285,13 @@ class _PlacementSearch:
         )
 
     def method(self, job: Job) -> Method:
-        """Just in time if the job can and is done by the deadline, else killed."""
-        saves_s = just_in_time_s(job, self.config)
-        in_time = saves_s is not None and self.commitments.cluster.now_s + saves_s <= self.deadline_s
+        """A checkpoint just in time if the job can complete it by the deadline, else a kill."""
+        duration_s = just_in_time_s(job, self.config)
+        in_time = duration_s is not None and self.commitments.cluster.now_s + duration_s <= self.deadline_s
         return Method.SYSTEM if in_time else Method.KILL
 
     def placement_candidates(self, offers: list[_Offer]) -> tuple[Candidate, ...]:
-        """The cheapest placements, the one that is taken first."""
+        """The cheapest placements, beginning with the chosen one."""
         return tuple(
             self.candidate(
                 offer.leaving, len(offer.freed), place == 0, f"{offer.placement.name}: cost {offer.cost:.1f}"
@@ -298,25 +299,25 @@ class _PlacementSearch:
             for place, offer in enumerate(offers[:SHOWN])
         )
 
-    def job_candidates(self, tenants: list[_Tenant], best: _Offer | None) -> tuple[Candidate, ...]:
-        """Everybody on the only placement, with the cost or the reason why he stays."""
+    def job_candidates(self, priced_groups: list[_PricedGroup], best: _Offer | None) -> tuple[Candidate, ...]:
+        """All groups on the only placement, with the cost, or the reason why the group stays."""
         taken = () if best is None else best.leaving
         return tuple(
-            stays(replace(tenant.group, protected_by=tenant.protected_by))
-            if tenant.protected_by
+            stays(replace(priced.group, protected_by=priced.protected_by))
+            if priced.protected_by
             else self.candidate(
-                (tenant.group,),
-                len(tenant.group.nodes),
-                any(tenant.group is group for group in taken),
-                f"cost {tenant.cost:.1f}",
+                (priced.group,),
+                len(priced.group.nodes),
+                any(priced.group is group for group in taken),
+                f"cost {priced.cost:.1f}",
             )
-            for tenant in tenants
+            for priced in priced_groups
         )
 
     def candidate(
         self, leaving: tuple[VictimGroup, ...], node_count: int, chosen: bool, note: str
     ) -> Candidate:
-        """Jobs that could leave together."""
+        """Groups that could leave together, as one candidate."""
         now_s = self.commitments.cluster.now_s
         jobs = [job for group in leaving for job in group.jobs]
         ways = [self.method(job) for job in jobs]
@@ -333,36 +334,36 @@ class _PlacementSearch:
         )
 
 
-def _patience_s(job: Job, config: WcjsConfig) -> float:
+def _grace_s(job: Job, config: WcjsConfig) -> float:
     """How long the job may take to leave: its grace, and never less than its checkpoint takes."""
-    saves_s = just_in_time_s(job, config)
-    return 0.0 if saves_s is None or job.checkpoint is None else max(saves_s, job.checkpoint.grace_s)
+    duration_s = just_in_time_s(job, config)
+    return 0.0 if duration_s is None or job.checkpoint is None else max(duration_s, job.checkpoint.grace_s)
 
 
 def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
-    """The cheapest of those who may leave (Algorithm 2, lines 6 to 24). None: all of them free too few nodes."""
+    """The cheapest of the groups that may leave (Algorithm 2, lines 6 to 24). None: all of them free too few nodes."""
     supply = sum(len(names) for _, names in parts)
     if supply < missing:
         return None
     chosen = _cheapest(parts, missing) if supply > missing else parts
     return _Offer(
         placement=place,
-        leaving=tuple(tenant.group for tenant, _ in chosen),
+        leaving=tuple(priced.group for priced, _ in chosen),
         freed=tuple(name for _, names in chosen for name in names),
-        cost=sum(tenant.cost for tenant, _ in chosen),
+        cost=sum(priced.cost for priced, _ in chosen),
     )
 
 
 def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
-    """Those that free so many nodes at the least cost together, exactly: P2's programme with kills alone."""
-    total = sum(tenant.cost for tenant, _ in parts)
+    """The groups that free `needed` nodes at the least total cost, exactly: P2's programme with kills only."""
+    total = sum(priced.cost for priced, _ in parts)
     items = [
         EvictionJob(
-            job_ids=tenant.group.job_ids,
+            job_ids=priced.group.job_ids,
             node_count=len(names),
-            loss_node_s=max(1, round(_PARTS * tenant.cost / total)),
+            loss_node_s=max(1, round(_PARTS * priced.cost / total)),
         )
-        for tenant, names in parts
+        for priced, names in parts
     ]
     plan = solve(items, needed, 0.0, 1.0).plan(0.0)
     leaving = set() if plan is None else {left.item.job_ids for left in plan.departures}
@@ -371,7 +372,7 @@ def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
 
 WCJS = Policy(
     name="wcjs",
-    summary="Urgent jobs wait up to a slowdown, then take the placement that is cheapest to clear (P1).",
+    summary="Urgent jobs wait up to a slowdown, then get the placement that is cheapest to clear (P1).",
     config_type=WcjsConfig,
     decide=decide,
 )

@@ -301,7 +301,7 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
     ), "w cannot wait until a is gone for certain"
     assert decision.rationale[1].ready_s == NOW_S + 200.0
     assert decision.rationale[1].summary == (
-        "0 nodes are free and 2 more come free for others: nobody else has to leave."
+        "0 nodes are free and 2 more come free for other jobs: no other job has to leave."
     )
 
 
