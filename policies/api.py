@@ -1,12 +1,14 @@
 """What a policy written elsewhere may import: stable names, in one module.
 
-A name leaves this list, or changes its meaning, only with a new major version of makeway. `docs/examples/youngest.py` is
-a policy that imports nothing else of makeway. The three parts:
+A name leaves this list, or changes its meaning, only with a new major version of makeway.
+`docs/examples/youngest.py` is a policy that imports nothing else of makeway. The three parts:
 
 - the contract: `Policy`, `Planner`, and `require_durations` for settings;
-- the model: the snapshot that a policy gets (`Cluster` and what it contains), the actions, and the `Decision` that it returns;
-- the frame of a policy that makes room for urgent jobs: `decide_each` calls it for each `Request` that free nodes do not
-  serve; it chooses among `victim_groups` and returns a `Proposal` of a `hold` and `eviction_actions`, or `no_room`.
+- the model: the snapshot that a policy gets (`Cluster` and what it contains), the actions, and the `Decision`
+that it returns;
+- the frame of a policy that makes room for urgent jobs: `decide_each` calls it for each `Request` that free
+  nodes do not serve; it chooses among `victim_groups` and returns a `Proposal` of a `hold` and
+  `eviction_actions`, or `no_room`.
 """
 
 from makeway.policies.common.losses import application_s, loss_node_s, system_s

@@ -32,8 +32,9 @@ class Planner(Generic[ConfigT]):
 class Policy(Generic[ConfigT]):
     """One way to decide.
 
-    `decide(cluster, config)` must depend on its arguments alone, must do nothing for urgent jobs whose operation has no
-    shortfall, and must return the same decision for the same snapshot: its sort keys end in the job id.
+    `decide(cluster, config)` must depend on its arguments alone, must do nothing for urgent jobs whose
+    operation has no shortfall, and must return the same decision for the same snapshot: its sort keys end in
+    the job id.
     """
 
     name: str
@@ -41,7 +42,8 @@ class Policy(Generic[ConfigT]):
     summary: str
     """One line for `--help`."""
     config_type: type[ConfigT]
-    """A frozen dataclass of plain values, every field with a default; the configuration is checked against it."""
+    """A frozen dataclass of plain values, every field with a default; the configuration is checked against
+    it."""
     decide: Callable[[Cluster, ConfigT], Decision]
     collects: bool = False
     """Whether it holds nodes for announced jobs. False: holds for announced jobs are released."""
@@ -50,7 +52,8 @@ class Policy(Generic[ConfigT]):
     learns: bool = False
     """Whether it uses the run times of finished jobs (`Cluster.usual_shares`), which are then recorded."""
     arrivals_only: bool = True
-    """Whether it acts for urgent jobs only. False: any change of the queue or of the running jobs may concern it."""
+    """Whether it acts for urgent jobs only. False: any change of the queue or of the running jobs may concern
+    it."""
     planner: Planner[ConfigT] | None = None
     """None: it needs no plans."""
 

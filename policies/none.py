@@ -3,7 +3,8 @@
 The other policies are compared with it.
 
 Reference:
-    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV-D: the baseline FCFS/EASY.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV-D: the baseline
+    FCFS/EASY.
 
 Differs from the paper:
     The order of the queue and backfilling belong to the cluster's scheduler, not to this policy.

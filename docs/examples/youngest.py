@@ -1,8 +1,8 @@
 """Policy "youngest": the jobs that started last are killed until the urgent job fits, whatever they lose.
 
-An example of a policy in a file of its own: `makeway replay sample --policy eviction --policy docs/examples/youngest.py`
-compares it. It resembles what Slurm does by itself if a partition or QOS may preempt another one with
-`PreemptMode=REQUEUE` and `SchedulerParameters=preempt_youngest_first`.
+An example of a policy in a file of its own: `makeway replay sample --policy eviction --policy
+docs/examples/youngest.py` compares it. It resembles what Slurm does by itself if a partition or QOS may
+preempt another one with `PreemptMode=REQUEUE` and `SchedulerParameters=preempt_youngest_first`.
 
 Reference:
     The manual page slurm.conf(5) of Slurm: PreemptMode, and preempt_youngest_first under SchedulerParameters.
@@ -34,7 +34,8 @@ class YoungestConfig:
     """Settings of policy "youngest"; `--set start_within_s=120` changes the only one."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own
+    limit."""
 
 
 def decide(cluster: Cluster, config: YoungestConfig) -> Decision:
@@ -63,6 +64,7 @@ def make_room(request: Request) -> Proposal:
         )
     held = hold(request, tuple(freed))
     leaving = [job for group in chosen for job in leavers(group, held)]
+    named = ", ".join(job.job_id for job in leaving)
     now_s = request.cluster.now_s
     return Proposal(
         actions=(
@@ -71,7 +73,7 @@ def make_room(request: Request) -> Proposal:
         ),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: the youngest leave, {', '.join(job.job_id for job in leaving)}.",
+            f"{request.shortage} more nodes are needed: the youngest leave, {named}.",
             loss_node_s=sum(loss_node_s(job, now_s) for job in leaving),
             ready_s=max(request.releasing_s, now_s),
         ),

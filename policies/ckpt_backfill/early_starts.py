@@ -1,8 +1,8 @@
 """Which waiting jobs start before their turn, on which idle nodes.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 3.3,
-    Algorithm 1, lines 26 to 40.
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section
+    3.3, Algorithm 1, lines 26 to 40.
 
 Differs from the paper:
     See `ckpt_backfill.policy`.
@@ -75,10 +75,11 @@ def start_early(
 ) -> Decision:
     """Start waiting jobs on idle nodes before the first of the queue (Algorithm 1, lines 26 to 40).
 
-    As soon as jobs that started early use nodes of the first job, or are about to, its own start is promised to it: a
-    hold without nodes, which is recorded and not made. The scheduler knows the early jobs by their time limits and may
-    start further jobs ahead of the first one, because it expects the early ones to stay. While way is made for another
-    job it is too soon to promise: the jobs that left for that one will be first.
+    As soon as jobs that started early use nodes of the first job, or are about to, its own start is promised
+    to it: a hold without nodes, which is recorded and not made. The scheduler knows the early jobs by their
+    time limits and may start further jobs ahead of the first one, because it expects the early ones to stay.
+    While way is made for another job it is too soon to promise: the jobs that left for that one will be
+    first.
     """
     starts = _early_starts(cluster, others, view, config)
     actions: list[Action] = [hold for hold, _ in starts]
@@ -136,7 +137,9 @@ def _predicted_s(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> floa
 
 
 def _makes_way(cluster: Cluster) -> bool:
-    """Whether way is made for another job, or jobs that left for it are not yet back at the front of the queue."""
+    """Whether way is made for another job, or jobs that left for it are not yet back at the front of the
+    queue.
+    """
     return any(
         operation.kind is OperationKind.QUEUE_HEAD
         and not is_promise(operation)
@@ -189,8 +192,9 @@ def why(job: Job, view: Outlook, deadline_s: float, summary: str) -> Rationale:
 
 def _why_early(job: Job, head: Job, view: Outlook, cluster: Cluster, config: CkptBackfillConfig) -> Rationale:
     """Why a job starts before its turn."""
+    expected_s = _predicted_s(job, cluster, config)
     text = (
-        f"Job {head.job_id}, first of the queue, cannot start before {view.shadow_time_s:.0f} s: job {job.job_id} starts on "
-        f"idle nodes, is expected to last {_predicted_s(job, cluster, config):.0f} s, and leaves if it still runs by then."
+        f"Job {head.job_id}, first of the queue, cannot start before {view.shadow_time_s:.0f} s: "
+        f"job {job.job_id} starts on idle nodes, is expected to last {expected_s:.0f} s, and leaves if it still runs by then."
     )
     return why(job, view, view.shadow_time_s, text)

@@ -1,14 +1,16 @@
-"""When nodes come free for the first job of the queue, if jobs that started before their turn leave when they are asked.
+"""When the first job of the queue gets its nodes, if jobs that started before their turn leave in time.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 3.3,
-    Algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section
+    3.3, Algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
 
 Differs from the paper:
-    With `p` learned each user has a share of his own (the paper's is one for all). Nodes are named: a node comes free when the last of its jobs is gone, and counts for a job that it can serve. A
-    prediction is never shorter than the site's minimum run time, nor longer than the time limit. The scheduler below
-    makes its own backfill, and may let a job pass the first of the queue because a job that was started before its
-    turn seems to stay longer: such a job too leaves when the first job was to start.
+    With `p: learned` each user has a share (the paper has one for all users). Nodes are told apart: a node is
+    free when the last of its jobs has left, and counts only for jobs that it can serve. A prediction is never
+    shorter than the site's minimum run time, and never longer than the time limit. The cluster's scheduler
+    does its own backfilling, and may start a job ahead of the first of the queue because it expects a job
+    that started early to stay longer: such a job also leaves when the start that was promised to the first
+    one is due.
 """
 
 import math
@@ -33,17 +35,19 @@ class CkptBackfillConfig:
     """Settings of policy "ckpt-backfill"."""
 
     p: float | Literal["learned"] = 0.2
-    """The predicted run time of a job that starts before its turn is this share of its time limit; above 0, at most 1.
+    """The predicted run time of a job that starts before its turn, as a share of its time limit; above 0, at
+    most 1.
 
-    `learned`: the share that finished runs of its user usually took, or 0.2 as long as too few are known."""
+    `learned`: the share that finished runs of its user usually took, or 0.2 while too few are known."""
     threshold_s: float = 1800.0
-    """A time limit below this is taken as it is (the paper's t_thr)."""
+    """The prediction for a job with a shorter time limit is the limit itself (the paper's t_thr)."""
     p_by_user: Mapping[str, float] = field(default_factory=dict)
-    """Users whose jobs have a `p` of their own, such as one learned from their history."""
+    """By user: a `p` for the jobs of this user, such as one learned from their history."""
     without_checkpoint: bool = False
-    """Whether jobs that cannot checkpoint on a signal start before their turn too; they lose the run if they have to leave."""
+    """Whether jobs that cannot checkpoint on a signal also start early; they lose their run if they have to
+    leave."""
     hold_slack_s: float = 600.0
-    """How much longer than the time limit the hold lasts under which a job starts."""
+    """How much longer than the job's time limit the hold lasts for its start."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -63,10 +67,10 @@ def predicted_s(
     min_runtime_s: float = 0.0,
     usual_shares: Mapping[str, float] = MappingProxyType({}),
 ) -> float:
-    """Algorithm 2: how long a run of the job is expected to last. `usual_shares`: see `Cluster`.
+    """Algorithm 2: the predicted duration of a run of the job. `usual_shares`: see `Cluster`.
 
-    A resumed job is expected to need what is left of its limit, and the checkpoint and restart that cut it (section
-    5.1: T_extend).
+    A resumed job is predicted to need the rest of its limit, plus the checkpoint and restart that interrupted
+    it (section 5.1: T_extend).
     """
     if job.walltime_s < config.threshold_s:
         expected_s = job.walltime_s
@@ -78,16 +82,18 @@ def predicted_s(
 
 
 def _share(user: str, config: CkptBackfillConfig, usual_shares: Mapping[str, float]) -> float:
-    """The share of the time limit that a job of that user is expected to take."""
+    """The share of the time limit that is predicted for a job of the user."""
     if user in config.p_by_user:
         return config.p_by_user[user]
     return usual_shares.get(user, UNKNOWN_SHARE) if config.p == "learned" else config.p
 
 
 def may_start_early(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
-    """Whether a waiting job may be started before its turn: the site lets us, and it saves itself when asked to."""
-    saves = system_s(job) is not None or config.without_checkpoint
-    return saves and start_protection(job, cluster) is None
+    """Whether a waiting job may start before its turn: the site allows it, and the job can checkpoint on a
+    signal.
+    """
+    checkpoints = system_s(job) is not None or config.without_checkpoint
+    return checkpoints and start_protection(job, cluster) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +140,8 @@ class Outlook:
     unsuitable: tuple[str, ...]
     """The idle nodes that cannot serve it."""
     shadow_time_s: float
-    """When as many nodes as it needs are free: EASY's shadow time (Algorithm 1, lines 14 to 23). Infinite: never."""
+    """When as many nodes as it needs are free: EASY's shadow time (Algorithm 1, lines 14 to 23). Infinite:
+    never."""
     extra: int
     """How many more nodes are free then: EASY's extra nodes (line 25)."""
     ready_s: Mapping[str, float]
@@ -162,10 +169,12 @@ def outlook(cluster: Cluster, head: WaitingJob, config: CkptBackfillConfig) -> O
 
 
 def may_leave(cluster: Cluster, head: WaitingJob, config: CkptBackfillConfig) -> dict[str, float]:
-    """The running jobs that may be evicted for the first job of the queue, each with the instant from which on.
+    """The running jobs that may be evicted for the first job of the queue, each with the instant from which
+    on.
 
-    A job that makeway started early: once its predicted run time is over. A job that the scheduler started ahead of the
-    first one after a start was promised to it: once that start is due. A job that was evicted before is not among these.
+    A job that makeway started early: once its predicted run time is over. A job that the scheduler started
+    ahead of the first one after a start was promised to it: once that start is due. A job that was evicted
+    before is not among these.
     """
     early = cluster.speculative_jobs()
     releases = node_releases(cluster)
@@ -194,16 +203,16 @@ def _passed(job: Job, head: WaitingJob) -> bool:
 
 
 def _can_leave(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
-    """Whether a running job may be asked, now or when it is old enough, and saves itself then."""
+    """Whether a running job may be evicted, now or when it is old enough, and can checkpoint on a signal."""
     if system_s(job) is None and not config.without_checkpoint:
         return False
     return protection(job, cluster) in {None, Refusal.MIN_RUNTIME}
 
 
 def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[str, float]:
-    """The nodes that can serve the queue's first job, each with the instant when it is free. Never: left out."""
+    """The nodes that can serve the first job of the queue, each with the instant at which it is free."""
     now_s = cluster.now_s
-    gone = node_releases(cluster)
+    releases = node_releases(cluster)
     ready_s = {
         node.name: now_s
         for node in cluster.nodes
@@ -213,8 +222,8 @@ def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[
         if not job.nodes:
             continue
         end_s = now_s if job.start_s is None else job.start_s + job.walltime_s
-        if job.job_id in gone:
-            end_s = gone[job.job_id].by_s
+        if job.job_id in releases:
+            end_s = releases[job.job_id].by_s
         elif job.job_id in leaving:
             end_s = min(end_s, leaving[job.job_id])
         _occupy(ready_s, job.nodes, end_s)
@@ -234,14 +243,14 @@ def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[
 
 
 def _occupy(ready_s: dict[str, float], nodes: tuple[str, ...], until_s: float) -> None:
-    """Nodes are free no sooner than then."""
+    """Record that the nodes are not free before `until_s`."""
     for name in nodes:
         if name in ready_s and ready_s[name] < until_s:
             ready_s[name] = until_s
 
 
 def _idle(cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that nobody has, holds or is about to hold, in the cluster's order."""
+    """The nodes that are free and in no hold, requested or made, in the cluster's order."""
     held = {
         name
         for operation in cluster.operations

@@ -1,22 +1,25 @@
-"""Policy "ckpt-backfill": waiting jobs start before their turn on idle nodes, and leave when the queue's first job is due.
+"""Policy "ckpt-backfill": waiting jobs start before their turn on idle nodes, and leave when the queue's
+first job is due.
 
-The cluster's scheduler backfills by time limits, which users set far too long. This policy adds starts that the scheduler
-does not make: a job that can checkpoint starts if a share `p` of its time limit fits before the start that is foreseen for
-the first of the queue, or if it uses none of that job's nodes. When the first of the queue is due and such jobs still use
-its nodes, the nodes are held for it, and the largest of these jobs checkpoint and go back to the front of the queue.
+The cluster's scheduler backfills by time limits, which users set far too long. This policy adds starts that
+the scheduler does not make: a job that can checkpoint starts if a share `p` of its time limit fits before the
+start that is foreseen for the first of the queue, or if it uses none of that job's nodes. When the first of
+the queue is due and such jobs still use its nodes, the nodes are held for it, and the largest of these jobs
+checkpoint and go back to the front of the queue.
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section 3.3,
-    Algorithms 1 to 3, and section 5.1.
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section
+    3.3, Algorithms 1 to 3, and section 5.1.
 
 Differs from the paper:
-    The cluster's scheduler goes on working: jobs that it starts by itself are not predicted, and no time limit is
-    shortened (see also `ckpt_backfill.outlook`). A job is started by a hold on idle nodes; an eviction follows a hold for
-    the first job of the queue. No job starts early in a cycle in which that job is due. The paper has no urgent jobs:
-    here a job passes a waiting urgent job only if it is also over before the start that the urgent job would have if no
-    other job were ahead of it. Jobs that cannot checkpoint do not start early, and a job that starts early may use idle
-    nodes that the scheduler would have given to one of them. Urgent jobs get no precedence: a site whose urgent jobs must
-    start in time needs another policy.
+    The cluster's scheduler goes on working: jobs that it starts by itself are not predicted, and no time
+    limit is shortened (see also `ckpt_backfill.outlook`). A job is started by a hold on idle nodes; an
+    eviction follows a hold for the first job of the queue. No job starts early in a cycle in which that job
+    is due. The paper has no urgent jobs: here a job passes a waiting urgent job only if it is also over
+    before the start that the urgent job would have if no other job were ahead of it. Jobs that cannot
+    checkpoint do not start early, and a job that starts early may use idle nodes that the scheduler would
+    have given to one of them. Urgent jobs get no precedence: a site whose urgent jobs must start in time
+    needs another policy.
 """
 
 import math
@@ -54,7 +57,9 @@ from makeway.policies.model import (
 
 
 def decide(cluster: Cluster, config: CkptBackfillConfig) -> Decision:
-    """Make way for the first of the queue if it is due (Algorithm 3), else start jobs that fit before it (Algorithm 1)."""
+    """Make way for the first of the queue if it is due (Algorithm 3), else start jobs that fit before it
+    (Algorithm 1).
+    """
     finished = _finish_holds(cluster, config)
     if finished.actions:
         return finished
@@ -103,7 +108,9 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
 
 
 def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillConfig) -> Decision:
-    """The promised start has passed and jobs that may not be evicted use the nodes: hold those that are free first."""
+    """The promised start has passed and jobs that may not be evicted use the nodes: hold those that are free
+    first.
+    """
     barred = unavailable_nodes(cluster, UrgentJob(job=head), until_s=cluster.now_s + head.walltime_s)
     ready = sorted(
         (at_s, index, name) for index, (name, at_s) in enumerate(view.ready_s.items()) if name not in barred
@@ -117,7 +124,7 @@ def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
         tuple(name for _, _, name in first),
         last_s - cluster.now_s + head.walltime_s + config.hold_slack_s,
     )
-    text = "It is the first of the queue and its start is overdue: the nodes that come free first are held for it."
+    text = "It is the first of the queue and its start is overdue: it gets the nodes that come free first."
     return Decision(policy=NAME, actions=(hold,), rationale=(why(head, view, last_s, text),))
 
 
@@ -192,8 +199,8 @@ def _why_evicted(
         free_node_count=free_count,
         deadline_s=cluster.now_s + slowest_s,
         summary=(
-            f"Job {head.job_id}, first of the queue, is due, and jobs that passed it use its nodes: {named} leave, "
-            "the largest first."
+            f"Job {head.job_id}, first of the queue, is due, and jobs that passed it use its nodes: "
+            f"{named} leave, the largest first."
         ),
         candidates=tuple(_candidate(group, leaving) for group in considered),
         loss_node_s=lost_node_s,

@@ -1,4 +1,4 @@
-"""What open operations, and earlier proposals of the same decision, have already promised or set in motion."""
+"""What open operations and earlier proposals of the same decision have promised or set in motion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Commitments:
         self._unusable = None
 
     def releasing(self) -> dict[str, float]:
-        """The nodes that jobs are leaving, in the cluster's order, each with the instant by which it is free."""
+        """The nodes that jobs are leaving, in the cluster's order, each with the instant when it is free."""
         if self._releasing is None:
             up = self.cluster.up_nodes()
             ready_s = releasing_nodes(self.cluster, self.releases)
@@ -63,8 +63,8 @@ class Commitments:
     def unusable(self, urgent: UrgentJob, until_s: float) -> frozenset[str]:
         """The nodes that may not be promised to the urgent job; see `unavailable_nodes`.
 
-        The answer is the same for all urgent jobs without an operation unless the site has reservations of its own, whose
-        nodes depend on `until_s`; it is then computed once.
+        The answer is the same for all urgent jobs without an operation unless the site has reservations of
+        its own, whose nodes depend on `until_s`; it is then computed once.
         """
         alike = urgent.operation is None and all(held.ours for held in self.cluster.reservations)
         if alike and self._unusable is not None:

@@ -64,7 +64,9 @@ def node_release_of(action: Action, now_s: float) -> NodeRelease | None:
 
 
 def releasing_nodes(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, float]:
-    """The nodes that are free once these jobs have left, each with the instant by which the last job has left it."""
+    """The nodes that are free once these jobs have left, each with the instant by which the last job has left
+    it.
+    """
     if not releases:
         return {}
     if not cluster.shared_nodes():
@@ -111,7 +113,7 @@ def committed(cluster: Cluster) -> frozenset[str]:
 
 
 def _called_off(operation: Operation, task: Task) -> bool:
-    """Whether an eviction will not be issued any more: an operation that returns nodes evicts no further job."""
+    """Whether an eviction will not be issued any more: an operation that returns nodes evicts no job."""
     return operation.phase is not Phase.MAKING_ROOM and task.progress is Progress.PLANNED
 
 
@@ -125,7 +127,9 @@ def evict_for(
     now_s: float,
     not_after_s: float,
 ) -> tuple[Action, ...]:
-    """The actions by which one job leaves for `for_job_id`: a signal first if it is to checkpoint, then the requeue."""
+    """The actions by which one job leaves for `for_job_id`: a signal first if it is to checkpoint, then the
+    requeue.
+    """
     requeue = Requeue(
         job_id=job.job_id,
         for_job_id=for_job_id,

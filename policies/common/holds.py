@@ -1,11 +1,13 @@
-"""Which nodes of a hold its job can still get, and which jobs use them until an announced job arrives. Pure functions.
+"""Which nodes of a hold its job can still get, and which jobs use them until an announced job arrives. Pure
+functions.
 
-A guest is a job that was started on nodes held for an announced job. Its own hold overlapped with the announced job's and
-was released at the guest's start (`Reserve.out_of`). Since then it is an ordinary running job, except that it has to leave
-as soon as the announced job arrives.
+A guest is a job that was started on nodes held for an announced job. Its own hold overlapped with the
+announced job's and was released at the guest's start (`Reserve.out_of`). Since then it is an ordinary running
+job, except that it has to leave as soon as the announced job arrives.
 
 Reference:
-    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: backfilling reserved nodes.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: backfilling
+    reserved nodes.
 
 Differs from the paper:
     A job that the site no longer allows makeway to evict does not count as a guest.
@@ -22,8 +24,8 @@ from makeway.policies.safety.protection import Refusal, protection
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
 
-    A node is lost if it is not up, or if it is used by a job other than the urgent one that no operation is evicting from
-    it. A job that is completing leaves by itself.
+    A node is lost if it is not up, or if it is used by a job other than the urgent one that no operation is
+    evicting from it. A job that is completing leaves by itself.
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
@@ -36,7 +38,7 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
 
 
 def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
-    """As `shortfall`, for an announced job that has not arrived: nodes used by its guests only are not lost."""
+    """As `shortfall`, for an announced job that has not arrived: nodes of its guests are not lost."""
     missing = shortfall(operation, cluster)
     guests_of = guests(cluster).get(operation.reservation, ()) if missing else ()
     if not guests_of:
@@ -66,8 +68,8 @@ def _occupied(jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> froze
 def guests(cluster: Cluster) -> Mapping[str, tuple[Job, ...]]:
     """The guests of each reservation that may be evicted, sorted by job id.
 
-    Guests that are younger than the site's minimum run time count too: they were chosen so that they are old enough when
-    the announced job is expected.
+    Guests that are younger than the site's minimum run time count too: they were chosen so that they are old
+    enough when the announced job is expected.
     """
     jobs = cluster.jobs_by_id()
     found: dict[str, list[Job]] = {}

@@ -1,12 +1,13 @@
 """What an eviction costs a job: the work that a kill loses, and how long a checkpoint takes.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section III-B: the loss of a job that is killed, and the durations ts and ta of its checkpoints.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-B: the loss of a job that is killed, and the durations ts and ta of its
+    checkpoints.
 
 Differs from the paper:
-    A regular checkpoint that is overdue is expected at the next multiple of its period. Losses are whole node-seconds,
-    not node-hours.
+    A regular checkpoint that is overdue is expected at the next multiple of its period. Losses are whole
+    node-seconds, not node-hours.
 """
 
 import math
@@ -15,7 +16,8 @@ from makeway.policies.model import Job
 
 
 def loss_node_s(job: Job, now_s: float) -> int:
-    """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since its start.
+    """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since
+    its start.
 
     P2, section III-B. A job that has not started loses nothing.
     """
@@ -34,8 +36,8 @@ def system_s(job: Job) -> float | None:
 def application_s(job: Job, now_s: float) -> float | None:
     """P2's ta: how long until the next regular checkpoint is complete, its own duration included.
 
-    An overdue checkpoint is expected at the next multiple of its period. None: the job has no regular checkpoints, or
-    their interval or duration is unknown.
+    An overdue checkpoint is expected at the next multiple of its period. None: the job has no regular
+    checkpoints, or their interval or duration is unknown.
     """
     spec = job.checkpoint
     if spec is None or spec.interval_s is None or spec.application_s is None or job.start_s is None:

@@ -1,7 +1,8 @@
 """Which job is the one that a notice announced. Pure functions.
 
 Reference:
-    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B: advance notice and arrival.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B: advance notice and
+    arrival.
 
 Differs from the paper:
     It does not say how the announced job is recognised.
@@ -16,12 +17,14 @@ from makeway.policies.model import Job, JobKind, JobState, Notice
 def arrivals(notices: Sequence[Notice], jobs: Iterable[Job], served: Iterable[str]) -> Mapping[str, Job]:
     """The jobs that have arrived for announcements, by the id of the notice.
 
-    A job that names a notice belongs to it, if both have the same user. A job that names none belongs to a notice of its
-    user for at least as many nodes: the one whose expected arrival is nearest to the job's submission. Jobs are matched in
-    the order of submission, those that name a notice first. Each notice gets one job, submitted after the announcement.
+    A job that names a notice belongs to it, if both have the same user. A job that names none belongs to a
+    notice of its user for at least as many nodes: the one whose expected arrival is nearest to the job's
+    submission. Jobs are matched in the order of submission, those that name a notice first. Each notice gets
+    one job, submitted after the announcement.
 
     Args:
-        notices: all that are kept. A notice that has its job gets no other, and that job gets no other notice.
+        notices: all that are kept. A notice that has its job gets no other, and that job gets no other
+            notice.
         jobs: those of the snapshot.
         served: ids of jobs that already have an operation: they arrived without notice.
     """

@@ -1,15 +1,15 @@
 """The sets of nodes on which a job may run: partitions of a torus, leaf switches, blocks, or any nodes.
 
-On some machines a job gets a whole partition, on others any nodes under one switch. Both are a list of placements
-(`Cluster.placements`). Without placements a job may run on any nodes.
+On some machines a job gets a whole partition, on others any nodes under one switch. Both are a list of
+placements (`Cluster.placements`). Without placements a job may run on any nodes.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6.3, Algorithm 2, line 1:
-    the partitions of the right size.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6.3,
+    Algorithm 2, line 1: the partitions of the right size.
 
 Differs from the paper:
-    A placement may be larger than the job, which then gets as many of its nodes as it needs. A job that is larger than
-    every placement may run on any nodes.
+    A placement may be larger than the job, which then gets as many of its nodes as it needs. A job that is
+    larger than every placement may run on any nodes.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,9 @@ from math import inf
 
 
 class Profile:
-    """Numbers of free nodes from now on: `_free[i]` from `_from_s[i]` until `_from_s[i + 1]`, the last one for ever."""
+    """Numbers of free nodes from now on: `_free[i]` from `_from_s[i]` until `_from_s[i + 1]`, the last one
+    for ever.
+    """
 
     def __init__(self, now_s: float, available: int, releases: Sequence[tuple[float, int, int]]) -> None:
         self._from_s = [now_s]
@@ -20,7 +22,8 @@ class Profile:
                 self._free.append(available)
 
     def place(self, size: int, walltime_s: float) -> float:
-        """Take `size` nodes for `walltime_s` at the earliest time at which they are free throughout; returns that time.
+        """Take `size` nodes for `walltime_s` at the earliest time at which they are free throughout; returns
+        that time.
 
         Infinite, and nothing is taken, if there is none.
         """

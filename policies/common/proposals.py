@@ -1,12 +1,13 @@
-"""What is proposed for a request: the hold first, then the evictions; or no way at all and the front of the queue.
+"""What is proposed for a request: the hold first, then the evictions; or no way at all and the front of the
+queue.
 
 Reference:
-    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2: an urgent job that cannot
-    be given its nodes goes to the front of the queue.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2: an urgent job that
+    cannot be given its nodes goes to the front of the queue.
 
 Differs from the paper:
-    A reservation holds the nodes before any job is evicted from them. Nodes that a victim leaves and that its urgent job
-    does not need serve the next urgent job, even before the victim has left.
+    A reservation holds the nodes before any job is evicted from them. Nodes that a victim leaves and that its
+    urgent job does not need serve the next urgent job, even before the victim has left.
 """
 
 from collections.abc import Callable
@@ -78,9 +79,12 @@ def fits(request: Request) -> Proposal:
     """Enough nodes are or come free: hold exactly as many as are needed."""
     text = f"{len(request.free)} of the free nodes are enough: no job has to leave."
     if request.guest_nodes:
-        text = f"Jobs that used {len(request.guest_nodes)} of the nodes held for it leave them: no other job has to leave."
+        text = f"Guests leave {len(request.guest_nodes)} of the nodes held for it: no other job has to leave."
     elif request.releasing:
-        text = f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for other jobs: no other job has to leave."
+        text = (
+            f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for other jobs: "
+            "no other job has to leave."
+        )
     return Proposal(
         actions=(hold(request, (), fits=not request.releasing and not request.guest_nodes),),
         rationale=rationale(request, text, ready_s=request.releasing_s),
@@ -90,7 +94,8 @@ def fits(request: Request) -> Proposal:
 def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) -> Proposal:
     """No job is evicted: the urgent job goes to the front of the queue, once (P5, section III-B-2).
 
-    A hold from the time of its announcement is released: the job is then the first that the scheduler gives free nodes.
+    A hold from the time of its announcement is released: the job is then the first that the scheduler gives
+    free nodes.
     """
     job, operation = request.urgent.job, request.urgent.operation
     actions: list[Action] = []
@@ -117,7 +122,9 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
 
 
 def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:
-    """Hold the nodes that the job keeps or gets without an eviction, then as many of `freed` as it still needs."""
+    """Hold the nodes that the job keeps or gets without an eviction, then as many of `freed` as it still
+    needs.
+    """
     urgent = request.urgent
     most = len(urgent.kept_nodes) + urgent.most_missing
     ready = (*urgent.kept_nodes, *request.free, *request.releasing, *request.guest_nodes)[:most]
@@ -135,7 +142,9 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
 
 
 def eviction_actions(request: Request, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
-    """The actions by which one job leaves for the request: a signal first if it is to checkpoint, then the requeue."""
+    """The actions by which one job leaves for the request: a signal first if it is to checkpoint, then the
+    requeue.
+    """
     return evict_for(
         victim,
         method,

@@ -7,7 +7,9 @@ QueueKey = tuple[float, float, int, str]
 
 
 def queue_key(job: Job) -> QueueKey:
-    """The sort key of the queue: the highest priority first, then the earliest submission, then the older job id."""
+    """The sort key of the queue: the highest priority first, then the earliest submission, then the older job
+    id.
+    """
     return (-job.priority, job.submit_s, len(job.job_id), job.job_id)
 
 

@@ -1,4 +1,5 @@
-"""One urgent job's request for nodes: what it can have without an eviction, and what a policy proposes for it."""
+"""One urgent job's request for nodes: what it can have without an eviction, and what a policy proposes for
+it."""
 
 from dataclasses import dataclass
 from itertools import filterfalse, islice
@@ -71,7 +72,8 @@ def request_for(
     *,
     unusable: frozenset[str] | None = None,
 ) -> Request:
-    """The request of an urgent job: the nodes that it can have without an eviction, and what it may not touch.
+    """The request of an urgent job: the nodes that it can have without an eviction, and what it may not
+    touch.
 
     Args:
         commitments: what is promised or under way.

@@ -1,11 +1,12 @@
-"""The nodes that malleable jobs can give without leaving: how many, which ones, and the action that takes them.
+"""The nodes that malleable jobs can give without leaving: how many, which ones, and the action that takes
+them.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2 (SPAA).
 
 Differs from the paper:
-    A job never gives its batch host. Jobs that share nodes are never shrunk. The time limit of a job that is shrunk grows
-    so that its remaining work fits.
+    A job never gives its batch host. Jobs that share nodes are never shrunk. The time limit of a job that is
+    shrunk grows so that its remaining work fits.
 """
 
 import math
@@ -20,7 +21,9 @@ KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
 
 def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
-    """The nodes that a malleable job can give: the last ones it holds, beyond its batch host and its smallest size."""
+    """The nodes that a malleable job can give: the last ones it holds, beyond its batch host and its smallest
+    size.
+    """
     job = group.jobs[0]
     if len(group.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
         return ()
@@ -32,7 +35,8 @@ def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
 def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
     """How many nodes each job gives: as evenly as possible, no job more than it can, `wanted` in all.
 
-    Jobs that can give the fewest come first; a remainder goes to the last jobs in the order of (supply, job id).
+    Jobs that can give the fewest come first; a remainder goes to the last jobs in the order of (supply, job
+    id).
     """
     shares: dict[KeyT, int] = {}
     order = sorted(supplies, key=lambda key: (supplies[key], key))

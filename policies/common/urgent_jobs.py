@@ -1,7 +1,8 @@
 """The urgent jobs that need nodes now, and the nodes that are unavailable to one of them. Pure functions.
 
-An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes (`shortfall`), or if
-it was announced, has arrived, and what was held for the notice has to become its own hold.
+An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes
+(`shortfall`), or if it was announced, has arrived, and what was held for the notice has to become its own
+hold.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ class UrgentJob:
         return most_nodes(self.job) - len(self.kept_nodes)
 
     def deadline_s(self, start_within_s: float) -> float:
-        """The latest instant at which its start is on time. `start_within_s`: for jobs that declare no such limit."""
+        """The latest instant at which its start is on time. `start_within_s`: for jobs that declare no limit."""
         if self.operation is not None and self.operation.kind is not OperationKind.ARRIVAL:
             return self.operation.deadline_s
         within_s = self.job.start_within_s
@@ -96,7 +97,8 @@ def _kept_nodes(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple
 def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> frozenset[str]:
     """Nodes that are held for other jobs now, or reserved by the site before `until_s`.
 
-    Of a hold for an announced job only those nodes count that the announced job can get: the others are not held for it.
+    Of a hold for an announced job only those nodes count that the announced job can get: the others are not
+    held for it.
     """
     taken: list[Iterable[str]] = []
     announced = _held_for_announced(cluster)

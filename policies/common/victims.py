@@ -1,11 +1,12 @@
-"""The running jobs that may be evicted for an urgent job, what that would cost, and how enough of them are taken.
+"""The running jobs that may be evicted for an urgent job, what that would cost, and how enough of them are
+taken.
 
-The unit is a victim group: one running job, or several that share nodes, because a node is free only when every job on
-it has left.
+The unit is a victim group: one running job, or several that share nodes, because a node is free only when
+every job on it has left.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section III-B: the items among which is chosen.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-B: the items among which is chosen.
 
 Differs from the paper:
     Jobs that share nodes are one item.
@@ -27,7 +28,9 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VictimGroup:
-    """Running jobs that can only leave together, sorted by id: the nodes that come free, and what the eviction costs."""
+    """Running jobs that can only leave together, sorted by id: the nodes that come free, and what the
+    eviction costs.
+    """
 
     jobs: tuple[Job, ...]
     nodes: tuple[str, ...]
@@ -37,7 +40,8 @@ class VictimGroup:
     system_s: float | None
     """How long checkpoints that a signal starts take, one after another. None: some job has none."""
     application_s: float | None
-    """How long until the next regular checkpoint is complete. None: there is none, or there are several jobs."""
+    """How long until the next regular checkpoint is complete. None: there is none, or there are several jobs.
+    """
     protected_by: str = ""
     """Why the group may not be evicted. Empty: it may."""
 
@@ -50,7 +54,8 @@ class VictimGroup:
 def victim_groups(
     cluster: Cluster, urgent: UrgentJob, *, unusable: AbstractSet[str], excluded: AbstractSet[str]
 ) -> tuple[VictimGroup, ...]:
-    """Every group that holds a node which could serve the urgent job, sorted by job ids; see `VictimGroup.protected_by`.
+    """Every group that holds a node which could serve the urgent job, sorted by job ids; see
+    `VictimGroup.protected_by`.
 
     Args:
         cluster: the snapshot.

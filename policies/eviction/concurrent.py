@@ -1,27 +1,30 @@
-"""The eviction problem where checkpoints are written at the same time and share the file system, solved exactly.
+"""The eviction problem where checkpoints are written at the same time and share the file system, solved
+exactly.
 
-The model: all jobs are signalled at once. A checkpoint has a volume, counted in the seconds that it would take at the
-full bandwidth of the file system, and a share of that bandwidth, which is the most that its nodes can write. It begins
-at once, or after its wait if it is a regular one, and is written at a constant rate from then until the deadline. A set
-of checkpoints meets a deadline if no rate exceeds its share and all rates together do not exceed the full bandwidth. For
-signalled checkpoints alone this means that the time is at least
+The model: all jobs are signalled at once. A checkpoint has a volume, counted in the seconds that it would
+take at the full bandwidth of the file system, and a share of that bandwidth, which is the most that its nodes
+can write. It begins at once, or after its wait if it is a regular one, and is written at a constant rate from
+then until the deadline. A set of checkpoints meets a deadline if no rate exceeds its share and all rates
+together do not exceed the full bandwidth. For signalled checkpoints alone this means that the time is at
+least
 
     max(sum of sizes / bandwidth of the file system, greatest size / bandwidth of its nodes),
 
-which is the paper's eq. 1 for all their nodes as if they belonged to one job. The bandwidth is divided into equal parts,
-and a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, each checkpoint needs a number of
-parts, of which there is a fixed number: this is the serial problem (`knapsack.solve`) with parts in place of time. One
-pass solves it for one deadline.
+which is the paper's eq. 1 for all their nodes as if they belonged to one job. The bandwidth is divided into
+equal parts, and a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, each
+checkpoint needs a number of parts, of which there is a fixed number: this is the serial problem
+(`knapsack.solve`) with parts in place of time. One pass solves it for one deadline.
 
-The best of several choices has, in this order: the least loss, the earliest deadline that it meets, the fewest parts,
-and then the criteria of `knapsack`.
+The best of several choices has, in this order: the least loss, the earliest deadline that it meets, the
+fewest parts, and then the criteria of `knapsack`.
 
-A file system may share its bandwidth in another way, and then the same set may take longer. `fair_end_s` is the time with
-equal shares; `plan_fair` finds a plan that also meets the deadline with equal shares.
+A file system may share its bandwidth in another way, and then the same set may take longer. `fair_end_s` is
+the time with equal shares; `plan_fair` finds a plan that also meets the deadline with equal shares.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section III-A (eq. 1) and section III-B (concurrent checkpoints as a refinement), Algorithm 1.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-A (eq. 1) and section III-B (concurrent checkpoints as a refinement), Algorithm
+    1.
 
 Differs from the paper:
     It names concurrent checkpoints as a possible refinement and has no model of them.
@@ -132,7 +135,9 @@ def plans_concurrent(
 def plan_fair(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float, parts: int = PARTS
 ) -> EvictionPlan | None:
-    """The best choice for any deadline up to `deadline_s` that also meets it with equal shares of the bandwidth."""
+    """The best choice for any deadline up to `deadline_s` that also meets it with equal shares of the
+    bandwidth.
+    """
     problem = _problem(items, node_count_needed, step_s, parts)
     step = _steps(deadline_s, step_s)
     while step >= 0:

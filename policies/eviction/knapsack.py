@@ -1,26 +1,29 @@
-"""The eviction problem, solved exactly: which jobs leave, and how, so that enough nodes are free at the least loss.
+"""The eviction problem, solved exactly: which jobs leave, and how, so that enough nodes are free at the least
+loss.
 
-Each running job (or group of jobs) is left alone, killed, or leaves after an application or a system checkpoint. A kill
-loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints run one after another. One pass
-solves the problem for every deadline up to the horizon and, if wanted, for every number of nodes.
+Each running job (or group of jobs) is left alone, killed, or leaves after an application or a system
+checkpoint. A kill loses work and takes no time; a checkpoint loses nothing and takes time, and checkpoints
+run one after another. One pass solves the problem for every deadline up to the horizon and, if wanted, for
+every number of nodes.
 
-A malleable job has one more option: it stays and gives any number of its spare nodes, at once and without loss. Because
-this costs nothing, the programme counts all spare nodes as given, and for an item that leaves only the nodes that it
-frees beyond its own spare ones. The items that leave have to free what all spare nodes together lack. How many nodes
-each of the others gives is decided afterwards.
+A malleable job has one more option: it stays and gives any number of its spare nodes, at once and without
+loss. Because this costs nothing, the programme counts all spare nodes as given, and for an item that leaves
+only the nodes that it frees beyond its own spare ones. The items that leave have to free what all spare nodes
+together lack. How many nodes each of the others gives is decided afterwards.
 
-The best of several choices has, in this order: the least loss, the least checkpoint time, the fewest items evicted, the
-fewest nodes that these free, the fewest system checkpoints (application before system), and then the order of the
-items. The nodes that the staying items still have to give are spread evenly.
+The best of several choices has, in this order: the least loss, the least checkpoint time, the fewest items
+evicted, the fewest nodes that these free, the fewest system checkpoints (application before system), and then
+the order of the items. The nodes that the staying items still have to give are spread evenly.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section III-C, Algorithm 1.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-C, Algorithm 1.
 
 Differs from the paper:
-    The node axis ends at the number needed if only "at least K" is wanted, which gives the same result for less work.
-    Strategies are found by backpointers rather than kept as sets. Durations are rounded up to whole steps, so that a plan
-    never misses its deadline. Ties of loss and checkpoint time are broken as stated above. Shrinking is not in the paper.
+    The node axis ends at the number needed if only "at least K" is wanted, which gives the same result for
+    less work. Strategies are found by backpointers rather than kept as sets. Durations are rounded up to
+    whole steps, so that a plan never misses its deadline. Ties of loss and checkpoint time are broken as
+    stated above. Shrinking is not in the paper.
 """
 
 import math
@@ -55,7 +58,8 @@ class EvictionJob:
     spare_node_count: int = 0
     """How many of its nodes it can give at once by shrinking, if it stays."""
     bandwidth_share: float = 1.0
-    """The share of the file system's bandwidth that its checkpoint uses if no other job writes; above 0, at most 1."""
+    """The share of the file system's bandwidth that its checkpoint uses if no other job writes; above 0, at
+    most 1."""
     application_wait_s: float = 0.0
     """How much of `application_s` is the wait."""
 
@@ -71,7 +75,8 @@ class EvictionJob:
         ):
             raise ValueError(
                 f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
-                "no negative loss, no negative or infinite duration, a share of the bandwidth, no wait beyond its end)"
+                "no negative loss, no negative or infinite duration, a share of the bandwidth, "
+                "no wait beyond its end)"
             )
 
     @property
@@ -137,8 +142,8 @@ class EvictionCurve:
     node_count_needed: int
     """The number of nodes that was solved for: all nodes of all items if none was named."""
     rows: int
-    """The last row of the node axis, which counts nodes beyond the spare ones. It means "this many or more" if there
-    are more nodes than that."""
+    """The last row of the node axis, which counts nodes beyond the spare ones. It means "this many or more"
+    if there are more nodes than that."""
     step_s: float
     steps: int
     """Index of the last deadline. Negative: there is none."""
@@ -165,7 +170,9 @@ class EvictionCurve:
         return None if cell is None else self._trace(*cell, self._needed(node_count))
 
     def losses(self, node_count: int | None = None) -> tuple[int | None, ...]:
-        """The least loss in node-seconds for each deadline; None: there is no choice. `node_count` as in `plan`."""
+        """The least loss in node-seconds for each deadline; None: there is no choice. `node_count` as in
+        `plan`.
+        """
         prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
         return tuple(None if price is None else price // self._weights.loss for price in prices)
 
@@ -198,7 +205,9 @@ class EvictionCurve:
         return cells
 
     def _trace(self, row: int, step: int, needed: int) -> EvictionPlan:
-        """The strategy that leads to a cell, along the backpointers, and the items that shrink to free `needed` nodes."""
+        """The strategy that leads to a cell, along the backpointers, and the items that shrink to free
+        `needed` nodes.
+        """
         steps_used = step
         departures = []
         for index in range(len(self.items) - 1, -1, -1):
@@ -230,7 +239,9 @@ class EvictionCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them all."""
+    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them
+    all.
+    """
 
     loss: int
     eviction: int
@@ -248,9 +259,9 @@ class _Weights:
 def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
     """Weights with which no criterion overflows into the one before it.
 
-    No cell is reached by more evictions than it has nodes, and no cell exceeds the last row by more than one item. (A
-    malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on a very large cluster,
-    the last ones are replaced by the order of the items.
+    No cell is reached by more evictions than it has nodes, and no cell exceeds the last row by more than one
+    item. (A malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on
+    a very large cluster, the last ones are replaced by the order of the items.
 
     Raises:
         ValueError: not even the losses fit.
@@ -287,12 +298,13 @@ def solve(
 ) -> EvictionCurve:
     """The least loss, and the items that leave, for every deadline up to the horizon (Algorithm 1).
 
-    Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less the spare
-    ones.
+    Time O(items * nodes * steps), with nodes = `node_count_needed`, or all nodes of all items for None, less
+    the spare ones.
 
     Args:
         items: the jobs that may leave. Their order does not matter.
-        node_count_needed: solves for this number of nodes and any smaller one. None: for every number up to all nodes.
+        node_count_needed: solves for this number of nodes and any smaller one. None: for every number up to
+            all nodes.
         horizon_s: the last deadline, in seconds from now. Negative: there is no solution.
         step_s: the resolution of time. Durations are rounded up to it, deadlines down.
 
@@ -349,7 +361,9 @@ def _tables(
 
 
 def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | None:
-    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this way."""
+    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this
+    way.
+    """
     duration_s = item.duration_s(method)
     return None if duration_s is None else math.ceil(duration_s / step_s)
 
@@ -366,7 +380,8 @@ def _relax(
 ) -> None:
     """Lines 10 to 18 of Algorithm 1 for one item and one option: writes better cells to `best`, in place.
 
-    `source` is the copy from before the item, without the last row: no item needs to leave once enough nodes are free.
+    `source` is the copy from before the item, without the last row: no item needs to leave once enough nodes
+    are free.
     """
     rows = best.shape[0] - 1
     width = min(source.shape[1], best.shape[1] - duration)

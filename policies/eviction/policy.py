@@ -1,18 +1,20 @@
-"""Policy "eviction": an urgent job gets free nodes, else the set of jobs with the least loss leaves in time for it.
+"""Policy "eviction": an urgent job gets free nodes, else the set of jobs with the least loss leaves in time
+for it.
 
 The nodes are held first. Which jobs leave, and how (killed, after an application checkpoint or after a system
-checkpoint), is the exact solution of the eviction problem for the time that is left. If no choice meets the deadline, no
-job is evicted, and the urgent job goes to the front of the queue. With `shrink`, malleable jobs may give nodes without
-leaving.
+checkpoint), is the exact solution of the eviction problem for the time that is left. If no choice meets the
+deadline, no job is evicted, and the urgent job goes to the front of the queue. With `shrink`, malleable jobs
+may give nodes without leaving.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    sections II and III.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), sections II and III.
 
 Differs from the paper:
-    The paper simulates the trade-off between loss and time; here one point of it is used, the urgent job's own deadline.
-    Jobs that share nodes leave together. Malleable jobs may shrink if that saves other jobs from leaving (`shrink`).
-    Checkpoints may be planned as written at the same time (`checkpoints: concurrent`).
+    The paper simulates the trade-off between loss and time; here one point of it is used, the urgent job's
+    own deadline. Jobs that share nodes leave together. Malleable jobs may shrink if that saves other jobs
+    from leaving (`shrink`). Checkpoints may be planned as written at the same time (`checkpoints:
+    concurrent`).
 """
 
 import math
@@ -30,7 +32,8 @@ from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionP
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
-"""How many (item, nodes, time) cells a decision may use: about a second and 50 MB. Beyond it, time gets coarser."""
+"""How many (item, nodes, time) cells a decision may use: about a second and 50 MB. Beyond it, time gets
+coarser."""
 MIN_PARTS = 20
 """The bandwidth is never divided into fewer parts, however many cells that takes."""
 
@@ -40,13 +43,16 @@ class EvictionConfig:
     """Settings of policy "eviction"."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own
+    limit."""
     margin_s: float = 30.0
-    """How long before the deadline the last victim must have left. Kills are still allowed within the margin."""
+    """How long before the deadline the last victim must have left. Kills are still allowed within the margin.
+    """
     step_s: float = 30.0
     """The resolution of time: durations are rounded up to it."""
     late: Literal["queue", "evict"] = "queue"
-    """After the deadline: evict no job, or still the set with the least loss, as if the job had been submitted now."""
+    """After the deadline: evict no job, or still the set with the least loss, as if the job had been
+    submitted now."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
     shrink: bool = False
@@ -54,7 +60,8 @@ class EvictionConfig:
     checkpoints: Literal["serial", "concurrent"] = "serial"
     """Whether checkpoints are planned one after another, or at the same time on a shared file system."""
     aggregate_gb_s: float = 250.0
-    """Bandwidth of the file system, GB per second, for concurrent checkpoints. The default is the paper's Theta."""
+    """Bandwidth of the file system, GB per second, for concurrent checkpoints. The default is the paper's
+    Theta."""
     node_gb_s: float = 20.0
     """Bandwidth of one node, GB per second, for concurrent checkpoints."""
 
@@ -99,8 +106,9 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
     plan = _plan(items, request.shortage, latest_s - now_s, config)
     if plan is None:
         text = (
-            f"{request.shortage} more nodes are needed; no choice among {sum(len(group.nodes) for group in able)} "
-            f"nodes of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
+            f"{request.shortage} more nodes are needed; no choice among "
+            f"{sum(len(group.nodes) for group in able)} nodes "
+            f"of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
         )
         return no_room(request, text, _candidates(considered, config, None))
     return _evict(request, considered, plan, config, latest_s)
@@ -109,7 +117,9 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
 def _plan(
     items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig
 ) -> EvictionPlan | None:
-    """The exact solution within `CELLS`. Concurrent checkpoints: the serial plan, unless the concurrent one loses less."""
+    """The exact solution within `CELLS`. Concurrent checkpoints: the serial plan, unless the concurrent one
+    loses less.
+    """
     coarse_s = within_s * len(items) * needed / CELLS
     serial = solve(items, needed, within_s, max(config.step_s, coarse_s)).plan(within_s)
     if serial is None or config.checkpoints == "serial" or serial.loss_node_s == 0:
@@ -121,7 +131,7 @@ def _plan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Eviction:
-    """Jobs of a chosen group that leave in one way, because they use nodes of the hold; or one that shrinks."""
+    """Jobs of a chosen group that leave in one way because they use held nodes; or a job that shrinks."""
 
     jobs: tuple[Job, ...]
     departure: Departure
@@ -192,7 +202,9 @@ def eviction_job(group: VictimGroup) -> EvictionJob:
 
 
 def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
-    """A group as an item, as the settings allow. Several jobs checkpoint one after another, at the full bandwidth."""
+    """A group as an item, as the settings allow. Several jobs checkpoint one after another, at the full
+    bandwidth.
+    """
     item = eviction_job(group)
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) > 1:
@@ -214,7 +226,9 @@ def _wait_s(job: Job, application_s: float | None) -> float:
 
 
 def _departures(request: Request, eviction: _Eviction, saved_s: float, latest_s: float) -> list[Action]:
-    """The actions by which jobs eviction. A checkpoint has its grace, or the duration of all checkpoints if that is longer."""
+    """The actions by which jobs eviction. A checkpoint has its grace, or the duration of all checkpoints if
+    that is longer.
+    """
     actions: list[Action] = []
     method = eviction.departure.method
     for job in eviction.jobs:
@@ -266,7 +280,9 @@ def _candidates(
 
 
 def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Departure | None) -> int:
-    """How many nodes the group frees in this way; by shrinking, as many as are taken, else as many as it could give."""
+    """How many nodes the group frees in this way; by shrinking, as many as are taken, else as many as it
+    could give.
+    """
     if method is not Method.SHRINK:
         return len(group.nodes)
     return leaver.given_node_count if leaver is not None and leaver.method is method else spare

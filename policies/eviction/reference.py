@@ -1,16 +1,17 @@
-"""Two other solutions of the eviction problem: the paper's greedy, and backtracking, which is exact and exponential.
+"""Two other solutions of the eviction problem: the paper's greedy, and backtracking, which is exact and
+exponential.
 
-They are kept because makeway reproduces the paper's comparison, and because the tests of the exact programme compare it
-with backtracking.
+They are kept because makeway reproduces the paper's comparison, and because the tests of the exact programme
+compare it with backtracking.
 
 Reference:
-    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters" (DS-RT 2020),
-    section IV-C.
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section IV-C.
 
 Differs from the paper:
-    Greedy: the paper does not say when checkpointing ends; here it ends at the first job that no longer fits, or when
-    enough nodes are freed. Backtracking also abandons combinations that cannot free enough nodes or end in time, and
-    breaks ties as the exact programme does.
+    Greedy: the paper does not say when checkpointing ends; here it ends at the first job that no longer fits,
+    or when enough nodes are freed. Backtracking also abandons combinations that cannot free enough nodes or
+    end in time, and breaks ties as the exact programme does.
 """
 
 import math
@@ -30,10 +31,11 @@ from makeway.policies.model import Method
 def greedy(
     items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
 ) -> EvictionPlan | None:
-    """Checkpoint the jobs of greatest loss by their faster method until time is up, then kill those of least loss.
+    """Checkpoint the jobs of greatest loss by their faster method until time is up, then kill those of least
+    loss.
 
-    This is fast, and far from the least loss (section IV-C-1). None: not even killing all jobs frees enough nodes, or
-    the deadline has passed.
+    This is fast, and far from the least loss (section IV-C-1). None: not even killing all jobs frees enough
+    nodes, or the deadline has passed.
     """
     steps = _deadline_steps(deadline_s, step_s)
     if steps < 0:

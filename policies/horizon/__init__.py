@@ -1,1 +1,1 @@
-"""Policy `horizon` (P4): the waiting jobs are planned together. Needs OR-Tools to solve."""
+"""Policy `horizon` (P4): all waiting jobs are planned together. Making a plan needs OR-Tools."""

@@ -1,4 +1,4 @@
-"""OR-Tools' CP-SAT, loaded when something is to be solved: it is an extra (`makeway[solver]`) that nobody else pays for.
+"""OR-Tools' CP-SAT, an optional dependency (`makeway[solver]`), imported only when a problem is to be solved.
 
 Reference: Perron and Furnon, OR-Tools, CP-SAT (Google; Apache-2.0).
 """
@@ -10,20 +10,22 @@ from makeway.policies.contract import PolicyError
 
 
 class SolverUnavailable(PolicyError):
-    """A policy or an experiment is asked for that needs OR-Tools, which is not installed. The message names the extra."""
+    """A policy or an experiment needs OR-Tools, which is not installed. The message names the extra to
+    install.
+    """
 
 
 class Proof(StrEnum):
-    """What a solver's answer is worth."""
+    """What a solver's result proves."""
 
-    OPTIMAL = "optimal"  # proven: nothing is better
+    OPTIMAL = "optimal"  # proven: there is no better one
     FEASIBLE = "feasible"  # the best that was found in the time given
-    INFEASIBLE = "infeasible"  # proven: there is nothing
-    UNKNOWN = "unknown"  # the time was over before anything was found
+    INFEASIBLE = "infeasible"  # proven: there is no solution
+    UNKNOWN = "unknown"  # no solution was found in the time given
 
 
 def cp_sat() -> ModuleType:
-    """The module of CP-SAT's model and solver.
+    """The module with CP-SAT's model and solver.
 
     Raises:
         SolverUnavailable: OR-Tools is not installed.
@@ -38,7 +40,7 @@ def cp_sat() -> ModuleType:
 
 
 def proof_of(status: int) -> Proof:
-    """CP-SAT's status in our words."""
+    """CP-SAT's status as a `Proof`."""
     model = cp_sat()
     return {
         model.OPTIMAL: Proof.OPTIMAL,

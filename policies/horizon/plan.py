@@ -1,16 +1,18 @@
-"""The planning problem of a horizon: waiting jobs on a machine of identical nodes, when they should be done, and plans.
+"""The planning problem of a horizon: waiting jobs with due dates on a machine of identical nodes, and plans
+for them.
 
-A plan gives every waiting job a start. Whatever its order, each job gets the earliest place that delays none before it.
-Jobs have due dates from what users said they would accept: a linear function of the time that the job takes.
+A plan gives every waiting job a start: in the order of the plan, each job starts as early as it can without
+delaying a job before it. The due dates come from a survey of response times that users accept, a linear
+function of the job's length.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), section V: table I, eq. 20 to 24, and the filter of section V-C.
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), section V: table I, eq. 20 to 24, and the filter of section V-C.
 
 Differs from the paper:
-    Eq. 22 as printed takes the processing time off twice for a limit of the response time: by default a job is due at
-    max(r(p), p) after its submission, and `Reading.PRINTED` has the paper's S(p) p. Processing times are the jobs' time
-    limits, which is all that a scheduler knows.
+    Eq. 22 as printed subtracts the processing time twice if r(p) is a response time: by default a job is due
+    at max(r(p), p) after its submission, and `Reading.PRINTED` is the equation as printed. Processing times
+    are the jobs' time limits, because a scheduler knows nothing else.
 """
 
 from collections.abc import Sequence
@@ -22,15 +24,15 @@ from makeway.policies.common.profile import Profile
 
 
 class AcceptanceCurve(StrEnum):
-    """Whose acceptance counts (table I)."""
+    """Which users' accepted response times are used (table I)."""
 
     MEDIAN = "median"
-    UPPER = "upper"  # the .75-quantile: those who accept more
+    UPPER = "upper"  # the .75-quantile: users who accept longer times
     LOWER = "lower"  # the .25-quantile
 
 
 class Reading(StrEnum):
-    """How eq. 22 is read."""
+    """The reading of eq. 22."""
 
     RESPONSE = "response"  # r(p) limits the response time: due at max(r(p), p)
     PRINTED = "printed"  # as printed: due at max(r(p) - p, p)
@@ -45,7 +47,7 @@ COEFFICIENTS = {
 
 
 def acceptable_s(run_s: float, curve: AcceptanceCurve, reading: Reading = Reading.RESPONSE) -> float:
-    """The response time that is accepted for a job of that length, in seconds (eq. 21 and 22)."""
+    """The response time that users accept for a job of that length, in seconds (eq. 21 and 22)."""
     slope, minutes = COEFFICIENTS[curve]
     accepted_s = slope * run_s + 60.0 * minutes
     if reading is Reading.PRINTED:
@@ -61,7 +63,7 @@ class PlanJob:
     node_count: int
     length_s: int
     due_s: int
-    """When it should be done; below 0 if that is past."""
+    """When it should be done; below 0 if that has passed."""
 
     @property
     def hopeless(self) -> bool:
@@ -71,7 +73,7 @@ class PlanJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Nodes that are not to be had before `until_s`, in whole seconds from the instant of planning."""
+    """Nodes that are not available before `until_s`, in whole seconds from the instant of planning."""
 
     node_count: int
     until_s: int
@@ -79,7 +81,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """What is to be least: a weighted sum (eq. 14)."""
+    """The objective, to be minimised: a weighted sum (eq. 14)."""
 
     late: int = 0
     """For each late job: sum of U (eq. 23)."""
@@ -97,26 +99,27 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """What is to be planned."""
+    """The jobs to be planned, and the machine."""
 
     jobs: tuple[PlanJob, ...]
     """In the order of the queue."""
     node_count: int
-    """Of the machine."""
+    """The number of nodes of the machine."""
     taken: tuple[Taken, ...] = ()
-    """What running jobs have of it."""
+    """The nodes of running jobs."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for jobs that can never run."""
         for job in self.jobs:
             if not 1 <= job.node_count <= self.node_count or job.length_s < 1:
                 raise ValueError(
-                    f"job {job.job_id}: {job.node_count} nodes for {job.length_s} s on {self.node_count} nodes"
+                    f"job {job.job_id}: {job.node_count} nodes for {job.length_s} s "
+                    f"on {self.node_count} nodes"
                 )
 
     @property
     def horizon_s(self) -> int:
-        """By then any plan without needless gaps is over."""
+        """The latest end of any plan without needless gaps."""
         return max((taken.until_s for taken in self.taken), default=0) + sum(
             job.length_s for job in self.jobs
         )
@@ -127,11 +130,12 @@ Starts = tuple[int, ...]
 
 
 def listed(problem: PlanProblem, order: Sequence[int]) -> Starts:
-    """Each job in this order at the earliest place that delays none before it (conservative backfilling).
+    """Each job in this order as early as possible without delaying a job before it (conservative
+    backfilling).
 
     Args:
         problem: the jobs.
-        order: places in `problem.jobs`, each once.
+        order: indices into `problem.jobs`, each once.
     """
     profile = _profile(problem)
     starts = [0] * len(problem.jobs)
@@ -142,12 +146,14 @@ def listed(problem: PlanProblem, order: Sequence[int]) -> Starts:
 
 
 def conservative(problem: PlanProblem) -> Starts:
-    """The queue's own order, backfilled conservatively: what the paper compares with and calls EASY (section V)."""
+    """The order of the queue, backfilled conservatively: the paper compares with it and calls it EASY
+    (section V).
+    """
     return listed(problem, range(len(problem.jobs)))
 
 
 def easy(problem: PlanProblem) -> Starts:
-    """The queue's own order under EASY backfilling, which delays the first job of the queue alone."""
+    """The order of the queue under EASY backfilling, which reserves nodes for the first job only."""
     releases = sorted((taken.until_s, taken.node_count) for taken in problem.taken)
     free = problem.node_count - sum(taken.node_count for taken in problem.taken)
     starts = [0] * len(problem.jobs)
@@ -171,7 +177,7 @@ def easy(problem: PlanProblem) -> Starts:
 def _easy_pass(
     problem: PlanProblem, queue: list[int], free: int, releases: list[tuple[int, int]], now_s: int
 ) -> list[int]:
-    """Who starts now."""
+    """The jobs that start now, as indices."""
     jobs = problem.jobs
     started: list[int] = []
     waiting = list(queue)
@@ -200,17 +206,17 @@ def _easy_pass(
 
 
 def improved(problem: PlanProblem, starts: Starts) -> Starts:
-    """The same order of starts without needless gaps: nobody starts later."""
+    """The same order of starts without needless gaps: no job starts later."""
     return listed(problem, by_start(starts))
 
 
 def by_start(starts: Starts) -> list[int]:
-    """Places in the order of their starts, of equal ones in the queue's order."""
+    """The indices of the jobs in the order of their starts, equal starts in the order of the queue."""
     return sorted(range(len(starts)), key=lambda index: (starts[index], index))
 
 
 def tardiness_s(job: PlanJob, start_s: int) -> int:
-    """How late it is done (eq. 24)."""
+    """How late the job is done, in seconds; 0 if in time (eq. 24)."""
     return max(0, start_s + job.length_s - job.due_s)
 
 
@@ -220,17 +226,17 @@ def late_count(problem: PlanProblem, starts: Starts) -> int:
 
 
 def tardiness_sum_s(problem: PlanProblem, starts: Starts) -> int:
-    """By how much all of them are late (eq. 24)."""
+    """The sum of all jobs' tardiness in seconds (eq. 24)."""
     return sum(tardiness_s(job, start) for job, start in zip(problem.jobs, starts, strict=True))
 
 
 def makespan_s(problem: PlanProblem, starts: Starts) -> int:
-    """When the last job is done; 0 without jobs."""
+    """When the last job is done; 0 if there are no jobs."""
     return max((start + job.length_s for job, start in zip(problem.jobs, starts, strict=True)), default=0)
 
 
 def value_of(problem: PlanProblem, starts: Starts, objective: Objective) -> int:
-    """What a plan is worth: the less, the better (eq. 14)."""
+    """A plan's value of the objective; lower is better (eq. 14)."""
     value = 0
     if objective.late:
         value += objective.late * late_count(problem, starts)
@@ -242,17 +248,21 @@ def value_of(problem: PlanProblem, starts: Starts, objective: Objective) -> int:
 
 
 def least_value(problem: PlanProblem, objective: Objective) -> int:
-    """No plan is worth less: every job alone on the machine, as soon as enough nodes are there; and see `excluded`."""
+    """A lower bound of all plans' values: every job starts as if it were alone; the number of late jobs see
+    `in_time_at_best`.
+    """
     soonest = tuple(int(_profile(problem).place(job.node_count, job.length_s)) for job in problem.jobs)
-    more = len(problem.jobs) - len(excluded(problem)) - late_count(problem, soonest)
+    more = len(problem.jobs) - len(in_time_at_best(problem)) - late_count(problem, soonest)
     return value_of(problem, soonest, objective) + objective.late * max(0, more)
 
 
-def excluded(problem: PlanProblem) -> list[int]:
-    """As many jobs as could be in time if work could be cut and spread over the nodes at will; first due, first named.
+def in_time_at_best(problem: PlanProblem) -> list[int]:
+    """A largest set of jobs that would be in time if work could be divided freely over the nodes, by due
+    date.
 
-    No plan has more jobs in time: that is Moore and Hodgson's rule, with work in place of time, and due dates in place of
-    which stands what the machine can do until then. Those that are late under any schedule are not among them.
+    No plan has more jobs in time. This is Moore and Hodgson's rule, with work in place of time, and the
+    machine's capacity until a due date in place of the due date. Jobs that are late under any schedule are
+    not in the set.
     """
     jobs = problem.jobs
     hopeful = [index for index, job in enumerate(jobs) if not job.hopeless]
@@ -268,13 +278,13 @@ def excluded(problem: PlanProblem) -> list[int]:
 
 
 def _capacity(problem: PlanProblem, until_s: int) -> int:
-    """Node-seconds that are to be had until then."""
+    """The node-seconds that are available before `until_s`."""
     gone = sum(taken.node_count * min(taken.until_s, until_s) for taken in problem.taken)
     return problem.node_count * until_s - gone
 
 
 def is_feasible(problem: PlanProblem, starts: Starts) -> bool:
-    """Whether never more nodes are busy than there are."""
+    """Whether the plan never uses more nodes than there are, and no job starts before now."""
     steps = [(taken.until_s, -taken.node_count) for taken in problem.taken]
     busy = sum(taken.node_count for taken in problem.taken)
     for job, start in zip(problem.jobs, starts, strict=True):
@@ -287,9 +297,10 @@ def is_feasible(problem: PlanProblem, starts: Starts) -> bool:
 
 
 def rules(problem: PlanProblem) -> list[Starts]:
-    """Plans by simple rules: the queue's order under EASY and conservatively, lists by due date, length and work, `excluded`.
+    """Plans by simple rules, the first one EASY's. The search begins with the best of them.
 
-    The first one is EASY's. A search begins with the best of them.
+    The rules: the order of the queue under EASY and conservative backfilling, and lists by due date, length
+    and work, and with the jobs of `in_time_at_best` first.
     """
     jobs = problem.jobs
     keys = [
@@ -301,13 +312,13 @@ def rules(problem: PlanProblem) -> list[Starts]:
         [(False, -job.length_s * job.node_count) for job in jobs],
     ]
     orders = [sorted(range(len(jobs)), key=key.__getitem__) for key in keys]
-    first = excluded(problem)
+    first = in_time_at_best(problem)
     orders.append(first + [index for index in range(len(jobs)) if index not in set(first)])
     return [easy(problem), conservative(problem), *(listed(problem, order) for order in orders)]
 
 
 def _profile(problem: PlanProblem) -> Profile:
-    """The free nodes from now on."""
+    """The number of free nodes over time."""
     free = problem.node_count - sum(taken.node_count for taken in problem.taken)
     releases = sorted((float(taken.until_s), 0, taken.node_count) for taken in problem.taken)
     return Profile(0.0, free, releases)

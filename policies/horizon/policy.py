@@ -1,20 +1,21 @@
-"""Policy "horizon": the jobs that wait are planned together, and the queue is put into the order of the plan.
+"""Policy "horizon": all waiting jobs are planned together, and the queue is put into the order of the plan.
 
-A horizon begins when no job of the last plan waits any more: whoever waits then is planned as one problem. The plan is
-given as places in the queue, only to the jobs that have to move; the scheduler below starts them in that order and
-backfills, also with jobs that come meanwhile. Those wait for the next horizon if they do not fit, behind all that is
-planned, so nobody starves. Plans are made beside the cycles (`Planner`) from the same snapshots; until one is finished,
-the queue goes on as it is.
+A horizon begins when no job of the last plan waits any more: then all waiting jobs are planned as one
+problem. The jobs that have to move get queue positions; the cluster's scheduler starts the jobs in that order
+and backfills, also with jobs that are submitted later. Later jobs that do not fit wait for the next horizon,
+after all planned jobs, so no job starves. Plans are made outside of the cycles (`Planner`) from the same
+snapshots; until a plan is finished, the queue stays as it is.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), section III and figure 1; the problem is in `horizon_plan`, its solution in `horizon_solver`.
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), section III and figure 1; the problem is in `horizon.plan`, its solution in
+    `horizon.solver`.
 
 Differs from the paper:
-    A plan is an order and not a timetable: when jobs end sooner than their limits, the next ones start sooner. Nodes are
-    taken for alike; a job that some of them do not suit may start later than planned. A job that the site has not opted
-    in, or an urgent one, is not moved, and nobody who came after it is moved before it. The next plan is made when the
-    jobs of the last one have started, not when they have ended.
+    A plan is an order, not a timetable: when jobs end earlier than their limits, the next ones start earlier.
+    Nodes are not told apart; a job that cannot use all of them may start later than planned. A job that the
+    site has not opted in, or an urgent one, is not moved, and no later job is moved ahead of it. The next
+    plan is made when the jobs of the last one have started, not when they have ended.
 """
 
 import math
@@ -23,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from makeway.policies.common.queue_order import queue_key, waits_for_nodes
+from makeway.policies.common.queue_order import QueueKey, queue_key, waits_for_nodes
 from makeway.policies.contract import Planner, Policy, require_durations
 from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.policies.horizon.plan import (
@@ -52,32 +53,32 @@ from makeway.policies.safety.protection import hard_protection
 
 NAME = "horizon"
 STEP = 32
-"""Places are given so far apart that others may come between them later."""
+"""The distance between queue positions, so that other jobs can get positions between them later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizonConfig:
-    """How to plan."""
+    """Settings of policy "horizon"."""
 
     curve: AcceptanceCurve = AcceptanceCurve.MEDIAN
-    """Whose acceptance of response times makes the due dates: median, upper or lower (table I)."""
+    """Which users' accepted response times give the due dates: median, upper or lower (table I)."""
     reading: Reading = Reading.RESPONSE
-    """How eq. 22 is read: response, or printed."""
+    """The reading of eq. 22: response, or printed."""
     late_weight: int = 0
-    """What a late job costs (sum of U)."""
+    """The weight of each late job (sum of U)."""
     tardiness_weight: int = 1
-    """What each second costs that a job is late (sum of T)."""
+    """The weight of each second that a job is late (sum of T)."""
     makespan_weight: int = 0
-    """What each second costs until the last planned job is done (C_max)."""
+    """The weight of each second until the last planned job is done (C_max)."""
     work: float = 20.0
-    """How long to search, in the solver's own measure: about a second each."""
+    """How long to search, in the solver's deterministic unit: about a second each."""
     time_limit_s: float = 600.0
-    """How long at the most, by the clock; the best plan found until then is used."""
+    """The longest search by the clock; the best plan found until then is used."""
     moves_per_cycle: int = 50
-    """How many jobs are given their places in one cycle at the most."""
+    """The most jobs that get their queue positions in one cycle."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for weights, efforts or numbers that make no sense."""
+        """Raises `ValueError` for values out of range."""
         require_durations(work=self.work, time_limit_s=self.time_limit_s)
         _ = self.objective, self.effort
         if self.moves_per_cycle < 1:
@@ -85,14 +86,14 @@ class HorizonConfig:
 
     @property
     def objective(self) -> Objective:
-        """What is to be least."""
+        """The objective of the settings."""
         return Objective(
             late=self.late_weight, tardiness=self.tardiness_weight, makespan=self.makespan_weight
         )
 
     @property
     def effort(self) -> Effort:
-        """How long to search."""
+        """The effort of the settings."""
         return Effort(work=self.work, time_limit_s=self.time_limit_s)
 
 
@@ -103,12 +104,14 @@ def queue(cluster: Cluster) -> list[Job]:
 
 
 def movable(cluster: Cluster) -> list[Job]:
-    """The jobs that may be given another place: those before the first one that must not be touched, in their order.
+    """The jobs that may be moved: those before the first one that may not be touched, in the order of the
+    queue.
 
-    A job for which too few nodes are up is left where it is: it delays nobody, and no horizon waits for it.
+    A job for which too few nodes are up stays where it is: it delays no other job, and no horizon waits for
+    it.
     """
-    open_to_us = takewhile(lambda job: hard_protection(job, cluster) is None, queue(cluster))
-    return [job for job in open_to_us if job.node_count <= _serving_count(job, cluster)]
+    unprotected = takewhile(lambda job: hard_protection(job, cluster) is None, queue(cluster))
+    return [job for job in unprotected if job.node_count <= _serving_count(job, cluster)]
 
 
 def _serving_count(job: Job, cluster: Cluster) -> int:
@@ -118,14 +121,16 @@ def _serving_count(job: Job, cluster: Cluster) -> int:
 
 
 def is_due(cluster: Cluster, config: HorizonConfig) -> bool:
-    """Whether a horizon begins: nobody of the last plan waits any more, and there is an order to be chosen (section III)."""
+    """Whether a horizon begins: no job of the last plan waits any more, and several jobs may be moved
+    (section III).
+    """
     waiting = movable(cluster)
     planned = frozenset() if cluster.plan is None else frozenset(cluster.plan.order)
     return len(waiting) > 1 and not any(job.job_id in planned for job in waiting)
 
 
 def make(cluster: Cluster, config: HorizonConfig) -> Plan:
-    """Plan all jobs that may be moved (figure 1).
+    """Plan all jobs that may be moved (section III, figure 1).
 
     Raises:
         SolverUnavailable: OR-Tools is not installed.
@@ -144,7 +149,7 @@ def make(cluster: Cluster, config: HorizonConfig) -> Plan:
 
 
 def problem_of(cluster: Cluster, config: HorizonConfig) -> PlanProblem:
-    """The planning problem that a snapshot poses (eq. 25 to 27), with due dates by eq. 21 and 22."""
+    """The planning problem of a snapshot (eq. 25 to 27), with due dates by eq. 21 and 22."""
     jobs = []
     for job in movable(cluster):
         length_s = max(1, math.ceil(job.walltime_s))
@@ -161,7 +166,7 @@ def problem_of(cluster: Cluster, config: HorizonConfig) -> PlanProblem:
 
 
 def _taken(cluster: Cluster) -> tuple[Taken, ...]:
-    """The nodes that jobs have, and those that others have reserved, by the instant until which they are."""
+    """The nodes that are held by jobs or reserved, grouped by the instant until which they are."""
     up = cluster.up_nodes()
     until: dict[str, float] = {}
     for job in cluster.holders():
@@ -181,19 +186,23 @@ def _taken(cluster: Cluster) -> tuple[Taken, ...]:
 
 
 def decide(cluster: Cluster, config: HorizonConfig) -> Decision:
-    """Give the jobs of the plan their places, the first ones first, as far as they do not have them (section III)."""
+    """Give the jobs of the plan their queue positions, the first jobs first, unless they have them (section
+    III).
+    """
     plan = cluster.plan
     if plan is None:
         return Decision(policy=NAME)
     waiting = movable(cluster)
     jobs = {job.job_id: job for job in waiting}
     order = [jobs[job_id] for job_id in plan.order if job_id in jobs]
-    places = places_of(order, _newcomers(waiting, plan))
+    positions = queue_positions(order, _newcomers(waiting, plan))
     under_way = {operation.for_job_id for operation in cluster.operations}
     moves = [
         job
         for job in order
-        if job.job_id in places and places[job.job_id] != job.queue_position and job.job_id not in under_way
+        if job.job_id in positions
+        and positions[job.job_id] != job.queue_position
+        and job.job_id not in under_way
     ]
     starts_s = dict(zip(plan.order, plan.starts_s, strict=True))
     actions: list[Action] = []
@@ -205,74 +214,75 @@ def decide(cluster: Cluster, config: HorizonConfig) -> Decision:
                 for_job_id=job.job_id,
                 policy=NAME,
                 reason=Reason.PLANNED,
-                queue_position=places[job.job_id],
+                queue_position=positions[job.job_id],
             )
         )
-        reasons.append(_told(job, cluster, plan, starts_s[job.job_id]))
+        reasons.append(_why(job, cluster, plan, starts_s[job.job_id]))
     return Decision(policy=NAME, actions=tuple(actions), rationale=tuple(reasons))
 
 
 def _newcomers(waiting: Sequence[Job], plan: Plan) -> list[Job]:
-    """Those who came after the plan."""
+    """The jobs that were submitted after the plan."""
     planned = frozenset(plan.order)
     return [job for job in waiting if job.job_id not in planned]
 
 
-def places_of(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
-    """A place for every job that needs one, so that the queue is in this order and the others come behind.
+def queue_positions(order: Sequence[Job], others: Sequence[Job]) -> Mapping[str, int]:
+    """A queue position for every job that needs one, so that the queue is in this order with the others after
+    it.
 
-    The last ones of the order need none as long as they have none, stand in their own order, and before the others. Of
-    those that have a place, as many as possible keep it.
+    The last jobs of the order need no position if they have none, are already in order, and come before the
+    others. Of the jobs that have a position, as many as possible keep it.
     """
-    count = _placed_count(order, min(map(queue_key, others), default=None))
+    count = _positioned_count(order, min(map(queue_key, others), default=None))
     head = order[:count]
-    kept = _longest_rising([job.queue_position for job in head])
-    places: dict[str, int] = {}
+    kept = _longest_increasing([job.queue_position for job in head])
+    positions: dict[str, int] = {}
     low, run = 0, list[Job]()
     for index, job in enumerate(head):
         if index not in kept or job.queue_position is None:
             run.append(job)
             continue
-        if not _spread(run, low, job.queue_position, places):
-            return _anew(head)
-        places[job.job_id] = low = job.queue_position
+        if not _spread(run, low, job.queue_position, positions):
+            return _renumbered(head)
+        positions[job.job_id] = low = job.queue_position
         run = []
-    if not _spread(run, low, min(low + STEP * (len(run) + 1), QUEUE_POSITIONS + 1), places):
-        return _anew(head)
-    return places
+    if not _spread(run, low, min(low + STEP * (len(run) + 1), QUEUE_POSITIONS + 1), positions):
+        return _renumbered(head)
+    return positions
 
 
-def _placed_count(order: Sequence[Job], protected_by: tuple[float, float, int, str] | None) -> int:
-    """How many of the first ones of the order need a place."""
+def _positioned_count(order: Sequence[Job], first_other: QueueKey | None) -> int:
+    """How many jobs from the start of the order need a queue position."""
     count = len(order)
-    behind = protected_by
+    following = first_other
     for job in reversed(order):
         own = queue_key(job)
-        if job.queue_position is not None or (behind is not None and own > behind):
+        if job.queue_position is not None or (following is not None and own > following):
             break
-        behind = own
+        following = own
         count -= 1
     return count
 
 
-def _spread(run: Sequence[Job], low: int, high: int, places: dict[str, int]) -> bool:
-    """Give a run of jobs places between two others, evenly. Returns whether there is room."""
+def _spread(run: Sequence[Job], low: int, high: int, positions: dict[str, int]) -> bool:
+    """Give consecutive jobs positions between two others, evenly. Returns whether there is room."""
     width = (high - low) // (len(run) + 1)
     if run and width < 1:
         return False
     for number, job in enumerate(run, start=1):
-        places[job.job_id] = low + number * width
+        positions[job.job_id] = low + number * width
     return True
 
 
-def _anew(head: Sequence[Job]) -> dict[str, int]:
-    """New places for all, or for as many as there are places."""
+def _renumbered(head: Sequence[Job]) -> dict[str, int]:
+    """New positions for all jobs, or for as many as there are positions."""
     width = max(1, min(STEP, QUEUE_POSITIONS // (len(head) + 1)))
     return {job.job_id: number * width for number, job in enumerate(head[:QUEUE_POSITIONS], start=1)}
 
 
-def _longest_rising(values: Sequence[int | None]) -> frozenset[int]:
-    """Indices of a longest strictly rising part, None left out."""
+def _longest_increasing(values: Sequence[int | None]) -> frozenset[int]:
+    """The indices of a longest strictly increasing subsequence; None is left out."""
     tails: list[int] = []
     ends: list[int] = []
     before: dict[int, int | None] = {}
@@ -290,8 +300,8 @@ def _longest_rising(values: Sequence[int | None]) -> frozenset[int]:
     return frozenset(chain)
 
 
-def _told(job: Job, cluster: Cluster, plan: Plan, start_s: float) -> Rationale:
-    """Why a job is moved."""
+def _why(job: Job, cluster: Cluster, plan: Plan, start_s: float) -> Rationale:
+    """Why a job gets its queue position."""
     number = plan.order.index(job.job_id) + 1
     return Rationale(
         for_job_id=job.job_id,
@@ -299,15 +309,17 @@ def _told(job: Job, cluster: Cluster, plan: Plan, start_s: float) -> Rationale:
         free_node_count=len(cluster.free_nodes()),
         deadline_s=start_s,
         summary=(
-            f"Number {number} of the {len(plan.order)} jobs planned at {plan.made_s:.0f} s, to start by {start_s:.0f} s: the "
-            f"plan is worth {plan.value:.0f} (the queue's own order {plan.easy_value:.0f}, no plan less than {plan.bound:.0f})."
+            f"Number {number} of the {len(plan.order)} jobs planned at {plan.made_s:.0f} s, "
+            f"to start by {start_s:.0f} s. "
+            f"The plan's value is {plan.value:.0f} "
+            f"(EASY {plan.easy_value:.0f}, lower bound {plan.bound:.0f})."
         ),
     )
 
 
 HORIZON = Policy(
     name=NAME,
-    summary="Plan all waiting jobs together by users' acceptance of response times; the queue follows the plan (P4).",
+    summary="Plan all waiting jobs together by the response times that users accept (P4).",
     config_type=HorizonConfig,
     decide=decide,
     arrivals_only=False,

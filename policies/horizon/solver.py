@@ -1,17 +1,17 @@
-"""A horizon's problem solved by CP-SAT: the best plan that is found in the effort given, and how good any could be.
+"""A horizon's problem solved by CP-SAT: the best plan found with a given effort, and a bound on every plan.
 
-Every job is an interval of its length; together they never take more nodes than there are (a cumulative constraint over
-identical nodes, in place of the paper's assignment of jobs to resources). The search begins with the best plan of
-`horizon_plan.rules`, EASY's among them, so that its answer is never worse than EASY. Where only late jobs count, those
-that are late under any schedule are left out, and the others are either done in time or not placed at all: the late
-ones follow behind.
+Every job is an interval of its length; together they never use more nodes than there are (a cumulative
+constraint over identical nodes, in place of the paper's assignment of jobs to resources). The search begins
+with the best plan of `horizon.plan.rules`, which include EASY, so that the result is never worse than EASY.
+If only the number of late jobs counts, jobs that are late under any schedule are left out, and every other
+job is either done in time or not placed; jobs that are not placed follow after the others.
 
 Reference:
-    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP Approach"
-    (HPCS 2016), section IV, eq. 14 to 19, and section V-C.
+    Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
+    Approach" (HPCS 2016), section IV, eq. 14 to 19, and section V-C.
 
 Differs from the paper:
-    CP-SAT and a formulation of ours in place of CPLEX and eq. 14 to 19: nodes are counted and not told apart.
+    CP-SAT in place of CPLEX, and another formulation than eq. 14 to 19: nodes are counted and not told apart.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,14 @@ class Effort:
     """How long to search."""
 
     work: float = 20.0
-    """In the solver's own measure, about a second each (more for long queues), so that the same problem always gets the same answer."""
+    """In the solver's deterministic unit, about a second each (more for long queues): the same problem gets
+    the same result."""
     time_limit_s: float = 600.0
-    """By the clock: to be on the safe side; if it ends a search, the answer may differ from run to run."""
+    """Limit by the clock. If it ends a search, the result may differ from run to run."""
     workers: int = 1
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what is no effort."""
+        """Raises `ValueError` for values out of range."""
         if not (self.work > 0.0 and self.time_limit_s > 0.0 and self.workers >= 1):
             raise ValueError(f"effort: {self} wants work and time above 0, and a worker")
 
@@ -56,25 +57,25 @@ class Solution:
 
     starts: Starts
     value: int
-    """Of the objective."""
+    """The plan's value of the objective; lower is better."""
     easy_value: int
-    """Of EASY's plan."""
+    """The value of EASY's plan."""
     bound: int
-    """No plan is worth less."""
+    """A lower bound: no plan has a lower value."""
     proof: Proof
     wall_s: float = 0.0
-    """What the solver took."""
+    """How long the solver ran."""
 
     @property
     def gap(self) -> float:
-        """(value - bound) / value; 0 if it is proven to be the best."""
+        """(value - bound) / value; 0 if the plan is proven to be the best."""
         return 0.0 if self.value <= self.bound else (self.value - self.bound) / self.value
 
 
 def solve(problem: PlanProblem, objective: Objective, effort: Effort | None = None) -> Solution:
-    """The best plan that is found: never worse than EASY's, and than those of the other rules.
+    """The best plan found: never worse than EASY's and those of the other rules.
 
-    The solver is asked only where the rules' plan is not known to be the best.
+    The solver runs only if the best of these plans is not proven to be the best of all.
 
     Raises:
         SolverUnavailable: OR-Tools is not installed.
@@ -103,7 +104,7 @@ def solve(problem: PlanProblem, objective: Objective, effort: Effort | None = No
 
 
 _Found = tuple[list[Starts], int, Proof, float]
-"""Plans, a bound, what is proven, and how long it took."""
+"""Plans, a bound, what is proven, and how long the search took in seconds."""
 
 
 def _weighted(problem: PlanProblem, objective: Objective, first: Starts, effort: Effort) -> _Found:
@@ -145,7 +146,7 @@ def _weighted(problem: PlanProblem, objective: Objective, first: Starts, effort:
 
 
 def _in_time(problem: PlanProblem, objective: Objective, first: Starts, effort: Effort) -> _Found:
-    """As many jobs in time as possible; the others need no place (section V-C)."""
+    """As many jobs in time as possible; the others are not placed (section V-C)."""
     model = cp_sat().CpModel()
     jobs = problem.jobs
     hopeful = [index for index, job in enumerate(jobs) if not job.hopeless]
@@ -175,7 +176,7 @@ def _in_time(problem: PlanProblem, objective: Objective, first: Starts, effort: 
 
 
 def _limit_nodes(model: Any, problem: PlanProblem, intervals: Sequence[Any], sizes: Sequence[int]) -> None:
-    """Never more nodes than there are, those of running jobs included (eq. 15 to 19)."""
+    """Constrain the jobs to the nodes that there are, less those of running jobs (eq. 15 to 19)."""
     gone = [taken for taken in problem.taken if taken.until_s > 0]
     busy = [model.new_fixed_size_interval_var(0, taken.until_s, "") for taken in gone]
     demands = [*sizes, *(taken.node_count for taken in gone)]
@@ -183,7 +184,7 @@ def _limit_nodes(model: Any, problem: PlanProblem, intervals: Sequence[Any], siz
 
 
 def _run(model: Any, effort: Effort, *, relaxation: int) -> tuple[Any, Proof]:
-    """Search, alike every time as long as the clock does not end it. `relaxation`: how much of it is linear, up to 2."""
+    """Search, deterministically unless the clock ends it. `relaxation`: CP-SAT's linearization level."""
     solver = cp_sat().CpSolver()
     parameters = solver.parameters
     parameters.num_workers = effort.workers
@@ -196,5 +197,5 @@ def _run(model: Any, effort: Effort, *, relaxation: int) -> tuple[Any, Proof]:
 
 
 def _whole(bound: float) -> int:
-    """A bound of whole numbers, which the solver gives as a float."""
+    """The solver's bound, a float, as a whole number."""
     return int(-(-(bound - 1e-6) // 1))

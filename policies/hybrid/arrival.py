@@ -1,15 +1,17 @@
-"""What the mechanisms of P5 do when an on-demand job has arrived and the nodes for it do not suffice: PAA and SPAA.
+"""What the mechanisms of P5 do when an on-demand job has arrived and the nodes for it do not suffice: PAA and
+SPAA.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-2.
 
 Differs from the paper:
-    Jobs are preempted as long as the start can be on time, not only at the instant of the arrival, and not after that.
-    The two-minute warning is no longer than the time that is left. A malleable job that has no checkpoint on a signal, or
-    cannot complete it in that time, is treated like a rigid one. Jobs that share nodes leave together; `common.shrinking`
-    has its own differences. With `victims: exact` the jobs that leave are P2's set: the least loss of work that meets the
-    deadline, setups not counted; PAA shrinks no job, SPAA has shrinking as one more way to give nodes. If shrinking is
-    enough, this is SPAA without change.
+    Jobs are preempted as long as the start can be on time, not only at the instant of the arrival, and not
+    after that. The two-minute warning is no longer than the time that is left. A malleable job that has no
+    checkpoint on a signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share
+    nodes leave together; `common.shrinking` has its own differences. With `victims: exact` the jobs that
+    leave are P2's set: the least loss of work that meets the deadline, setups not counted; PAA shrinks no
+    job, SPAA has shrinking as one more way to give nodes. If shrinking is enough, this is SPAA without
+    change.
 """
 
 import math
@@ -31,17 +33,19 @@ class HybridConfig:
     """Settings of the mechanisms of P5."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own limit."""
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own
+    limit."""
     warning_s: float = 120.0
     """How long a malleable job has to checkpoint before it is requeued."""
     hold_slack_s: float = 600.0
     """How much longer than the deadline and the walltime together a hold may last."""
     backfill_held: Literal["none", "lossless", "any"] = "lossless"
-    """Which jobs may start on idle nodes that are held for announced jobs, and leave at once when these arrive. none: no
-    jobs. lossless: jobs that lose no work, because they end before the predicted arrival or checkpoint when warned. any:
-    all preemptible jobs."""
+    """Which jobs may start on idle nodes that are held for announced jobs, and leave at once when these
+    arrive. none: no jobs. lossless: jobs that lose no work, because they end before the predicted arrival or
+    checkpoint when warned. any: all preemptible jobs."""
     victims: Literal["overhead", "exact"] = "overhead"
-    """Which jobs leave at the arrival: those of the least overhead, or the set of least loss that meets the deadline (P2)."""
+    """Which jobs leave at the arrival: those of the least overhead, or the set of least loss that meets the
+    deadline (P2)."""
 
     def __post_init__(self) -> None:
         require_durations(
@@ -67,7 +71,9 @@ def _exact(config: HybridConfig, *, shrink: bool) -> EvictionConfig:
 
 
 def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
-    """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is satisfied."""
+    """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is
+    satisfied.
+    """
     if config.victims == "exact":
         return make_room(request, _exact(config, shrink=False))
     considered = victim_groups(
@@ -84,7 +90,10 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     )
     chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
-        text = f"{request.shortage} more nodes are needed; all {len(ranked)} preemptable jobs have {len(freed)} of them."
+        text = (
+            f"{request.shortage} more nodes are needed; "
+            f"all {len(ranked)} preemptable jobs have {len(freed)} of them."
+        )
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
     held = hold(request, tuple(freed))
     now_s = request.cluster.now_s
@@ -95,13 +104,13 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
         actions.extend(eviction_actions(request, job, method, now_s + wait_s))
+    named = ", ".join(job.job_id for job, _ in leaving)
     warned = any(method is Method.SYSTEM for _, method in leaving)
     return Proposal(
         actions=tuple(actions),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: preempt {', '.join(job.job_id for job, _ in leaving)}, "
-            "the least overhead first.",
+            f"{request.shortage} more nodes are needed: preempt {named}, the least overhead first.",
             candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
             loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
             ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
@@ -116,7 +125,9 @@ def _preemption(group: VictimGroup, now_s: float, grace_s: float) -> Preemption:
 
 
 def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
-    """The preemption overhead (section III-A): another setup, and for a kill the work since the last checkpoint."""
+    """The preemption overhead (section III-A): another setup, and for a kill the work since the last
+    checkpoint.
+    """
     lost_node_s = loss_node_s(job, now_s) if method is Method.KILL else 0
     return lost_node_s + math.ceil(job.setup_s * job.node_count)
 
@@ -153,7 +164,7 @@ def _preemption_candidates(
 
 
 def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
-    """SPAA (section III-B-2): if shrinking all malleable jobs supplies enough, shrink them evenly; else PAA."""
+    """SPAA (section III-B-2): if shrinking malleable jobs supplies enough, shrink them evenly; else PAA."""
     if config.victims == "exact":
         return make_room(request, _exact(config, shrink=True))
     considered = victim_groups(
@@ -195,7 +206,8 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
         actions=(hold(request, tuple(freed)), *shrinks),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: shrink {len(shrinks)} malleable jobs evenly, no work is lost.",
+            f"{request.shortage} more nodes are needed: "
+            f"shrink {len(shrinks)} malleable jobs evenly, no work is lost.",
             candidates=tuple(candidates),
             ready_s=request.releasing_s,
         ),

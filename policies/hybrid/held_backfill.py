@@ -1,18 +1,21 @@
-"""Which jobs use nodes that are held for an announced job until it arrives, and how these guests leave when it does.
+"""Which jobs use nodes that are held for an announced job until it arrives, and how these guests leave when
+it does.
 
-A waiting job is started on idle nodes of the hold by a hold of its own, which overlaps with it and ends at the start. The
-announced job's hold does not change, so no other urgent job can choose its nodes, and nodes that a guest uses count as
-ready. Jobs are considered in the order of the queue, and a job starts if enough idle nodes are held.
+A waiting job is started on idle nodes of the hold by a hold of its own, which overlaps with it and ends at
+the start. The announced job's hold does not change, so no other urgent job can choose its nodes, and nodes
+that a guest uses count as ready. Jobs are considered in the order of the queue, and a job starts if enough
+idle nodes are held.
 
 Reference:
-    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: "the nodes reserved for
-    on-demand jobs can be used to backfill jobs", which "have to be preempted immediately" at the arrival.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1: "the nodes reserved
+    for on-demand jobs can be used to backfill jobs", which "have to be preempted immediately" at the arrival.
 
 Differs from the paper:
-    The paper does not say which jobs these are: `backfill_held` chooses, by default jobs that lose no work. Only jobs that
-    the site allows makeway to evict are started, each only once, and only if the site's minimum run time ends before
-    the predicted arrival. A job gets held nodes only: it does not start if it also needs other idle nodes. At the arrival
-    as many guests leave as are needed, the least overhead first, and malleable ones are warned as in `hybrid.arrival`.
+    The paper does not say which jobs these are: `backfill_held` chooses, by default jobs that lose no work.
+    Only jobs that the site allows makeway to evict are started, each only once, and only if the site's
+    minimum run time ends before the predicted arrival. A job gets held nodes only: it does not start if it
+    also needs other idle nodes. At the arrival as many guests leave as are needed, the least overhead first,
+    and malleable ones are warned as in `hybrid.arrival`.
 """
 
 import math
@@ -169,14 +172,16 @@ def _loans(cluster: Cluster, decided: Decision, config: HybridConfig) -> list[_L
 
 
 def _may_be_guest(job: Job, cluster: Cluster) -> bool:
-    """Whether a waiting job may start now, to be evicted at any time. A job that was requeued before may not."""
+    """Whether a waiting job may start now, to be evicted at any time. A job that was requeued may not."""
     if not waits_for_nodes(job, cluster.now_s) or job.requeue_count:
         return False
     return start_protection(job, cluster) is None
 
 
 def _idle(cluster: Cluster, decided: Decision) -> list[_IdleHold]:
-    """The idle nodes of the holds that exist and that this decision does not change, the latest arrival first."""
+    """The idle nodes of the holds that exist and that this decision does not change, the latest arrival
+    first.
+    """
     changed = {action.reservation for action in decided.actions if isinstance(action, Reserve | Release)}
     existing = {reservation.name: reservation for reservation in cluster.reservations}
     holds = [
@@ -260,8 +265,8 @@ def _loan(
         out_of=tuple(sorted(held.reservation for held in lenders)),
     )
     text = (
-        f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, and leaves when the first "
-        f"of these arrives, which is expected at {until_s:.0f} s."
+        f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, "
+        f"and leaves when the first of these arrives, which is expected at {until_s:.0f} s."
     )
     why = Rationale(
         for_job_id=job.job_id,

@@ -1,17 +1,18 @@
 """What the mechanisms of P5 do from the notice of an on-demand job until it arrives: CUA and CUP.
 
-Free nodes are held at once, for the earliest notice first. Under CUA, the earliest notice that lacks nodes then also holds
-every busy node, so that nodes which a finished job releases stay with it; once it has enough, it keeps only these. CUP
-holds as many nodes as it needs: nodes whose jobs end by their time limits before the predicted arrival, and nodes of jobs
-that it preempts by then, as late as their checkpoints allow. A held node that a job still uses is not promised: an urgent
-job that has arrived may get it.
+Free nodes are held at once, for the earliest notice first. Under CUA, the earliest notice that lacks nodes
+then also holds every busy node, so that nodes which a finished job releases stay with it; once it has enough,
+it keeps only these. CUP holds as many nodes as it needs: nodes whose jobs end by their time limits before the
+predicted arrival, and nodes of jobs that it preempts by then, as late as their checkpoints allow. A held node
+that a job still uses is not promised: an urgent job that has arrived may get it.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1.
 
 Differs from the paper:
-    The collected nodes are held by a reservation, which may contain busy nodes. CUP evicts jobs that have no regular
-    checkpoint before the predicted arrival `warning_s` before it, and no job if it cannot get enough nodes by then.
+    The collected nodes are held by a reservation, which may contain busy nodes. CUP evicts jobs that have no
+    regular checkpoint before the predicted arrival `warning_s` before it, and no job if it cannot get enough
+    nodes by then.
 """
 
 import math
@@ -117,7 +118,9 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
 def _promise(
     commitments: Commitments, request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
 ) -> tuple[Action, ...]:
-    """The actions for one notice: its hold if it changes, or its release, and the evictions. Records the promise."""
+    """The actions for one notice: its hold if it changes, or its release, and the evictions. Records the
+    promise.
+    """
     operation = request.urgent.operation
     held = _hold(request, plan, notice, config)
     actions: list[Action] = [held] if _changes(held, plan, operation) else []
@@ -145,7 +148,9 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
 
 
 def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
-    """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting as many jobs as necessary."""
+    """CUP (section III-B-1): have the nodes ready at the predicted arrival, preempting as many jobs as
+    necessary.
+    """
     del first
     cluster, expected_s = request.cluster, request.deadline_s
     own = frozenset(() if request.urgent.operation is None else request.urgent.operation.nodes)
@@ -177,7 +182,9 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimedPreemption:
-    """How a victim group leaves before a predicted arrival, at the least overhead, and when it must be told to."""
+    """How a victim group leaves before a predicted arrival, at the least overhead, and when it must be told
+    to.
+    """
 
     group: VictimGroup
     methods: tuple[Method, ...]
@@ -214,7 +221,9 @@ class _TimedPreemption:
 
 
 def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig) -> _TimedPreemption:
-    """After the last regular checkpoint before the predicted arrival, else by a warning or a kill shortly before it."""
+    """After the last regular checkpoint before the predicted arrival, else by a warning or a kill shortly
+    before it.
+    """
     now_s, expected_s = request.cluster.now_s, request.deadline_s
     setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in group.jobs)
     if group.application_s is not None and now_s + group.application_s <= expected_s:

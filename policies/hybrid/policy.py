@@ -1,7 +1,8 @@
-"""The six mechanisms of P5: what is done at the notice (N, CUA, CUP) and at the arrival (PAA, SPAA) of an urgent job.
+"""The six mechanisms of P5: what is done at the notice (N, CUA, CUP) and at the arrival (PAA, SPAA) of an
+urgent job.
 
-When the urgent job has ended, its nodes go back to their lenders; if an announced job does not arrive, its hold is
-released. The daemon does both for every policy.
+When the urgent job has ended, its nodes go back to their lenders; if an announced job does not arrive, its
+hold is released. The daemon does both for every policy.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
@@ -84,13 +85,13 @@ CUA_SPAA = _mechanism(
 )
 CUP_PAA = _mechanism(
     "cup-paa",
-    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-paa (P5, CUP&PAA).",
+    "Have the nodes ready at the predicted arrival, preempting after checkpoints; n-paa (P5, CUP&PAA).",
     prepare,
     preempt_at_arrival,
 )
 CUP_SPAA = _mechanism(
     "cup-spaa",
-    "Have the nodes ready at the announced arrival, preempting after checkpoints; then as n-spaa (P5, CUP&SPAA).",
+    "Have the nodes ready at the predicted arrival, preempting after checkpoints; n-spaa (P5, CUP&SPAA).",
     prepare,
     shrink_or_preempt_at_arrival,
 )

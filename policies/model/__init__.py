@@ -1,9 +1,9 @@
 """The nouns of makeway: a cluster at one instant, and the actions that may be taken on it.
 
-Every value is frozen. Names ending in `_s` are seconds: instants are POSIX time on a live cluster and trace time in
-the simulator, durations are plain seconds. A job that is absent from `Cluster.jobs` has ended or never existed.
-This is the only module of the folder that others import. The folder uses the standard library only, so that an
-adapter that imports it loads nothing else.
+Every value is frozen. Names ending in `_s` are seconds: instants are POSIX time on a live cluster and trace
+time in the simulator, durations are plain seconds. A job that is absent from `Cluster.jobs` has ended or
+never existed. This is the only module of the folder that others import. The folder uses the standard library
+only, so that an adapter that imports it loads nothing else.
 """
 
 from makeway.policies.model.actions import (

@@ -46,7 +46,8 @@ class Limits:
     protected_qos: frozenset[str] = frozenset()
     protected_partitions: frozenset[str] = frozenset()
     breaker_failures: int | None = 5
-    """After this many failed commands within `breaker_window_s`, nodes are only given back, not taken from jobs."""
+    """After this many failed commands within `breaker_window_s`, nodes are only given back, not taken from
+    jobs."""
     breaker_window_s: float = 3600.0
 
 
@@ -55,10 +56,12 @@ _Result = TypeVar("_Result")
 
 
 def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a pure function of frozen values remember its last result. Calls with keyword arguments are not remembered.
+    """Make a pure function of frozen values remember its last result. Calls with keyword arguments are not
+    remembered.
 
-    A snapshot shares unchanged parts with the one before, and one decision calls the same functions many times. The
-    arguments are compared by identity, which is fast, and sound because frozen values cannot change.
+    A snapshot shares unchanged parts with the one before, and one decision calls the same functions many
+    times. The arguments are compared by identity, which is fast, and sound because frozen values cannot
+    change.
     """
     last: tuple[tuple[object, ...], _Result] | None = None
 
@@ -103,8 +106,9 @@ def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
 class Cluster:
     """A complete snapshot of the cluster and of makeway's operations on it.
 
-    An adapter fills the fields up to `placements`; the daemon adds the rest from the journal and the configuration.
-    `jobs` has no particular order: code that depends on an order sorts, with the job id as the last key.
+    An adapter fills the fields up to `placements`; the daemon adds the rest from the journal and the
+    configuration. `jobs` has no particular order: code that depends on an order sorts, with the job id as the
+    last key.
     """
 
     now_s: float
@@ -114,7 +118,8 @@ class Cluster:
     actions: frozenset[Verb] = VERBS
     """The kinds of action that this cluster can do."""
     recomputes_priority: bool = False
-    """Whether a waiting job gets its former priority back when its queue position is removed. False: it goes to the end."""
+    """Whether a waiting job gets its former priority back when its queue position is removed. False: it goes
+    to the end."""
     placements: tuple[Placement, ...] = ()
     """The sets of nodes on which jobs may run. Empty: a job may run on any nodes."""
     notices: tuple[Notice, ...] = ()
@@ -127,7 +132,8 @@ class Cluster:
     """When commands of makeway failed, as far as the circuit breaker still counts them, the oldest first."""
     limits: Limits = Limits()
     usual_shares: Mapping[str, float] = field(default_factory=dict)
-    """By user: the usual share of the time limit that finished runs took. A user with too few runs is absent."""
+    """By user: the usual share of the time limit that finished runs took. A user with too few runs is absent.
+    """
     plan: Plan | None = None
     """The last finished plan. None: there is none, or the policy does not plan."""
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESERVATION_PREFIX = "mw_"
-"""The names of makeway's reservations begin with this; no other reservation on the cluster may be named so."""
+"""The names of makeway's reservations begin with this; no other reservation on the cluster may be named so.
+"""
 
 
 def reservation_name(for_job_id: str) -> str:
@@ -110,8 +111,8 @@ class Job:
     node_count_min: int | None = None
     """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
     node_count_max: int | None = None
-    """A malleable job: the size that it requested, to which it may grow. A waiting urgent job: the largest size that
-    it accepts, `node_count` being the smallest. None: `node_count`."""
+    """A malleable job: the size that it requested, to which it may grow. A waiting urgent job: the largest
+    size that it accepts, `node_count` being the smallest. None: `node_count`."""
     nodes: tuple[str, ...] = ()
     """Nodes held, the batch host first. Empty while pending."""
     eligible_nodes: frozenset[str] | None = None
@@ -130,22 +131,25 @@ class Job:
     """When the job reported the start of the requested checkpoint. None: it did not report it."""
     requeue_count: int = 0
     preemptible: bool = False
-    """Whether the site allows makeway to evict or move it. The adapter sets it only for jobs that are opted in."""
+    """Whether the site allows makeway to evict or move it. The adapter sets it only for jobs that are opted
+    in."""
     reservation: str | None = None
     """The reservation that the job is bound to."""
     start_within_s: float | None = None
-    """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's default."""
+    """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's
+    default."""
     prioritised: bool = False
     """Whether makeway moved the job to the front of the queue, or gave it a position in a planned order."""
     queue_position: int | None = None
-    """The position in the planned order that makeway gave the job: after the front of the queue, before the common queue, the
-    lowest first. None: it has none."""
+    """The position in the planned order that makeway gave the job: after the front of the queue, before the
+    common queue, the lowest first. None: it has none."""
     notice_id: str | None = None
     """The notice that the job names as its own. None: it names none."""
     priority: float = 0.0
     """The scheduler takes the highest first, and jobs of one priority in the order of their submission."""
     saved_s: float = 0.0
-    """Run time of earlier runs that is saved in a checkpoint, from which the current or next run resumes. 0: unknown."""
+    """Run time of earlier runs that is saved in a checkpoint, from which the current or next run resumes. 0:
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The gate that every action of every policy passes: the site's limits, and rules that always hold.
 
-Pure: a verdict depends on the actions and the snapshot alone. Actions that take nodes or a queue position are checked.
-Actions that give back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) are allowed even when the
-circuit breaker has tripped.
+Pure: a verdict depends on the actions and the snapshot alone. Actions that take nodes or a queue position are
+checked. Actions that give back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) are
+allowed even when the circuit breaker has tripped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,10 +60,10 @@ Ruling = tuple[Refusal, str] | None
 def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...]:
     """One verdict for each action, in order.
 
-    Actions with the same `for_job_id`, one of which is a `Reserve`, are allowed or refused together: if one is refused,
-    the others get `GROUP`. An action that is already a task of that job's open operation is judged alone; if it is an
-    eviction, only the breaker and `hard_protection` stop it. So a limit that an operation met when it was opened does not
-    leave it half done.
+    Actions with the same `for_job_id`, one of which is a `Reserve`, are allowed or refused together: if one
+    is refused, the others get `GROUP`. An action that is already a task of that job's open operation is
+    judged alone; if it is an eviction, only the breaker and `hard_protection` stop it. So a limit that an
+    operation met when it was opened does not leave it half done.
     """
     if not actions:
         return ()
@@ -105,7 +105,7 @@ def _groups(actions: Sequence[Action], together: set[str], arbiter: "_Arbiter") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spent:
-    """What the actions that this call has allowed use of the limits. A value, so that a group can be undone."""
+    """What the actions allowed by this call use of the limits. A value, so that a group can be undone."""
 
     evicted: frozenset[str] = frozenset()
     held: tuple[Reserve, ...] = ()
@@ -213,8 +213,8 @@ class _Arbiter:
     def _evictions_counted(self, but_for: str) -> int:
         """Evictions of the last hour, and those that open operations have still to carry out.
 
-        The guests of a hold for an announced job count, because they will have to leave. `but_for`: a guest that does not
-        count.
+        The guests of a hold for an announced job count, because they will have to leave. `but_for`: a guest
+        that does not count.
         """
         since_s = self.cluster.now_s - HOUR_S
         past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
@@ -279,7 +279,7 @@ class _Arbiter:
         return None
 
     def _judge_lending(self, action: Reserve) -> Ruling:
-        """Lent nodes must be held for announced jobs, and the limit per hour must allow an eviction of the borrower."""
+        """Lent nodes must be held for announced jobs, and the limit per hour must allow to evict the borrower."""
         awaited_holds = {one.reservation for one in self.operations if one.kind is OperationKind.NOTICE}
         held = self._lent_nodes(tuple(awaited_holds.intersection(action.out_of)))
         outside = sorted(set(action.nodes) - held)
@@ -288,7 +288,7 @@ class _Arbiter:
         return self._count_eviction(action.job_id)
 
     def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
-        """How many nodes a hold counts as. A hold for an announced job may span more nodes than it will keep."""
+        """How many nodes a hold counts as. For an announced job it may have more nodes than it will keep."""
         for notice in self.cluster.notices:
             if notice.job_id is None and reservation == reservation_name(notice.notice_id):
                 return min(notice.node_count, len(nodes))
@@ -305,8 +305,8 @@ class _Arbiter:
     def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
         """makeway's other holds: in the snapshot, issued and not yet in a snapshot, or allowed by this call.
 
-        Holds that this call releases do not count. Lent nodes are in the holds of both borrower and lender, of which
-        the other one does not count.
+        Holds that this call releases do not count. Lent nodes are in the holds of both borrower and lender,
+        of which the other one does not count.
         """
         own = {action.reservation, *action.out_of}
         own |= {one.reservation for one in self.operations if action.reservation in one.out_of}

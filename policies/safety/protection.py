@@ -48,7 +48,9 @@ def protection(job: Job, cluster: Cluster) -> Refusal | None:
 
 
 def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
-    """The protections that also stop an eviction under way: by owner and opt-in, not by age or count. None: there is none."""
+    """The protections that also stop an eviction under way: by owner and opt-in, not by age or count. None:
+    there is none.
+    """
     limits = cluster.limits
     if job.kind is JobKind.ON_DEMAND:
         return Refusal.URGENT
@@ -66,7 +68,7 @@ def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
 
 
 def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
-    """Why waiting `job` may not be started before its turn, with a possible eviction later. None: it may be."""
+    """Why waiting `job` may not start before its turn, with a possible eviction later. None: it may."""
     hard = hard_protection(job, cluster)
     if hard is not None:
         return hard

@@ -1,20 +1,21 @@
 """P1's measures: the expected slowdown of a job, thresholds by category, and the cost of preempting a job.
 
-A job is narrow or wide by its nodes, and short or long by its time limit. Each of the four categories has two thresholds of
-slowdown: above one of them an urgent job has high priority, above the other a batch job is no longer preempted.
+A job is narrow or wide by its nodes, and short or long by its time limit. Each of the four categories has two
+thresholds of slowdown: above one of them an urgent job has high priority, above the other a batch job is no
+longer preempted.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 6.1 and 6.3 and
-    eq. 56 to 58; categories: section 7.1.1.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 6.1 and
+    6.3 and eq. 56 to 58; categories: section 7.1.1.
 
 Differs from the paper:
-    The paper gives neither thresholds nor factors. Each factor is a quantity of at least 1 to the power of its weight, so
-    that weight 0 leaves it out. The defaults come from a sweep on Mira's third trace (`makeway reproduce p1 --sweep`,
-    docs/wcjs-sweep.md): the thresholds of batch jobs are eight times as far above 1 as in the authors' public simulator
-    (github.com/samnickolay/qsim-scheduling-january-paper-v2), because with theirs too few placements can be cleared. An
-    urgent job may declare a limit of its own on its wait, counted from its submission. Saved work of earlier runs counts
-    as run time. A job that will be killed has the checkpoint factor even if it never checkpoints, because all of its run
-    would be lost.
+    The paper gives neither thresholds nor factors. Each factor is a quantity of at least 1 to the power of
+    its weight, so that weight 0 leaves it out. The defaults come from a sweep on Mira's third trace (`makeway
+    reproduce p1 --sweep`, docs/wcjs-sweep.md): the thresholds of batch jobs are eight times as far above 1 as
+    in the authors' public simulator (github.com/samnickolay/qsim-scheduling-january-paper-v2), because with
+    theirs too few placements can be cleared. An urgent job may declare a limit of its own on its wait,
+    counted from its submission. Saved work of earlier runs counts as run time. A job that will be killed has
+    the checkpoint factor even if it never checkpoints, because all of its run would be lost.
 """
 
 import math
@@ -27,7 +28,8 @@ from makeway.policies.model import Job
 MOST_WEIGHT = 10.0
 """Costs stay finite up to here."""
 LEAST_REMAINING = 0.02
-"""A job with a smaller share of its time limit left counts as having this share, so that the factor is finite."""
+"""A job with a smaller share of its time limit left counts as having this share, so that the factor is
+finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,9 @@ class WcjsConfig:
 
 
 def estimated_slowdown(job: Job, now_s: float) -> float:
-    """The slowdown if the job runs from now to its time limit (eq. 56), or on to it (eq. 57 and 58); at least 1."""
+    """The slowdown if the job runs from now to its time limit (eq. 56), or on to it (eq. 57 and 58); at least
+    1.
+    """
     walltime_s = max(1.0, job.walltime_s)
     if not math.isfinite(walltime_s):
         return 1.0
@@ -127,10 +131,11 @@ def just_in_time_s(job: Job, config: WcjsConfig) -> float | None:
 
 
 def cost(job: Job, now_s: float, config: WcjsConfig) -> float:
-    """The cost of preempting one job (Algorithm 2, lines 20 to 23): its nodes times three factors of at least 1.
+    """The cost of preempting one job (Algorithm 2, lines 20 to 23): its nodes times three factors of at least
+    1.
 
-    The cost rises with the slowdown, with the time since the last checkpoint (in hours; only of a job that is killed),
-    and as less of the time limit is left.
+    The cost rises with the slowdown, with the time since the last checkpoint (in hours; only of a job that is
+    killed), and as less of the time limit is left.
     """
     factors: tuple[float, ...] = (
         estimated_slowdown(job, now_s) ** config.slowdown_weight,

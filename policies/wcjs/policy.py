@@ -1,25 +1,28 @@
-"""Policy "wcjs": an urgent job whose slowdown grows too large gets the placement whose jobs are cheapest to preempt.
+"""Policy "wcjs": an urgent job whose slowdown grows too large gets the placement whose jobs are cheapest to
+preempt.
 
-While its slowdown is below the threshold of its category, an urgent job waits in the queue like any other job. From then
-on it has high priority: of the smallest placements that are large enough, it gets one that is free, else the one whose
-jobs have the least total cost. A job costs more the more nodes it has, the higher its slowdown, the longer ago its last
-checkpoint and the less time it has left. Urgent jobs, jobs larger than the urgent one and batch jobs whose own slowdown
-is too high are not preempted. If no placement can be cleared, no job is evicted, and the urgent job goes to the front of
-the queue.
+While its slowdown is below the threshold of its category, an urgent job waits in the queue like any other
+job. From then on it has high priority: of the smallest placements that are large enough, it gets one that is
+free, else the one whose jobs have the least total cost. A job costs more the more nodes it has, the higher
+its slowdown, the longer ago its last checkpoint and the less time it has left. Urgent jobs, jobs larger than
+the urgent one and batch jobs whose own slowdown is too high are not preempted. If no placement can be
+cleared, no job is evicted, and the urgent job goes to the front of the queue.
 
-If there are no placements, or a placement is larger than the job, the set of jobs of least total cost is found exactly, by
-P2's programme.
+If there are no placements, or a placement is larger than the job, the set of jobs of least total cost is
+found exactly, by P2's programme.
 
 Reference:
-    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6, Algorithms 1 and 2.
+    Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 6,
+    Algorithms 1 and 2.
 
 Differs from the paper:
-    The nodes are held before any job is evicted. All other jobs are left to the cluster's scheduler, which goes on starting
-    them while a job of high priority waits. A job has high priority at its threshold, not only above it, and jobs are
-    evicted for it until `evict_within_s` after that. Jobs that can checkpoint on a signal do so before they leave (the
-    paper's JIT-CKPT) if there is time; the others are killed and resume from their last checkpoint. With all weights 0,
-    thresholds of 1 for urgent jobs and infinite ones for batch jobs, and `spare_larger: false`, the policy is the
-    preemptive scheduling of section 4.2: the placement that keeps most nodes in use.
+    The nodes are held before any job is evicted. All other jobs are left to the cluster's scheduler, which
+    goes on starting them while a job of high priority waits. A job has high priority at its threshold, not
+    only above it, and jobs are evicted for it until `evict_within_s` after that. Jobs that can checkpoint on
+    a signal do so before they leave (the paper's JIT-CKPT) if there is time; the others are killed and resume
+    from their last checkpoint. With all weights 0, thresholds of 1 for urgent jobs and infinite ones for
+    batch jobs, and `spare_larger: false`, the policy is the preemptive scheduling of section 4.2: the
+    placement that keeps most nodes in use.
 """
 
 from collections.abc import Iterable, Mapping
@@ -272,10 +275,10 @@ class _PlacementSearch:
             else:
                 lost_node_s += loss_node_s(job, now_s)
             actions.extend(eviction_actions(request, job, method, not_after_s))
+        named = ", ".join(job.job_id for job in leaving)
         where = f"{offer.placement.name}, the cheapest of {places}" if places > 1 else offer.placement.name
         text = (
-            f"{request.shortage} more nodes are needed: {', '.join(job.job_id for job in leaving)} leave {where}, "
-            f"at a cost of {offer.cost:.1f}."
+            f"{request.shortage} more nodes are needed: {named} leave {where}, at a cost of {offer.cost:.1f}."
         )
         return Proposal(
             actions=tuple(actions),
@@ -341,7 +344,9 @@ def _grace_s(job: Job, config: WcjsConfig) -> float:
 
 
 def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
-    """The cheapest of the groups that may leave (Algorithm 2, lines 6 to 24). None: all of them free too few nodes."""
+    """The cheapest of the groups that may leave (Algorithm 2, lines 6 to 24). None: all of them free too few
+    nodes.
+    """
     supply = sum(len(names) for _, names in parts)
     if supply < missing:
         return None
@@ -355,7 +360,7 @@ def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
 
 
 def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
-    """The groups that free `needed` nodes at the least total cost, exactly: P2's programme with kills only."""
+    """The groups that free `needed` nodes at the least total cost: P2's programme with kills only."""
     total = sum(priced.cost for priced, _ in parts)
     items = [
         EvictionJob(

@@ -152,7 +152,9 @@ def reservations(draw: st.DrawFn, names: list[str]) -> tuple[Reservation, ...]:
 
 @st.composite
 def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
-    """The same cluster, with an operation for u0: a hold over some nodes, from which some running jobs are to go."""
+    """The same cluster, with an operation for u0: a hold over some nodes, from which some running jobs are to
+    go.
+    """
     urgent_jobs = cluster.jobs_by_id()["u0"]
     free_of_others = sorted(
         {node.name for node in cluster.nodes} - {name for held in cluster.reservations for name in held.nodes}
@@ -202,7 +204,7 @@ def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
 
 @st.composite
 def with_notices(draw: st.DrawFn, cluster: Cluster) -> Cluster:
-    """The same cluster, with announced jobs that have not arrived, for some of which nodes are held already."""
+    """The same cluster with announced jobs that have not arrived, for some of which nodes are held."""
     for index in range(draw(st.integers(0, 2))):
         notice = Notice(
             notice_id=f"notice-{index}",
@@ -301,7 +303,9 @@ def guest(job: Job, lender: Reserve) -> Operation:
 
 
 def arrived(operation: Operation, cluster: Cluster) -> tuple[Operation, Cluster]:
-    """The operation handed over to an urgent job without one, if there is any, whose announcement is settled then."""
+    """The operation handed over to an urgent job without one, if there is any, whose announcement is settled
+    then.
+    """
     busy = {other.for_job_id for other in cluster.operations}
     job_id = next(
         (job.job_id for job in cluster.jobs if job.user == "urgent" and job.job_id not in busy), None

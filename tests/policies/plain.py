@@ -1,4 +1,5 @@
-"""What is free and what comes free, worked out anew for every request as the definitions have it: the tests' oracle."""
+"""What is free and what comes free, worked out anew for every request as the definitions have it: the tests'
+oracle."""
 
 from collections.abc import Callable
 from dataclasses import replace

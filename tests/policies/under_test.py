@@ -1,4 +1,4 @@
-"""The policies that the safety suites run on: makeway's own, the example's, and those of MAKEWAY_POLICY_FILE."""
+"""The policies of the safety suites: makeway's own, the example, and those of MAKEWAY_POLICY_FILE."""
 
 import os
 

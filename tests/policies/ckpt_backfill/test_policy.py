@@ -172,7 +172,8 @@ def test_where_the_first_of_the_queue_fits_nothing_is_done(half_full: Cluster) -
 def test_nobody_passes_an_urgent_job_unless_he_fits_before_it_too(
     running: Build, cluster_of: BuildCluster
 ) -> None:
-    # In 500 s there will be nodes for the urgent job, were it the first; for the one that is the first in 3000 s.
+    # In 500 s there will be nodes for the urgent job, were it the first; for the one that is the first in
+    # 3000 s.
     cluster = cluster_of(
         8,
         running("a", "n0 n1 n2 n3", start_s=NOW_S - 1000.0, walltime_s=4000.0),
@@ -220,7 +221,9 @@ def test_the_order_of_the_queue_is_priority_then_submission(half_full: Cluster) 
 
 @pytest.fixture
 def lent(running: Build, cluster_of: BuildCluster) -> Cluster:
-    """x and y were started before their turn on six nodes; h, the first of the queue, wants seven and one is free."""
+    """x and y were started before their turn on six nodes; h, the first of the queue, wants seven and one is
+    free.
+    """
     x = running("x", "n1 n2", start_s=NOW_S - 2100.0, walltime_s=10_000.0, checkpoint=SAVES)
     y = running("y", "n3 n4 n5 n6", start_s=NOW_S - 2000.0, walltime_s=10_000.0, checkpoint=SAVES)
     return cluster_of(

@@ -1,4 +1,5 @@
-"""The eviction problem by trying every combination: the oracle of the programme with shrinking and with sharing."""
+"""The eviction problem by trying every combination: the oracle of the programme with shrinking and with
+sharing."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,5 @@
-"""Checkpoints that share the file system: against exhaustive search, the serial model and the simulated file system."""
+"""Checkpoints that share the file system: against exhaustive search, the serial model and the simulated file
+system."""
 
 import math
 import random
@@ -154,7 +155,9 @@ def test_without_regular_checkpoints_it_is_equation_1_for_all_nodes_as_one_job()
 
 
 def test_never_loses_more_than_one_after_another() -> None:
-    """Whatever is complete in time one after another is complete in time together, up to a part for each saver."""
+    """Whatever is complete in time one after another is complete in time together, up to a part for each
+    saver.
+    """
     rng = random.Random(20209)
     less = 0
     for _ in range(150):
@@ -262,7 +265,9 @@ def test_equal_shares_end_when_they_do_on_the_simulated_file_system(
 
 
 def test_a_plan_for_equal_shares_is_complete_in_time_with_them() -> None:
-    """Ideal rates would save all three by 600 s; with equal shares the wide ones take what the narrow one needs."""
+    """Ideal rates would save all three by 600 s; with equal shares the wide ones take what the narrow one
+    needs.
+    """
     items = [
         item("narrow", 4, 1000, system_s=600.0, share=0.4),
         item("wide1", 10, 1000, system_s=180.0),

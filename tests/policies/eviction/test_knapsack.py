@@ -236,7 +236,7 @@ def test_no_more_nodes_can_be_asked_for_than_were_solved_for() -> None:
 
 @pytest.mark.parametrize("scale", [1, 10**12, 10**14, 10**15])
 def test_huge_losses_are_still_compared_exactly(scale: int) -> None:
-    """Where 62 bits do not hold every criterion the last ones go first; loss and time are exact all the same."""
+    """If 62 bits do not hold every criterion, the last ones are dropped; loss and time stay exact."""
     rng = random.Random(scale)
     for _ in range(60):
         items = [

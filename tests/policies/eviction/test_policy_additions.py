@@ -42,7 +42,8 @@ def test_a_malleable_job_gives_its_last_nodes_before_anybody_leaves(
     )
     (why,) = decision.rationale
     assert why.summary == (
-        "2 more nodes are needed: shrink m (by 2 nodes); 0.00 node-hours are lost and the nodes are free in 0 s."
+        "2 more nodes are needed: shrink m (by 2 nodes); "
+        "0.00 node-hours are lost and the nodes are free in 0 s."
     )
     assert (why.loss_node_s, why.ready_s) == (0, NOW_S)
     assert [(found.job_ids, found.method, found.node_count, found.chosen) for found in why.candidates] == [
@@ -93,7 +94,7 @@ def test_who_cannot_shrink_leaves_whole(running: Build, waiting: Build, cluster_
 def test_checkpoints_that_do_not_fill_the_file_system_are_planned_together(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    """Three of 200 s each within 570 s: each writes with a third of the bandwidth, so that all save at once."""
+    """Three of 200 s each within 570 s: each writes with a third of the bandwidth, all at the same time."""
     spec = CheckpointSpec(system_s=200.0, grace_s=210.0)
     jobs = [running(name, node, checkpoint=spec) for name, node in (("a", "n0"), ("b", "n1"), ("c", "n2"))]
     cluster = cluster_of(3, *jobs, waiting("u", 3))
@@ -110,7 +111,9 @@ def test_checkpoints_that_do_not_fill_the_file_system_are_planned_together(
 def test_planned_together_each_may_take_as_long_as_equal_shares_take(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    """Two that write half of the bandwidth and one that writes all of it: 100 s, 100 s, 100 s are 200 s in all."""
+    """Two that write half of the bandwidth and one that writes all of it: 100 s, 100 s, 100 s are 200 s in
+    all.
+    """
     spec = CheckpointSpec(system_s=100.0, grace_s=100.0)
     jobs = (
         running("a", "n0", checkpoint=spec),

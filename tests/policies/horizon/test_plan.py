@@ -18,7 +18,7 @@ from makeway.policies.horizon.plan import (
     by_start,
     conservative,
     easy,
-    excluded,
+    in_time_at_best,
     is_feasible,
     late_count,
     least_value,
@@ -105,8 +105,8 @@ def test_every_rule_gives_a_plan_that_fits_the_machine(problem: PlanProblem) -> 
 def test_no_order_has_more_jobs_in_time_than_are_spared(problem: PlanProblem) -> None:
     orders = permutations(range(len(problem.jobs)))
     fewest = min(late_count(problem, listed(problem, order)) for order in orders)
-    assert len(problem.jobs) - len(excluded(problem)) <= fewest
-    assert not any(problem.jobs[index].hopeless for index in excluded(problem))
+    assert len(problem.jobs) - len(in_time_at_best(problem)) <= fewest
+    assert not any(problem.jobs[index].hopeless for index in in_time_at_best(problem))
 
 
 def test_the_job_with_most_work_is_not_spared() -> None:
@@ -115,7 +115,7 @@ def test_the_job_with_most_work_is_not_spared() -> None:
         node_count=2,
         taken=(Taken(node_count=1, until_s=2),),
     )
-    assert excluded(problem) == [1, 2]
+    assert in_time_at_best(problem) == [1, 2]
     assert least_value(problem, Objective(late=1, tardiness=0)) == 2
 
 

@@ -17,7 +17,7 @@ from makeway.policies.horizon.policy import (
     decide,
     is_due,
     make,
-    places_of,
+    queue_positions,
     problem_of,
 )
 from makeway.policies.model import (
@@ -191,8 +191,8 @@ def test_the_rationale_tells_the_place_and_the_worth() -> None:
     decision = HORIZON.decide(machine(*QUEUE, plan=plan_of("b", "a", "c")), HorizonConfig())
     assert decision.rationale[0].for_job_id == "b"
     assert decision.rationale[0].summary == (
-        "Number 1 of the 3 jobs planned at 10000 s, to start by 10000 s: the plan is worth 5 (the queue's own order 9, "
-        "no plan less than 4)."
+        "Number 1 of the 3 jobs planned at 10000 s, to start by 10000 s. "
+        "The plan's value is 5 (EASY 9, lower bound 4)."
     )
 
 
@@ -217,7 +217,7 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
     order = list(jobs)
     Random(seed).shuffle(order)
     others = [replace(waiting(f"new{index}"), priority=float(index)) for index in range(newcomers)]
-    found = places_of(order, others)
+    found = queue_positions(order, others)
     assert all(1 <= place <= QUEUE_POSITIONS for place in found.values())
     after = [
         replace(job, priority=1e9 - found[job.job_id]) if job.job_id in found else job
@@ -225,7 +225,7 @@ def test_with_its_places_the_queue_is_in_the_plan_s_order(
     ]
     ranked = [job.job_id for job in sorted(after, key=queue_key)]
     assert ranked[:count] == [job.job_id for job in order]
-    assert places_of(order, others) == found
+    assert queue_positions(order, others) == found
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,8 @@ def test_cup_asks_a_rigid_job_to_leave_after_its_checkpoint_before_the_arrival(
     running: Build, cluster_of: BuildCluster
 ) -> None:
     notice = announced(node_count=2)
-    # Without setup, and started 1000 s ago: the next checkpoint of a period of 1000 s is complete in 0 or 1000 s.
+    # Without setup, and started 1000 s ago: the next checkpoint of a period of 1000 s is complete in 0 or
+    # 1000 s.
     saver = running("r", "n0", checkpoint=REGULAR, last_checkpoint_s=NOW_S - 200.0, setup_s=10.0)
     costly = running("s", "n2", checkpoint=REGULAR, last_checkpoint_s=NOW_S - 200.0, setup_s=11.0)
     decision = cup(cluster_of(3, saver, costly, notices=(notice,)))

@@ -272,7 +272,9 @@ def test_an_operation_under_way_is_not_stranded(running: Build, cluster_of: Buil
 
 
 def test_an_urgent_job_may_have_two_open_operations(running: Build, cluster_of: BuildCluster) -> None:
-    """One that makes way for it, and one that gives it its own priority back: the second must not hide the first."""
+    """One that makes way for it, and one that gives it its own priority back: the second must not hide the
+    first.
+    """
     makes_way = operation(hold("u", "n0 n1"), requeue("a"), nodes="n0 n1")
     restore = RestorePriority(job_id="u", for_job_id="u", policy="test", reason=Reason.STARTED)
     restores = replace(operation(restore, nodes=""), operation_id="u@2", reservation="")

@@ -1,4 +1,5 @@
-"""What is worked out once for several requests, or for several snapshots, is what the definitions give each time."""
+"""What is worked out once for several requests, or for several snapshots, is what the definitions give each
+time."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -193,7 +193,9 @@ def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
 
 
 def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:
-    """Held for who comes: nothing of anybody's, and nobody leaves later than the arrival. Returns who is asked."""
+    """Held for who comes: nothing of anybody's, and nobody leaves later than the arrival. Returns who is
+    asked.
+    """
     assert (hold.user, hold.reservation) == (notice.user, f"mw_{notice.notice_id}")
     assert len(hold.nodes) == len(set(hold.nodes))
     own = [operation for operation in cluster.operations if operation.for_job_id == notice.notice_id]
@@ -277,7 +279,7 @@ def check_hold(
 
 
 def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], deadline_s: float) -> None:
-    """Its job may be asked, and is out before the deadline; one that saves itself has the time that it takes."""
+    """Its job may be evicted and leaves before the deadline; a checkpoint has the time that it takes."""
     job = cluster.jobs_by_id()[action.job_id]
     assert protection(job, cluster) is None
     assert job.job_id not in {action.job_id for action in under_way(cluster)}

@@ -1,6 +1,7 @@
 """What must hold for every policy that acts for the whole queue, whatever the cluster looks like.
 
-The limits that every policy keeps are tested here too; `test_safety` has the policies that act for urgent jobs alone.
+The limits that every policy keeps are tested here too; `test_safety` has the policies that act for urgent
+jobs alone.
 """
 
 from collections import Counter
@@ -72,7 +73,9 @@ def queued(draw: st.DrawFn, index: int, names: list[str]) -> Job:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    """A small cluster with a queue, on which some of the running jobs were started early and a promise may be made."""
+    """A small cluster with a queue, on which some of the running jobs were started early and a promise may be
+    made.
+    """
     names = [f"n{index}" for index in range(draw(st.integers(2, 12)))]
     states = st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN])
     running = [
@@ -196,7 +199,9 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
 
 
 def check_move(move: Prioritise, cluster: Cluster) -> None:
-    """A place of its own for a waiting job that the site has opted in, ahead of which nobody waits who is not to be touched."""
+    """A place of its own for a waiting job that the site has opted in, ahead of which nobody waits who is not
+    to be touched.
+    """
     jobs = cluster.jobs_by_id()
     job = jobs[move.job_id]
     assert (move.reason, move.for_job_id) == (Reason.PLANNED, move.job_id)
@@ -214,7 +219,9 @@ def check_move(move: Prioritise, cluster: Cluster) -> None:
 
 
 def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> None:
-    """Exactly as many idle nodes as the job asks for, for longer than it may run; and it may be asked to leave."""
+    """Exactly as many idle nodes as the job asks for, for longer than it may run; and it may be asked to
+    leave.
+    """
     assert start_protection(job, cluster) is None
     assert job.checkpoint is not None
     assert job.checkpoint.system_s is not None
@@ -227,7 +234,9 @@ def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> No
 
 
 def check_way(hold: Reserve, group: list[Action], cluster: Cluster, idle: set[str]) -> None:
-    """For the first of the queue: only jobs that may be asked leave, none of them needlessly, and the largest first."""
+    """For the first of the queue: only jobs that may be asked leave, none of them needlessly, and the largest
+    first.
+    """
     jobs = cluster.jobs_by_id()
     head = jobs[hold.job_id]
     assert not hold.nodes or len(hold.nodes) == head.node_count
