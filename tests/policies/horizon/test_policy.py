@@ -17,8 +17,8 @@ from makeway.policies.horizon.policy import (
     decide,
     is_due,
     make,
-    queue_positions,
     problem_of,
+    queue_positions,
 )
 from makeway.policies.model import (
     QUEUE_POSITIONS,
