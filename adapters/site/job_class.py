@@ -6,9 +6,6 @@ from functools import lru_cache
 
 from makeway.policies.model import CheckpointSpec, JobKind
 
-UNLIMITED_S = 365 * 86400.0
-"""The walltime that the model gives a job without a time limit: a year, after which Slurm expects such a job to end."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from makeway.adapters.command import Runner
-from makeway.adapters.protocol import Capabilities, Unreadable
+from makeway.adapters.protocol import Capabilities
+from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.commands import SlurmCommands
@@ -89,7 +90,7 @@ class SlurmCliAdapter:
             recomputes_priority=capabilities.recomputes_priority,
             placements=self._placing(),
         )
-        _check_whole(cluster, command)
+        check_whole(cluster, command)
         return cluster
 
     def apply(self, action: Action) -> None:
@@ -116,14 +117,3 @@ class SlurmCliAdapter:
             and (found := job_class(job, self._settings.classes)) is not None
             and found.kind is JobKind.ON_DEMAND
         ][:_MOST_UNTOLD]
-
-
-def _check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
-    """Raise `Unreadable` if a job holds a node that is not listed: the two commands have seen two clusters."""
-    known = {one.name for one in cluster.nodes}
-    for job in cluster.jobs:
-        if not known.issuperset(job.nodes):
-            unknown = sorted(set(job.nodes) - known)
-            raise Unreadable(
-                f"job {job.job_id} holds nodes that are not listed", command=command, text=str(unknown)
-            )

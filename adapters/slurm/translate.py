@@ -13,8 +13,9 @@ from makeway.adapters.site.comment import (
     notice_word,
     smallest_size,
 )
-from makeway.adapters.site.job_class import UNLIMITED_S, JobClass, first_class
+from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.site.text import printable
+from makeway.adapters.site.times import NOT_BEFORE_S, UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.features import satisfying
 from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition, RawReservation
@@ -26,9 +27,6 @@ from makeway.policies.model import (
     NodeState,
     Reservation,
 )
-
-NOT_BEFORE_S = 4_102_444_800.0
-"""The year 2100: when a job may start that is held, or waits for what we cannot give it."""
 
 _STATES = MappingProxyType(
     {

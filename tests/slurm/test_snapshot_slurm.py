@@ -7,8 +7,8 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import Unavailable
+from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.adapters.slurm.translate import NOT_BEFORE_S
 from makeway.policies.model import JobKind, JobState, NodeState
 from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from makeway.adapters.site.comment import comment_words, notice_word
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import printable
+from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition
 from makeway.adapters.slurm.translate import (
-    NOT_BEFORE_S,
     Translator,
     job_class,
     node,

@@ -1,0 +1,1 @@
+"""PBS Pro by its commands, read only."""
