@@ -24,6 +24,7 @@ from makeway.daemon.operation.returns import leases
 from makeway.daemon.operation.transitions import advance, forbid
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
+    VERBS,
     Cluster,
     Decision,
     Job,
@@ -34,6 +35,7 @@ from makeway.policies.model import (
     OperationOutcome,
     Phase,
     Reason,
+    Verb,
 )
 from makeway.policies.safety.arbiter import Verdict, arbitrate
 
@@ -250,8 +252,17 @@ class Reconciler:
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
             failures_s=self._journal.failures_s(seen.now_s - window_s),
             limits=limits,
+            actions=self._judged_actions(seen),
             usual_shares=self._journal.usual_shares() if self._policy.learns else {},
         )
+
+    def _judged_actions(self, seen: Cluster) -> frozenset[Verb]:
+        """The actions that decisions may count on.
+
+        Where an adapter only reads, observe mode shows what makeway would do if it could act: all of them.
+        """
+        only_reads = not seen.actions and self._settings.mode is Mode.OBSERVE
+        return VERBS if only_reads else seen.actions
 
     def _note_runs(self, seen: Cluster) -> None:
         """Write down which runs have ended since the last snapshot, for policies that go by it."""

@@ -8,6 +8,7 @@ from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.model import JobKind, Limits, Phase
+from makeway.policies.safety.protection import Refusal
 from tests.builders import cluster, pending, running, urgent
 from tests.daemon.acting import NODES, PATIENCE, begun, requeue, reserve
 from tests.daemon.control.test_reconciler import FOUR, busy, daemon
@@ -108,3 +109,16 @@ def test_what_is_refused_in_every_cycle_is_stored_once() -> None:
         for _ in range(5):
             loop.reconcile()
         assert len(journal.decisions(9)) == 1
+
+
+def test_an_adapter_that_only_reads_is_observed_as_if_it_could_act() -> None:
+    view = replace(busy(), actions=frozenset())
+    observed = daemon(FakeAdapter(view), mode=Mode.OBSERVE).reconcile()
+    assert [(report.action.verb, report.outcome) for report in observed.actions] == [
+        ("reserve", Outcome.OBSERVED),
+        ("requeue", Outcome.OBSERVED),
+    ]
+    adapter = FakeAdapter(view)
+    acted = daemon(adapter).reconcile()
+    assert {report.refusal for report in acted.actions} == {Refusal.UNSUPPORTED}
+    assert adapter.calls == []
