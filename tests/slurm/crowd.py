@@ -15,6 +15,7 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.policies.registry import find
 from tests.slurm.world import SETTINGS
+from tests.waiting import limit_s
 
 NODES = 256
 RUNNING = 64
@@ -30,7 +31,7 @@ def crowd_spec(root: str | None) -> DevSpec:
         "MaxArraySize": str(WAITING + 1),
         "SlurmctldDebug": "error",
         "SchedulerParameters": "defer,bf_interval=300,sched_interval=30",
-        "MessageTimeout": "30",
+        "MessageTimeout": str(round(limit_s(30.0))),
     }
     return DevSpec(node_count=NODES, root=root, settings=settings)
 

@@ -32,7 +32,7 @@ adapter:
   - name: urgent
     accounts: [urgent]
     kind: on_demand
-    start_within_s: 300
+    start_within_s: 150
   - name: saving
     accounts: [saving]
     preemptible: true
@@ -282,10 +282,15 @@ class DaemonProcess:
         with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
             return journal.commands()
 
+    def status(self) -> dict[str, Any]:
+        """What its socket reports."""
+        told: dict[str, Any] = request(self.socket, {"command": "status"}, wait_s=limit_s())["status"]
+        return told
+
     def _sees(self) -> bool | None:
         """Whether its last look at the cluster was a success. None: it has not looked yet."""
         try:
-            told = request(self.socket, {"command": "status"})["status"]
+            told = self.status()
         except UserError:
             return None
         return bool(told["failures"] == 0) if told["cycles"] else None

@@ -16,12 +16,13 @@ from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
 from tests import acts
 from tests.paths import DEPLOY
 from tests.slurm.world import SlurmWorld
-from tests.waiting import await_that
+from tests.waiting import await_that, limit_s
 
 pytestmark = pytest.mark.slurm
 
-STEPS = 12
-STEP_S = 0.2
+STEPS = 24
+STEP_S = limit_s(0.2)
+"""A job is signalled after its third step, and is not to be over before the signal comes, on a busy machine either."""
 MINE = "mine; $(touch evil) makeway:min-nodes=2"
 """What the user has written into the comment: it stays."""
 

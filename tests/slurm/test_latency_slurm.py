@@ -11,12 +11,12 @@ from tests.waiting import await_that
 pytestmark = pytest.mark.slurm
 
 NEVER_S = 600.0
-"""No test lasts so long: what happens, a poke has started."""
+"""No test lasts so long: a cycle after the first one was started by a poke."""
 
 
 def cycles(daemon: DaemonProcess) -> int:
     """How many cycles have ended."""
-    return int(daemon.told("status")["cycles"])
+    return int(daemon.status()["cycles"])
 
 
 def first_verbs(daemon: DaemonProcess) -> list[str]:

@@ -10,14 +10,14 @@ from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.settings import SlurmSettings
-from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, SignalTarget
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, JobState, SignalTarget
 from tests.waiting import await_that, limit_s
 
 KEEPS_ENDED_S = 3600
 """MinJobAge: squeue shows a job that has ended for longer than any test lasts."""
 SOON_S = 100.0
-"""A shorter job runs twenty times as fast: no test needs its duration, only its end."""
-SPEED = 20.0
+"""A shorter job ends a second after it was seen running: no test needs its duration, only its end."""
+BRIEF = 'while [ ! -e "seen-$SLURM_JOB_ID" ]; do sleep 0.1; done; sleep 1'
 
 SAVES = """
 save() {
@@ -57,7 +57,7 @@ CLASSES = (
     ),
     JobClass(name="batch", accounts=frozenset({"batch"}), preemptible=True),
 )
-SETTINGS = SlurmSettings(classes=CLASSES)
+SETTINGS = SlurmSettings(classes=CLASSES, timeout_s=300.0)
 ACCOUNTS = {JobKind.RIGID: "batch", JobKind.MALLEABLE: "malleable", JobKind.ON_DEMAND: "urgent"}
 
 
@@ -73,6 +73,8 @@ class SlurmWorld:
         self.cluster = cluster
         self.adapter = SlurmCliAdapter(SETTINGS, runner=cluster.runner)
         self.nodes = cluster.spec.nodes
+        self._brief: set[str] = set()
+        """The jobs that end soon after they were seen running."""
 
     def submit(
         self,
@@ -84,11 +86,11 @@ class SlurmWorld:
         node_count_min: int | None = None,
         saves: bool = False,
     ) -> str:
-        lasts_s = runtime_s / SPEED if runtime_s < SOON_S else runtime_s
+        brief = runtime_s < SOON_S
         account = "saving" if saves else ACCOUNTS[kind]
         words = () if node_count_min is None else (f"--comment=makeway:min-nodes={node_count_min}",)
-        return self.cluster.submit(
-            SAVES if saves else f"exec sleep {lasts_s}",
+        job_id = self.cluster.submit(
+            SAVES if saves else BRIEF if brief else f"exec sleep {runtime_s}",
             f"--nodes={node_count}",
             f"--ntasks-per-node={self.cluster.spec.cpus_per_node}",
             "--no-kill",
@@ -96,6 +98,9 @@ class SlurmWorld:
             f"--account={account}",
             *words,
         )
+        if brief:
+            self._brief.add(job_id)
+        return job_id
 
     def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
         """The first snapshot that meets the condition; fails if there is none within the limit."""
@@ -103,6 +108,9 @@ class SlurmWorld:
 
         def met() -> bool:
             seen[:] = [self.adapter.snapshot()]
+            for job in seen[0].jobs:
+                if job.job_id in self._brief and job.state is JobState.RUNNING:
+                    (self.cluster.folder / "work" / f"seen-{job.job_id}").touch()
             return condition(seen[0])
 
         await_that(what, met, lambda: f"{seen}\n{self.cluster.log_end()}")

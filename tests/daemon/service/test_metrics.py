@@ -19,6 +19,7 @@ from makeway.daemon.service.metrics import Metrics
 from makeway.policies.model import Method, Rationale, Reason, Requeue
 from makeway.policies.safety.protection import Refusal
 from tests.paths import ROOT
+from tests.waiting import limit_s
 
 HOSTILE = 'x"} 1\nmakeway_forged_total 7\x1b[2J'
 
@@ -152,7 +153,7 @@ def test_states_are_shown_as_they_are_now() -> None:
 
 
 def scrape(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=limit_s()) as answer:
         text: str = answer.read().decode()
     return text
 

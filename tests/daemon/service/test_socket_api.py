@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from makeway.daemon.errors import UserError
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement, BadRequest, Peer, answer, request, serve
+from tests.waiting import limit_s
 
 ME = Peer(pid=os.getpid(), uid=os.geteuid())
 STRANGER = Peer(pid=1, uid=54_321)
@@ -71,7 +72,7 @@ def serving(path: Path, control: Control | None = None) -> Generator[Control]:
 def exchange(path: Path, sent: bytes, *, end: bool = False) -> Any:
     """Send bytes as they are and read the answer; None if the connection ends without one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(30)
+        connection.settimeout(limit_s())
         connection.connect(str(path))
         if sent:
             connection.sendall(sent)
@@ -262,7 +263,7 @@ def test_too_many_clients_are_told_to_come_back(path: Path, monkeypatch: pytest.
     control.hold = threading.Event()
     with serving(path, control):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first:
-            first.settimeout(30)
+            first.settimeout(limit_s())
             first.connect(str(path))
             first.sendall(b'{"command": "status"}\n')
             assert exchange(path, b"") == {"ok": False, "error": "too many clients: try again"}
