@@ -1,4 +1,4 @@
-"""The command `demo`: one workload with makeway and without it, told step by step."""
+"""The command `demo`: one workload with and without makeway, explained step by step."""
 
 from dataclasses import replace
 from pathlib import Path

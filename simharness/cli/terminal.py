@@ -12,7 +12,7 @@ PIPE_COLUMNS = 160
 
 
 def is_stdout(path: Path | None) -> bool:
-    """Whether a file that a command was told to write is the standard output."""
+    """Whether a path that the user gave means standard output."""
     return path is not None and str(path) == "-"
 
 
@@ -39,8 +39,9 @@ def print_wide(*renderables: object) -> None:
 
 @contextmanager
 def counter(label: str, total: int) -> Generator[Callable[[int], None]]:
-    """A bar on standard error that moves by so many as each call says; nothing where standard error is no
-    terminal.
+    """A progress bar on standard error, moved on by the count of each call.
+
+    Nothing is shown if standard error is not a terminal.
     """
     if not sys.stderr.isatty():
         yield lambda count: None

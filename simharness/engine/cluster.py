@@ -26,7 +26,7 @@ PROGRESS_INSTANTS = 2048
 
 
 class SimCluster:
-    """A machine, a workload and a clock, which starts at the first thing that happens.
+    """A machine, a workload and a clock that starts at the first event.
 
     Args:
         node_count: nodes of the machine, numbered from 0, named from `n1` (zero-padded to one width).
@@ -85,15 +85,16 @@ class SimCluster:
         return self.machine.now_s
 
     def next_event_s(self) -> float | None:
-        """When something happens next, if no command comes. None: never."""
+        """When the next event is due if no command comes. None: there is none."""
         if self.machine.pass_due:
             return self.machine.now_s
         next_s = min(self.machine.events.next_s(), self._submits_s[self._arrived])
         return None if next_s == inf else next_s
 
     def step(self) -> list[Change]:
-        """Go to the next instant at which something happens. Returns what did, earlier commands' effects
-        first.
+        """Go to the next instant at which something happens.
+
+        Returns the changes, those of earlier commands first.
         """
         next_s = self.next_event_s()
         if next_s is not None:
@@ -101,14 +102,14 @@ class SimCluster:
         return self._take_changes()
 
     def advance(self, until_s: float) -> list[Change]:
-        """Go to `until_s`, that instant included. Returns what happened, earlier commands' effects first."""
+        """Go to `until_s` inclusive. Returns the changes, those of earlier commands first."""
         while (next_s := self.next_event_s()) is not None and next_s <= until_s:
             self._instant(next_s)
         self.machine.now_s = max(self.machine.now_s, until_s)
         return self._take_changes()
 
     def run(self, progress: Callable[[float], None] | None = None) -> None:
-        """Go on until nothing will ever happen any more, and make no list of what does.
+        """Run until nothing is left to happen, without collecting the changes.
 
         `progress` is called with the clock from time to time.
         """

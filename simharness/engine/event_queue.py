@@ -1,4 +1,4 @@
-"""What is going to happen: the ends of runs, and all other events that are not arrivals."""
+"""Future events: the ends of runs, and all others except arrivals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,9 +48,7 @@ class NodeFailure:
 
 
 class EventOrder(IntEnum):
-    """In what order the events of one instant are handled, ends of runs before and arrivals after all of
-    them.
-    """
+    """The order of events at one instant. Ends of runs come before all of them, arrivals after."""
 
     CHECKPOINT = 0
     FAILURE = 1
@@ -65,7 +63,7 @@ _Event = tuple[float, EventOrder, int, Callable[[], bool], Callable[[], None]]
 
 
 class EventQueue:
-    """Two heaps. An entry that no longer holds is left in its heap and skipped when its turn comes."""
+    """Two heaps. An entry that is no longer valid stays in its heap and is skipped."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[float, int, JobRun]] = []
@@ -74,12 +72,12 @@ class EventQueue:
         self._token = 0
 
     def token(self) -> int:
-        """A number that was never given before."""
+        """A new number."""
         self._token += 1
         return self._token
 
     def end_run(self, at_s: float, live: JobRun) -> None:
-        """The job's present run ends then, whatever was set before."""
+        """Set the end of the job's present run; an earlier setting is void."""
         self._token += 1
         live.end_token = self._token
         heappush(self.ends, (at_s, self._token, live))
@@ -91,11 +89,11 @@ class EventQueue:
         action: Callable[[], None],
         valid: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Call `action` then, if `valid` still says so."""
+        """Call `action` at that time, if `valid` is true then."""
         heappush(self.events, (at_s, turn, self.token(), valid, action))
 
     def next_s(self) -> float:
-        """When the first entry that still holds is due. Infinite: there is none."""
+        """When the first valid entry is due. Infinite: there is none."""
         ends, events = self.ends, self.events
         while ends and ends[0][2].end_token != ends[0][1]:
             heappop(ends)
@@ -117,7 +115,7 @@ class EventQueue:
         return ended
 
     def run_events(self, now_s: float) -> None:
-        """Handle the events that are due, those included that this adds at this instant."""
+        """Handle the events that are due, including those added at this instant."""
         events = self.events
         while events and events[0][0] <= now_s:
             _, _, _, valid, action = heappop(events)

@@ -1,4 +1,4 @@
-"""What must hold after every instant of a simulation, computed anew from the jobs themselves."""
+"""What must hold after every instant of a simulation, computed again from the jobs themselves."""
 
 from math import inf
 
@@ -9,7 +9,7 @@ from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
 
 
 class InvariantViolated(Exception):
-    """The simulator has done what no cluster can do. The message has the facts."""
+    """The simulator did something that no cluster can do. The message states the facts."""
 
 
 class InvariantChecker:
@@ -34,7 +34,7 @@ class InvariantChecker:
         self._interference = -1
 
     def before_pass(self) -> None:
-        """Note who runs already."""
+        """Remember which jobs run already."""
         self._running = frozenset(self._machine.running)
 
     def after_pass(self) -> None:
@@ -105,8 +105,9 @@ class InvariantChecker:
             raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
 
     def _promise(self, scheduler: Scheduler, holders: list[JobRun], started: list[JobRun]) -> None:
-        """EASY's one promise: the first job that waits starts no later than foreseen when it became the
-        first.
+        """EASY's guarantee for the first job of the queue.
+
+        It starts no later than foreseen when it became the first.
         """
         machine = self._machine
         queue = scheduler.queue

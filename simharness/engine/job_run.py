@@ -1,4 +1,4 @@
-"""A job that has been submitted and is not over: where it is, and how far its work is.
+"""A job between submission and end: where it runs, and how much of its work is done.
 
 Work is counted in seconds at the job's full size. A rigid job does a second of it each second, setup, regular
 checkpoints and checkpoints on demand apart; a malleable job on half its nodes does half a second.
@@ -15,7 +15,7 @@ TOLERANCE_S = 1e-6
 
 
 class JobRun:
-    """One job between its submission and its end. The cluster moves it; this class knows its arithmetic.
+    """One job between its submission and its end. The cluster changes it; this class has the arithmetic.
 
     `nodes` is the set that it holds, 0 while pending. `elapsed` times are seconds of the present run without
     the time spent in checkpoints on demand.
@@ -75,7 +75,7 @@ class JobRun:
         self.reservation: str | None = None
         self.requeue_count = 0
         self.evicted = False
-        """Evicted by a command and not running again yet."""
+        """Evicted by a command, and not running again yet."""
         self.start_s = inf
         self.limit_s = inf
         self.segment_start_s = inf
@@ -134,8 +134,9 @@ class JobRun:
         return self.anchor_work_s + max(0.0, elapsed_s - since_s) * self.size / self.job.node_count
 
     def run_s(self, node_count: int) -> float:
-        """How long a run on so many nodes takes that begins now, from the work that is safe, if nothing
-        happens.
+        """How long a run on `node_count` nodes takes that starts now.
+
+        It continues from the work that is saved, and nothing interrupts it.
         """
         if not self.saved_work_s and node_count == self.job.node_count:
             return self.job.runtime_s
@@ -187,7 +188,7 @@ class JobRun:
         return self.start_s + (self.paused_s + self._regular_elapsed_s(self._regular_checkpoints(now_s) + 1))
 
     def settle(self, now_s: float) -> None:
-        """Book what has been spent since the last settling on checkpoints on demand, and note what on setup.
+        """Account for the time since the last call: checkpoints on demand, and setup.
 
         Called while `size` is still what it was in between.
         """
@@ -232,8 +233,7 @@ class JobRun:
         self.end_token = -1
 
     def abandon(self, now_s: float, *, safe: bool) -> None:
-        """Book what ending this run unfinished costs: its setup, which another run will pay again, and its
-        lost work.
+        """Account for a run that ends unfinished: its setup and its lost work.
 
         The work that is safe is kept; none, unless `safe`.
         """
@@ -256,7 +256,7 @@ class JobRun:
         return self.malleable or self.job.checkpoint_interval_s is None
 
     def _work_in(self, useful_s: float) -> float:
-        """Work in so many seconds after the setup: all but the regular checkpoints."""
+        """Work done in `useful_s` seconds after the setup: all but the regular checkpoints."""
         interval_s = self.job.checkpoint_interval_s
         if useful_s <= 0.0:
             return 0.0

@@ -1,5 +1,6 @@
-"""The base scheduler of a machine of partitions: WFP or FCFS order, and EASY backfill by partition, as Cobalt
-does it.
+"""The base scheduler of a machine of partitions.
+
+It serves jobs in WFP or FCFS order, with EASY backfill by partition, as Cobalt does.
 
 A job starts on a free partition of the smallest size that holds it, on the one that takes the fewest free
 partitions from others. The first job for which there is none is promised the partition that is free soonest
@@ -31,7 +32,7 @@ class PartitionSettings:
 
 
 class HoldView(Protocol):
-    """A reservation, as far as it concerns a scheduler."""
+    """What a scheduler sees of a reservation."""
 
     @property
     @abstractmethod
@@ -62,7 +63,7 @@ class PartitionedView(Protocol):
 
 
 class PartitionedScheduler:
-    """The common queue of a machine of partitions, and one pass over it whenever something has happened."""
+    """The common queue of a machine of partitions, and the scheduler's pass over it."""
 
     def __init__(self, settings: SchedulerSettings, placed: PartitionSettings) -> None:
         if settings.backfill not in (Backfill.NONE, Backfill.EASY):
@@ -81,7 +82,7 @@ class PartitionedScheduler:
         self.queue = [other for other in self.queue if other is not live]
 
     def disturb(self) -> None:
-        """Every pass looks at everybody."""
+        """Nothing to do: every pass looks at every job."""
 
     def run_pass(self, machine: PartitionedView) -> None:
         """Start every job that may start now."""
@@ -117,8 +118,9 @@ class PartitionedScheduler:
         return any(not live.nodes & ~self._partitions.every[index].nodes for index in members(of_size))
 
     def _in_order(self, now_s: float) -> list[JobRun]:
-        """The queue as it is served: those moved to the front, urgent ones if they go first, then by WFP or
-        as they came.
+        """The queue in the order of service.
+
+        First the jobs at the front, then urgent ones if they go first, then by WFP or submission.
         """
         urgent_first = self._urgent_first
         if self.settings.order is Order.WFP:
@@ -143,8 +145,7 @@ class PartitionedScheduler:
         )
 
     def _promise(self, live: JobRun, machine: PartitionedView) -> tuple[float, int]:
-        """When the first partition for the job is free at the latest, and the partitions that would put that
-        off.
+        """The reservation of a job: when its partition is free at the latest, and which partitions conflict.
 
         Infinite, and none, if there will be none.
         """
@@ -172,8 +173,9 @@ class PartitionedScheduler:
 
 
 def _releases(machine: PartitionedView) -> list[tuple[float, int]]:
-    """The nodes that are available by an instant, for each instant at which that changes; the present ones
-    are in all.
+    """The available nodes at each instant at which they change.
+
+    The nodes that are available now are in all of them.
     """
     reserved = machine.reserved
     parts = [(live.limit_s, live.nodes & ~reserved) for live in machine.running.values()]

@@ -1,4 +1,4 @@
-"""What a replay leaves behind: who ran where and when, what was done to whom, and what it cost.
+"""The record of a replay: which job ran where and when, what happened to it, and what it cost.
 
 `cluster` writes it, `measures` and `report` read it.
 """
@@ -34,7 +34,7 @@ class Segment:
 
 
 class MarkKind(StrEnum):
-    """What is worth a mark in the picture."""
+    """What is marked in the picture."""
 
     EVICTED = "evicted"
     SHRUNK = "shrunk"
@@ -83,7 +83,7 @@ class ReplayRecord:
     segments: list[Segment] = field(default_factory=list[Segment])
     marks: list[Mark] = field(default_factory=list[Mark])
     excluded: int = 0
-    """Jobs of the trace that this machine could never run, left out."""
+    """Number of jobs left out because this machine could never run them."""
     commands: dict[str, int] = field(default_factory=dict[str, int])
     """How many commands of each verb were accepted."""
     decision_s: list[float] = field(default_factory=list[float])

@@ -1,5 +1,4 @@
-"""The base scheduler under the daemon, as Slurm is under it: a queue order, and none, EASY or conservative
-backfill.
+"""The base scheduler, in the place of Slurm's: a queue order, and none, EASY or conservative backfill.
 
 It counts nodes and does not name them: every node serves every job. Time limits are upper bounds of what a
 job takes. With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as
@@ -23,16 +22,14 @@ from makeway.simharness.engine.job_run import JobRun
 
 
 class Order(StrEnum):
-    """Who is served first. Jobs that were moved to the front always are, in the order in which they were
-    moved.
-    """
+    """The order of the queue. Jobs that were moved to the front come first, in the order of their moves."""
 
     FCFS = "fcfs"  # by submit time
     WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed anew at each pass
 
 
 class Backfill(StrEnum):
-    """Who may pass a job that does not fit."""
+    """Which jobs may start before a job that does not fit."""
 
     NONE = "none"
     EASY = "easy"  # whoever does not delay the first job of the queue
@@ -48,8 +45,9 @@ class SchedulerSettings:
     order: Order = Order.FCFS
     backfill: Backfill = Backfill.EASY
     start_smaller: bool = False
-    """Whether a malleable job may start with fewer nodes than it asks for (P5, sections III-A and V-A,
-    observation 6).
+    """Whether a malleable job may start with fewer nodes than it asks for.
+
+    See P5, sections III-A and V-A, observation 6.
     """
 
     def __post_init__(self) -> None:
@@ -58,7 +56,7 @@ class SchedulerSettings:
 
 
 Release = tuple[float, int, int]
-"""When so many nodes come free at the latest: (instant, job's index or -1, number of nodes)."""
+"""When nodes come free at the latest: (instant, job's index or -1, number of nodes)."""
 
 
 class SchedulerView(Protocol):
@@ -75,17 +73,18 @@ class SchedulerView(Protocol):
         """When the other nodes come free, soonest first; those that are down are left out."""
 
     def start(self, live: JobRun, node_count: int) -> None:
-        """Start the job now, on so many available nodes; there are enough."""
+        """Start the job now on `node_count` available nodes; there are enough."""
 
 
 _Entry = tuple[int, float, int, int, float, JobRun, int]
-"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size), so that entries sort in FCFS
-order.
+"""A queued job: (rank, submit_s, index, size, walltime_s, job, smallest size).
+
+Sorted, such entries are in FCFS order.
 """
 
 
 class Scheduler:
-    """The common queue, and one pass over it whenever something has happened.
+    """The common queue, and the scheduler's pass over it.
 
     What a pass found is kept: until something gets easier (`disturb`) a job that could not start still
     cannot, so that after mere arrivals only the new jobs are looked at.
@@ -177,8 +176,9 @@ class Scheduler:
         return available
 
     def _easy(self, machine: SchedulerView) -> None:
-        """Start in order; then whoever ends before the first job's reservation or leaves enough nodes
-        for it.
+        """Start jobs in order, then those that do not delay the first one that waits.
+
+        They end before its reservation begins, or leave enough nodes for it.
         """
         queue = self.queue
         if self._disturbed or not self._remember:
@@ -217,8 +217,7 @@ class Scheduler:
         self._tested = end
 
     def _conservative(self, machine: SchedulerView) -> None:
-        """Give each job, in order, the earliest place that delays no job before it; start those whose place
-        is now.
+        """Plan each job, in order, as early as delays no job before it; start those planned for now.
 
         Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could
         start now.
@@ -248,7 +247,7 @@ class Scheduler:
 
 
 def limit_s(walltime_s: float, asked: int, node_count: int) -> float:
-    """The time limit of a job on so many nodes, of which it asked for `asked`: the work is the same."""
+    """The time limit of a job on `node_count` nodes that asked for `asked`: the work is the same."""
     return walltime_s if node_count == asked else float(ceil(walltime_s * asked / node_count))
 
 

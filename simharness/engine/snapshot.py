@@ -1,6 +1,4 @@
-"""The simulated cluster as the daemon may see it: a `Cluster` value in which only what has changed is built
-anew.
-"""
+"""Snapshots of the simulated cluster, in which only what changed is built again."""
 
 from heapq import heappop, heappush
 from math import inf
@@ -26,13 +24,14 @@ LEAST_GRACE_S = 300.0
 
 
 def notice_id(job: SimJob) -> str:
-    """What the announcement of a job is called, by whoever makes it and by the job itself."""
+    """The id of a job's announcement, as the daemon and the job use it."""
     return f"notice-{job.job_id}"
 
 
 class SnapshotBuilder:
-    """Keeps the values of the last snapshot. What no scheduler may know of a job (its run time) is never in
-    it.
+    """Builds snapshots, and keeps the values of the last one.
+
+    What no scheduler can know of a job (its run time) is not in them.
     """
 
     def __init__(self, machine: SimMachine, storage: StorageSettings) -> None:
@@ -42,8 +41,9 @@ class SnapshotBuilder:
         self._all_jobs: tuple[Job, ...] = ()
         self._specs: dict[tuple[int, int], CheckpointSpec | None] = {}
         self._due: list[tuple[float, str]] = []
-        """When a running job's last regular checkpoint becomes another one: a heap, with entries that are too
-        early.
+        """When each running job completes its next regular checkpoint: a heap.
+
+        Entries may be too early.
         """
         self._nodes: tuple[Node, ...] = ()
         self._nodes_version = -1

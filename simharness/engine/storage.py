@@ -37,8 +37,9 @@ class _Transfer:
 
 
 class Storage:
-    """Checkpoints under way, as fluid: each has its max-min fair share of the aggregate bandwidth at any
-    instant.
+    """Checkpoints that are being written, as fluid flows.
+
+    At any instant each has its max-min fair share of the aggregate bandwidth.
 
     Rates change only when a transfer begins or ends. A transfer whose rate stays is not touched, so that one
     that never had to share ends after exactly `alone_s`.
@@ -74,8 +75,9 @@ class Storage:
         return ended
 
     def _share(self, now_s: float) -> None:
-        """Give everyone the max-min fair rate: whoever is capped below an equal share leaves the rest to the
-        others.
+        """Give each transfer its max-min fair rate.
+
+        One whose cap is below an equal share leaves the rest to the others.
         """
         left_gb_s = self._settings.aggregate_gb_s
         waiting = len(self._transfers)

@@ -1,5 +1,4 @@
-"""`makeway reproduce PAPER`: the experiments of a paper run again, and what it claims marked as holding or
-not.
+"""`makeway reproduce PAPER`: a paper's experiments run again, and its claims checked.
 
 Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the
 papers share is here: the options, the work spread over processes, and where the results go. What was computed
@@ -42,7 +41,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
 class PaperCommands(click.Group):
-    """Loads the module of a paper when its command is asked for, so that others cost nothing."""
+    """Imports the module of a paper when its command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The papers, in the order of the table."""
@@ -153,8 +152,7 @@ class ReproduceOptions:
             )
 
     def require_outputs(self) -> None:
-        """Make sure before anything is computed that the results will have a place; missing directories are
-        made.
+        """Check before any computing that the results can be written; missing directories are made.
 
         Raises:
             ReportUnavailable: a report is wanted and bokeh is not installed.

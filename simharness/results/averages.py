@@ -84,7 +84,7 @@ _T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 
 
 
 def student_t975(freedom: int) -> float:
-    """The 97.5% point of Student's t with so many degrees of freedom (1 or more), right to three decimals."""
+    """The 97.5% point of Student's t with `freedom` degrees of freedom (1 or more), to three decimals."""
     if freedom <= len(_T975):
         return _T975[freedom - 1]
     z = 1.959964

@@ -21,8 +21,9 @@ FORMAT = 1
 
 
 def to_json(measured: Sequence[Measures]) -> str:
-    """Replays as JSON: `{"format": 1, "replays": [{policy, backfill, workload, settings, numbers: {key:
-    value}}]}`.
+    """Replays as JSON.
+
+    The form is `{"format": 1, "replays": [{policy, backfill, workload, settings, numbers: {key: value}}]}`.
     """
     replays = [
         {
@@ -38,9 +39,7 @@ def to_json(measured: Sequence[Measures]) -> str:
 
 
 def to_csv(measured: Sequence[Measures]) -> str:
-    """Replays as CSV: one line each; the columns are policy, backfill, workload and every key of
-    `numbers`.
-    """
+    """Replays as CSV, one line each: policy, backfill, workload and every key of `numbers`."""
     rows = [numbers(one) for one in measured]
     keys = list({key: None for row in rows for key in row})
     text = io.StringIO()

@@ -40,9 +40,7 @@ def format_number(value: Number, unit: Unit) -> str:
 
 
 def format_estimate(estimate: Estimate, unit: Unit) -> str:
-    """The mean, and behind it half the width of its 95% confidence interval where there is one: 66.7%
-    ± 1.2%.
-    """
+    """The mean and half the width of its 95% confidence interval where there is one: 66.7% ± 1.2%."""
     if unit is Unit.COUNT and estimate.mean is not None and not estimate.mean.is_integer():
         unit = Unit.FACTOR
     spread = f" ± {format_number(estimate.ci95, unit)}" if estimate.ci95 else ""
@@ -62,8 +60,9 @@ def format_duration(duration_s: float) -> str:
 
 
 def format_change(value: float, base: float, unit: Unit) -> str:
-    """The change from `base` to `value`, signed: +12 for counts, +3.2 pts (percentage points) for shares,
-    else +5.1% of `base`, not 0.
+    """The signed change from `base`, which is not 0, to `value`.
+
+    It is +12 for counts, +3.2 pts (percentage points) for shares, and else +5.1% of `base`.
     """
     change = value - base
     sign = "+" if change > 0 else "−"

@@ -23,16 +23,14 @@ class Headline:
     lead: str
     """What became of the urgent jobs, in one sentence."""
     rest: tuple[str, ...]
-    """How long the urgent jobs waited, what it cost, what became of the other jobs and of the machine: a
-    sentence each.
-    """
+    """A sentence each on the urgent jobs' waits, the cost, the other jobs, and the machine."""
 
     def __str__(self) -> str:
         return " ".join((f"{self.name}: {self.lead}", *self.rest))
 
 
 def headlines(measured: Sequence[Measures]) -> tuple[Headline, ...]:
-    """One headline a replay. Replays with makeway are told beside the one without, where there is one.
+    """One headline a replay. Replays with makeway are compared with the one without, where there is one.
 
     That one gets a headline of its own only when it is alone.
     """
@@ -68,7 +66,7 @@ def _urgent(measures: Measures, base: Measures | None) -> str:
 
 
 def _waits(measures: Measures, base: Measures | None) -> str:
-    """How long the urgent jobs waited; all jobs, where none is urgent."""
+    """A sentence each on the urgent jobs' waits, the cost, the other jobs, and the machine."""
     urgent = measures.group(JobKind.ON_DEMAND).jobs > 0
     name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "They")
     now_s = measures.group(name).wait_mean_s

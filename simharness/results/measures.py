@@ -1,4 +1,4 @@
-"""What a replay was worth, in numbers: computed from a `ReplayRecord`, by kind of job and for the machine.
+"""The measures of a replay, computed from a `ReplayRecord`, by kind of job and for the machine.
 
 Every definition stands on its field. Waits, turnarounds and slowdowns are the usual ones of the field;
 instant start rate, preemption ratio and useful utilisation are those of P5's section on metrics. A value is
@@ -33,12 +33,14 @@ class MeasureSettings:
     bound_s: float = 10.0
     """Runtimes below this count as this in the slowdowns, so that the shortest jobs do not rule the mean."""
     instant_s: float = 180.0
-    """A start at most this long after submission is instant: it covers the two minutes' warning of P5's
-    malleable jobs.
+    """A start at most this long after submission is instant.
+
+    It covers the two minutes' warning of P5's malleable jobs.
     """
     start_within_s: float = 600.0
-    """The start is on time until so long after submission, for jobs that name no time of their own: the
-    policies' own default.
+    """A start up to this long after submission is on time, for jobs that name no time of their own.
+
+    The same as the policies' default.
     """
     from_s: float | None = None
     """Only jobs submitted at or after this count (warm-up left out). None: from the first job on."""
@@ -65,8 +67,9 @@ class GroupMeasures:
     """Mean of completion - submission (P5), over the jobs that completed. None: none completed."""
     turnaround_median_s: float | None
     bounded_slowdown_mean: float | None
-    """Mean of (wait + max(run, B)) / max(run, B), over the jobs that started: run is `SimJob.runtime_s`, B
-    `bound_s`.
+    """Mean of (wait + max(run, B)) / max(run, B) over the jobs that started.
+
+    run is `SimJob.runtime_s`, B `bound_s`.
     """
     bounded_slowdown_median: float | None
     bounded_slowdown_p95: float | None
@@ -120,12 +123,14 @@ class Measures:
     held_node_hours: float
     """Node-hours held by jobs over the measured span: first submission to last end, or `from_s` to `to_s`."""
     utilisation: float | None
-    """Held node-hours / (nodes x measured span). Nodes that are down count as capacity. None: nothing ran, or
-    no span.
+    """Held node-hours / (nodes x measured span). None: nothing ran, or no span.
+
+    Nodes that are down count as capacity.
     """
     useful_utilisation: float | None
-    """The same without lost and overhead node-hours (P5). With `from_s` or `to_s`, those of the jobs that
-    count.
+    """The same without lost and overhead node-hours (P5).
+
+    With `from_s` or `to_s`, those of the jobs that count.
     """
     queue_length_mean: float | None
     """Mean over the measured span of the number of jobs that wait, evicted ones included."""
@@ -140,8 +145,9 @@ class Measures:
     """Wall-clock time of the replay."""
 
     def group(self, name: str) -> GroupMeasures:
-        """The group called `name`: a `JobKind`, `ALL`, or a group of the caller's. Raises `KeyError` if there
-        is none.
+        """The group called `name`: a `JobKind`, `ALL`, or one that the caller named.
+
+        Raises `KeyError` if there is none.
         """
         for group in self.groups:
             if group.group == name:
@@ -151,7 +157,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The jobs of a record as arrays of shape (jobs,); NaN stands for None."""
+    """The jobs of a record as arrays of shape (jobs,). NaN means None."""
 
     submit_s: Floats
     start_s: Floats
@@ -315,9 +321,7 @@ _LABELS = frozenset({"policy", "backfill", "workload", "settings", "groups"})
 
 
 def numbers(measures: Measures) -> dict[str, Number]:
-    """Every number under a stable key: `machine.utilisation`, `on_demand.wait_mean_s`, `all.jobs`; the unit
-    comes last.
-    """
+    """Every number under a stable key, such as `machine.utilisation` or `on_demand.wait_mean_s`."""
     found: dict[str, Number] = {
         f"machine.{field.name}": getattr(measures, field.name)
         for field in fields(measures)

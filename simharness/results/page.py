@@ -36,12 +36,12 @@ class ReportSwitch:
     names: str
     """Names of models, apart by blanks."""
     symbol: str
-    """An SVG of ours."""
+    """An SVG that makeway made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPage:
-    """Everything that stands on the page. Texts are plain; they are escaped when the page is made."""
+    """The content of the page, as plain text: it is escaped when the page is made."""
 
     title: str
     facts: tuple[str, ...]
@@ -178,9 +178,7 @@ script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src dat
 <h1>{{ page.title }}</h1>
 <p class="facts">{{ page.facts|join(" · ") }}</p>
 """
-"""How every page of ours begins: wants `page.title`, `page.facts`, `style` and `library`, the scripts that it
-needs.
-"""
+"""The head of every page; it needs `page.title`, `page.facts`, `style` and `library` (its scripts)."""
 
 _TEMPLATE = """\
 {% macro legend(switches) %}

@@ -216,9 +216,7 @@ def _distribution_figures(
 
 
 def _common_limit_s(records: Sequence[ReplayRecord], settings: MeasureSettings) -> float | None:
-    """Until when a start is on time, if that is the same for every urgent job. None: it is not, or there is
-    none.
-    """
+    """How late a start may be to be on time, if that is the same for every urgent job. None: it is not."""
     limits = {
         settings.start_within_s if entry.job.start_within_s is None else entry.job.start_within_s
         for record in records

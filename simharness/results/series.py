@@ -35,9 +35,7 @@ class StepSeries:
         return np.asarray(np.interp(at_s, self.times_s, area) + beyond, dtype=np.float64)
 
     def bin_means(self, edges_s: Floats) -> Floats:
-        """The mean between each two neighbours of `edges_s` (shape (m + 1,), strictly ascending),
-        shape (m,).
-        """
+        """The mean between neighbours of `edges_s` (shape (m + 1,), strictly ascending), shape (m,)."""
         return np.asarray(np.diff(self.integral(edges_s)) / np.diff(edges_s), dtype=np.float64)
 
     def mean(self, from_s: float, to_s: float) -> float | None:
@@ -52,9 +50,7 @@ class StepSeries:
 
 
 def nodes_held(record: ReplayRecord, kind: JobKind | None = None) -> StepSeries:
-    """Nodes held by jobs over time; `kind` restricts it to jobs of that kind. Divide by `node_count` for
-    utilisation.
-    """
+    """Nodes held by jobs over time, of one `kind` if given. Divide by `node_count` for utilisation."""
     chosen = [
         segment for segment in record.segments if kind is None or record.jobs[segment.job].job.kind is kind
     ]
@@ -65,8 +61,10 @@ def nodes_held(record: ReplayRecord, kind: JobKind | None = None) -> StepSeries:
 
 
 def queue_length(record: ReplayRecord, kind: JobKind | None = None) -> StepSeries:
-    """Jobs that wait over time: from submission to the first start, and from an eviction (or the failure of a
-    node) to the next start. A job that never starts (again) waits until the last instant of the record.
+    """The number of waiting jobs over time.
+
+    A job waits from submission to its first start, and from an eviction (or a node's failure) to its next
+    start. A job that never starts (again) waits until the end of the record.
     """
     begins_s = floats(entry.job.submit_s for entry in record.jobs)
     ends_s = floats(entry.start_s for entry in record.jobs)

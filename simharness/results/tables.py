@@ -46,9 +46,9 @@ class SummaryRow:
     lower_is_better: bool | None = None
     """None: a change is neither good nor bad."""
     hide_zero: bool = False
-    """Leave the line out where it is zero for everybody."""
+    """Leave the line out where it is zero in every replay."""
     hide_equal: str = ""
-    """Leave the line out where everybody's number equals this other one of the same group."""
+    """Leave the line out where it equals this other number of the same group in every replay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ _DECISION_ROWS = (
 
 
 def column_names(measured: Sequence[Measures]) -> tuple[str, ...]:
-    """A name for each replay that tells it from the others: the policy, and as much more as is needed."""
+    """A unique name for each replay: the policy, and as much more as is needed."""
     plain = [WITHOUT if one.policy == NO_MAKEWAY else one.policy for one in measured]
     with_backfill = [f"{name}, {one.backfill}" for name, one in zip(plain, measured, strict=True)]
     with_workload = [f"{name}, {one.workload}" for name, one in zip(with_backfill, measured, strict=True)]
@@ -168,7 +168,7 @@ def column_names(measured: Sequence[Measures]) -> tuple[str, ...]:
 
 
 def summarise(measured: Sequence[Measures]) -> ReplaySummary:
-    """The summary of one or several replays, changes against the first. Lines without any number are left
+    """The summary of one or several replays. Changes are against the first; lines without numbers are left
     out.
     """
     values = [numbers(one) for one in measured]
@@ -179,8 +179,9 @@ def summarise(measured: Sequence[Measures]) -> ReplaySummary:
 
 
 def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tuple[SummaryRow, ...]]]:
-    """Title, group and rows of every section. Kinds that nobody has are left out; rigid jobs alone are all
-    jobs.
+    """Title, group and rows of every section.
+
+    Kinds without jobs are left out; if all jobs are rigid, only "All jobs" is shown.
     """
     present = [group for group in GROUP_TITLES if any(one[f"{group}.jobs"] for one in values)]
     if present == [JobKind.RIGID.value, ALL]:
@@ -256,9 +257,7 @@ def summary_table(measured: Sequence[Measures], *, title: str | None = None) -> 
 
 
 def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None) -> "Table":
-    """Means over seeds as a table for the terminal, each with half the width of its 95% confidence
-    interval.
-    """
+    """Means over seeds as a table for the terminal, with half their 95% confidence intervals."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The demonstration: a replay that tells, in plain words, what the daemon does for each urgent job."""
+"""The demonstration: a replay that explains what the daemon does for each urgent job."""
 
 from collections.abc import Callable
 

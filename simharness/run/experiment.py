@@ -24,9 +24,7 @@ SAMPLE_STORAGE = StorageSettings(aggregate_gb_s=20.0, node_gb_s=2.0)
 
 
 class ExperimentError(UserError):
-    """A description that cannot be carried out; the message names the option, the value and what is
-    accepted.
-    """
+    """An experiment that cannot be run. The message names the option, its value and what is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

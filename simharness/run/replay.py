@@ -45,9 +45,7 @@ class ReplaySettings:
     keep_snapshots: bool = False
     """Whether decisions are stored with their snapshots, which costs time and space."""
     learn_durations: bool = False
-    """Whether measured durations of checkpoints take the place of declared ones, which are true in a
-    simulation.
-    """
+    """Whether measured durations of checkpoints replace declared ones, which are exact in a simulation."""
 
 
 class RunawayCycles(Exception):
@@ -182,7 +180,7 @@ class Replay:
         return self.cluster.next_event_s() == self.cluster.now_s
 
     def _wanted_s(self, change: Change) -> float | None:
-        """When a change wants a cycle. None: it concerns nothing of ours."""
+        """When the daemon should run a cycle because of a change. None: the change does not concern it."""
         urgent = change.job_id is not None and self._kinds.get(change.job_id) is JobKind.ON_DEMAND
         pokes = (change.kind is ChangeKind.SUBMITTED and urgent) or change.kind is ChangeKind.ACKNOWLEDGED
         if pokes and self._settings.poke:
@@ -203,8 +201,9 @@ class Replay:
         return count * interval_s
 
     def _tell_notices(self) -> None:
-        """Give the daemon the announcements that came, each once; the jobs say themselves which one is
-        theirs.
+        """Give the daemon each new announcement once.
+
+        A job says itself which announcement is its own.
         """
         current = {notice.notice_id: notice for notice in self.adapter.notices()}
         for notice_id in sorted(current.keys() - self._noticed):

@@ -7,7 +7,7 @@ from makeway.policies.model import JobKind
 
 @dataclass(slots=True)
 class SimJob:
-    """One job of a workload. Never changed once made; not frozen, because hundreds of thousands are made.
+    """One job of a workload. It is never changed, but not frozen: hundreds of thousands are made.
 
     `runtime_s` is what one uninterrupted run on `node_count` nodes takes, setup and regular checkpoints
     included, so that a replay in which nobody is evicted has exactly the runtimes of the trace.
@@ -33,16 +33,18 @@ class SimJob:
     checkpoint_cost_s: float = 0.0
     """Duration of one regular checkpoint."""
     system_gb_per_node: float | None = None
-    """Size of a checkpoint that a signal starts; its duration follows from the storage (P2, eq. 1). None: see
-    `save_s`.
+    """Size of a checkpoint that a signal starts. None: see `save_s`.
+
+    Its duration follows from the storage (P2, eq. 1).
     """
     save_s: float | None = None
-    """Fixed duration of a checkpoint that a signal starts. With `system_gb_per_node` None too: a signal does
-    nothing.
+    """Fixed duration of a checkpoint that a signal starts.
+
+    If `system_gb_per_node` is None too, a signal has no effect.
     """
     announced_s: float | None = None
     """When an on-demand job was announced. None: it comes without notice."""
     expected_s: float | None = None
     """When the announcement said that it would arrive."""
     start_within_s: float | None = None
-    """On-demand jobs: a start is on time until so long after `submit_s`. None: the policy's default."""
+    """On-demand jobs: a start up to this long after `submit_s` is on time. None: the policy's default."""

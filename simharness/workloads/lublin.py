@@ -111,8 +111,9 @@ def _check(count: int, node_count: int, seed: int, load: float | None) -> None:
 
 
 def _sizes(count: int, node_count: int, rng: np.random.Generator) -> _Floats:
-    """Nodes: serial, a power of two, or anything; log2 uniform in two stages, the bend near a sixth of the
-    machine.
+    """Numbers of nodes: 1, a power of two, or any.
+
+    Their log2 is uniform in two stages, with the bend near a sixth of the machine.
     """
     kind = rng.random(count)
     small = rng.random(count) <= _SIZE_SMALL_SHARE
@@ -152,8 +153,9 @@ def _gaps(count: int, rng: np.random.Generator) -> _Floats:
 
 
 def _arrivals_s(gaps: _Floats) -> _Floats:
-    """Arrivals at the rate of the daily cycle: time passes by its weight, which is 1 on average over
-    a day.
+    """Arrivals at the rate of the daily cycle.
+
+    Time passes by the cycle's weight, which is 1 on average over a day.
     """
     elapsed = np.cumsum(gaps)
     weights = _weights()
@@ -175,8 +177,9 @@ def _weights() -> _Floats:
 
 
 def _gamma_cdf(x: float, shape: float) -> float:
-    """The distribution function of a gamma of scale 1, by its power series; for x up to a few times
-    `shape`.
+    """The distribution function of a gamma of scale 1, for x up to a few times `shape`.
+
+    Computed by its power series.
     """
     term = total = 1.0 / shape
     divisor = shape

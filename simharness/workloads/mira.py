@@ -1,5 +1,4 @@
-"""P1's machine and jobs: Mira's partitions, what a checkpoint costs there, and the paper's schemes of
-checkpointing.
+"""P1's machine and jobs: Mira's partitions, the cost of a checkpoint there, and the paper's schemes.
 
 A node of the simulated machine is a midplane of 512 nodes, the smallest thing that Mira allocates;
 node-seconds are midplane-seconds. A job is given the smallest partition that holds it, and all of it.
@@ -25,7 +24,7 @@ from makeway.simharness.workloads.partitions import MIDPLANE_NODES, Partitions
 MIRA_NODES = 49_152
 NODE_GB = 16.0
 IO_NODES = 128
-"""So many nodes share one I/O node."""
+"""How many nodes share one I/O node."""
 IO_GB_S = 4.0
 FILE_SYSTEM_GB_S = 216.0
 SYSTEM_INTERVAL_S = 3600.0
@@ -70,7 +69,7 @@ _PREEMPTIVE: Mapping[str, object] = MappingProxyType(
         "remaining_weight": 0.0,
     }
 )
-"""Section 4.2: at once, nobody spared but urgent jobs, the partition that keeps most nodes in use."""
+"""Section 4.2: at once, any job but urgent ones, the partition that keeps most nodes in use."""
 
 JIT = Scheme(name="wcjs-jit", label="JIT-CKPT", checkpointing=Checkpointing.JUST_IN_TIME)
 APP_5 = Scheme(name="wcjs-app-5", label="APP-CKPT-5%", checkpointing=Checkpointing.APPLICATION, share=0.05)
@@ -113,7 +112,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType({scheme.name: scheme for scheme
 
 
 def checkpoint_s(midplanes: int) -> float:
-    """How long a checkpoint of so many midplanes takes, or going on from it (eq. 34)."""
+    """How long a checkpoint of `midplanes` midplanes takes, and a restart from it (eq. 34)."""
     nodes = midplanes * MIDPLANE_NODES
     return NODE_GB * nodes / min(nodes / IO_NODES * IO_GB_S, FILE_SYSTEM_GB_S)
 
@@ -137,8 +136,9 @@ def _nearest(sizes: Sequence[int], midplanes: float) -> int:
 
 
 def with_checkpoints(job: SimJob, scheme: Scheme) -> SimJob:
-    """The job as the scheme has it: how it checkpoints, and what that adds to its run time (eq. 1, 6, 11 and
-    16).
+    """The job under the scheme: when it checkpoints, and what that adds to its run time.
+
+    See eq. 1, 6, 11 and 16.
     """
     took_s = checkpoint_s(job.node_count)
     match scheme.checkpointing:

@@ -1,6 +1,4 @@
-"""Sets of nodes as integers: bit i is node i, so that union, intersection and counting are one operation
-each.
-"""
+"""Sets of nodes as integers: bit i is node i. Union, intersection and counting are single operations."""
 
 from collections.abc import Iterable
 from itertools import compress

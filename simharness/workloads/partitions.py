@@ -1,6 +1,4 @@
-"""Placements of the simulated machine: which sets of nodes may serve a job as a whole, and which of them
-conflict.
-"""
+"""Placements of the simulated machine: sets of nodes that may serve a job, and their conflicts."""
 
 import csv
 from collections.abc import Iterable
@@ -12,12 +10,12 @@ from makeway.policies.model import Placement
 from makeway.simharness.workloads.nodeset import NodeNames
 
 MIDPLANE_NODES = 512
-"""Mira allocates midplanes of so many nodes: one of them is one node of the simulated machine."""
+"""Nodes of a midplane, Mira's unit of allocation: one node of the simulated machine."""
 _COLUMNS = ("partition", "nodes", "midplanes")
 
 
 class PartitionsError(UserError):
-    """A list of partitions that cannot be used; the message names the file, the line and what is accepted."""
+    """A list of partitions that cannot be used. The message names the file, the line and what is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class Partitions:
             object.__setattr__(self, name, value)
 
     def size_for(self, node_count: int) -> int:
-        """The size of the smallest partitions that hold so many nodes.
+        """The size of the smallest partitions with at least `node_count` nodes.
 
         Raises:
             ValueError: none does.
@@ -79,9 +77,7 @@ class Partitions:
         return _set(index for index, partition in enumerate(self.every) if not partition.nodes & taken)
 
     def least_blocking(self, candidates: int, idle: int) -> int:
-        """Of the candidates the one that takes the fewest idle partitions from others; of several the
-        first.
-        """
+        """The candidate that blocks the fewest idle partitions; of several the first."""
         return min(members(candidates), key=lambda index: ((self.conflicts[index] & idle).bit_count(), index))
 
     def placements(self, names: NodeNames) -> tuple[Placement, ...]:
@@ -107,8 +103,9 @@ def _set(indices: Iterable[int]) -> int:
 
 
 def read_partitions(path: Path) -> Partitions:
-    """Mira's partitions from a table with the columns `partition`, `nodes` and `midplanes` (numbers from 0,
-    one space apart).
+    """Mira's partitions from a CSV table.
+
+    Its columns are `partition`, `nodes` and `midplanes` (numbers from 0, one space apart).
 
     Raises:
         PartitionsError: no such file, other columns, or a line that cannot be.

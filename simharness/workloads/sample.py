@@ -1,6 +1,4 @@
-"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day, made from
-a seed.
-"""
+"""The workload that ships with makeway: a small busy cluster with a few urgent jobs a day."""
 
 import numpy as np
 
@@ -29,8 +27,10 @@ _MIX = HybridSettings(
     aggregate_gb_per_s=20.0,
     node_gb_per_s=2.0,
 )
-"""No urgent users: the urgent jobs are added. A regular checkpoint takes half a minute on a few nodes, some
-minutes on the whole machine, and comes every half hour to every three hours.
+"""No urgent users: the urgent jobs are added.
+
+A regular checkpoint takes half a minute on a few nodes and some minutes on the whole machine, and comes every
+half hour to every three hours.
 """
 
 

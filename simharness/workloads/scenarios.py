@@ -1,5 +1,4 @@
-"""P2's three scenarios, rebuilt from Theta's trace of 2023: 12, 16 and 24 running jobs that nearly fill the
-machine.
+"""P2's three scenarios, rebuilt from Theta's trace of 2023: 12, 16 and 24 jobs that nearly fill it.
 
 The paper took instants of 2019 at which that many jobs, none of them expendable (shorter than half an hour),
 held 4352 nodes. `scenario` looks for the instants of the recorded schedule at which that many such jobs ran,
@@ -157,8 +156,9 @@ def _joined(parts: Iterable[list[float]]) -> _Floats:
 
 
 def _instant(recorded: _Recorded, job_count: int, rng: np.random.Generator) -> float:
-    """A whole second at which exactly `job_count` jobs ran that are not expendable, on nearly `_BUSY_NODES`
-    nodes.
+    """An instant at which exactly `job_count` jobs that are not expendable ran.
+
+    It is a whole second, and they held nearly `_BUSY_NODES` nodes.
 
     Instants at which the record has more nodes in use than there were are passed over.
     """

@@ -61,8 +61,9 @@ _MARK = ";"
 
 
 class TraceError(UserError):
-    """A trace that cannot be read, or written. The message is one line that names the file and what is
-    accepted.
+    """A trace that cannot be read or written.
+
+    The message is one line: the file, and what is accepted.
     """
 
 
@@ -136,9 +137,7 @@ class SwfReader:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     def _sound(self, first: int, block: list[str]) -> Iterator[str]:
-        """The job lines of a block that is not made of sound ones alone. The header and the damage
-        are noted.
-        """
+        """The sound job lines of a block with other lines too; header and damage are recorded."""
         for line_number, line in enumerate(block, first):
             text = line.strip()
             if text.startswith(";"):
@@ -179,15 +178,16 @@ class SwfReader:
 
 
 def shown(text: str) -> str:
-    """Foreign text made fit for one line of a message: printable ASCII, and not too much of it."""
+    """Text from a file made fit for one line of a message: printable ASCII, and short."""
     plain = text.strip()[:200].encode("ascii", "backslashreplace").decode("ascii")
     plain = "".join(letter if letter.isprintable() else "?" for letter in plain)
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
 def _open(path: Path) -> TextIO:
-    """The file as text, decompressed if it begins like gzip. Bytes that are not UTF-8 become replacement
-    characters.
+    """The file as text, decompressed if it begins like gzip.
+
+    Bytes that are not UTF-8 become replacement characters.
     """
     try:
         if path.is_dir():

@@ -30,7 +30,7 @@ _SHORTEST_INTERVAL_S = 60.0
 
 
 class WorkloadError(UserError):
-    """A setting that cannot be. The message names the key, the value and what is accepted."""
+    """A setting that is not valid. The message names the key, the value and what is accepted."""
 
 
 def _check_number(key: str, value: float, low: float, high: float) -> None:
@@ -85,15 +85,17 @@ NOTICE_MIXES: Mapping[str, NoticeShares] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridSettings:
-    """How `synthesise` draws. The defaults are P5's, and P2's for sizes and bandwidths, unless said
-    otherwise.
+    """How `synthesise` draws.
+
+    The defaults are P5's, and P2's for sizes and bandwidths, unless stated otherwise.
 
     Raises `WorkloadError` on a value that cannot be.
     """
 
     on_demand_share: float = 0.10
-    """A share of the groups (see `group_by`), not of the jobs: a group has one kind, so urgent jobs come in
-    bursts.
+    """The share of on-demand groups (see `group_by`), not jobs.
+
+    All jobs of a group have one kind, so urgent jobs come in bursts.
     """
     rigid_share: float = 0.60
     malleable_share: float = 0.30
@@ -101,8 +103,9 @@ class HybridSettings:
     """`account` where the trace has projects, as P5's had. A job without such a name is a group of its own.
     """
     on_demand_max_share: float = 0.5
-    """An on-demand job above this share of the machine becomes rigid or malleable instead, with equal
-    chances.
+    """The largest on-demand job, as a share of the machine.
+
+    A larger one becomes rigid or malleable, with equal chances.
     """
     notices: NoticeShares = NOTICE_MIXES["W5"]
     notice_lead_s: Range = (900.0, 1800.0)
@@ -180,8 +183,9 @@ def notice_mix(name: str) -> NoticeShares:
 
 
 def daly_interval_s(checkpoint_s: float, mtbf_s: float) -> float:
-    """Work between two checkpoints of `checkpoint_s` that loses least at one failure every `mtbf_s` (Daly,
-    eq. 37).
+    """The work between two checkpoints that loses least (Daly, eq. 37).
+
+    A checkpoint takes `checkpoint_s`; a failure comes every `mtbf_s`.
     """
     if checkpoint_s >= 2 * mtbf_s:
         return mtbf_s
@@ -192,8 +196,9 @@ def daly_interval_s(checkpoint_s: float, mtbf_s: float) -> float:
 def checkpoint_duration_s(
     node_count: int, gb_per_node: float, *, aggregate_gb_per_s: float, node_gb_per_s: float
 ) -> float:
-    """Duration of a checkpoint of `gb_per_node` on each node (P2, eq. 1): the file system's time, or a
-    node's.
+    """How long a checkpoint of `gb_per_node` on each node takes (P2, eq. 1).
+
+    The slower of the file system and the nodes decides.
     """
     return max(node_count * gb_per_node / aggregate_gb_per_s, gb_per_node / node_gb_per_s)
 
@@ -201,8 +206,9 @@ def checkpoint_duration_s(
 def synthesise(
     trace_jobs: Sequence[SimJob], node_count: int, settings: HybridSettings, seed: int
 ) -> list[SimJob]:
-    """P5's workload on the jobs of a trace: their ids, submit times, sizes, run times and limits stay as they
-    are.
+    """P5's workload on the jobs of a trace.
+
+    Their ids, submit times, sizes, run times and limits do not change.
 
     The groups are dealt out in a random order: the first tenth is on-demand, and so on, at least one group
     for every share above 0 as long as there are groups. An on-demand job arrives when the trace says; its
@@ -251,8 +257,7 @@ def mark_urgent(
     max_runtime_s: float | None = None,
     start_within_s: float | None = None,
 ) -> list[SimJob]:
-    """P1's workload (section 7.1.3): a share of the jobs at random becomes on-demand, the others stay as they
-    are.
+    """P1's workload (section 7.1.3): a random share of the jobs becomes on-demand.
 
     Args:
         jobs: the jobs; the answer has the same order.
@@ -296,7 +301,7 @@ def _generator(seed: int) -> np.random.Generator:
 
 
 def _group(job: SimJob, settings: HybridSettings) -> tuple[str, str]:
-    """The group that decides the job's kind; the second part is for a job that belongs to nobody."""
+    """The group that decides the job's kind. A job without a group is a group of its own."""
     owner = job.user if settings.group_by == "user" else job.account
     return (owner, "") if owner else ("", job.job_id)
 
@@ -323,9 +328,7 @@ def _kinds(
 
 
 def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
-    """An on-demand job that arrives when the trace says, with a notice set back from that (P5,
-    section IV-B).
-    """
+    """An on-demand job that arrives at its submit time, announced earlier (P5, section IV-B)."""
     urgent = replace(job, kind=JobKind.ON_DEMAND, start_within_s=settings.start_within_s)
     shares = settings.notices
     if draw.notice < shares.none:
@@ -342,8 +345,9 @@ def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
 
 
 def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
-    """A rigid job that checkpoints at Daly's interval; one that a signal starts is as large as its memory in
-    use.
+    """A rigid job that checkpoints at Daly's interval.
+
+    A checkpoint that a signal starts writes the memory in use.
     """
     system_gb = settings.node_memory_gb * _between(settings.system_size_share, draw.system_size)
     if settings.checkpoint_cost == "by_size":

@@ -147,8 +147,9 @@ def _no_job(path: str | Path, bad: int, workload: _Workload) -> TraceError:
 
 
 def write_swf(path: str | Path, node_count: int, jobs: Iterable[SimJob]) -> None:
-    """Write `jobs` as an SWF file of a machine of `node_count` nodes, one processor each; gzip if the name
-    ends in .gz.
+    """Write `jobs` as an SWF file of a machine of `node_count` single-processor nodes.
+
+    The file is compressed if its name ends in .gz.
 
     What the format has no field for (kinds, checkpoints, notices) is left out. Job ids are kept if they are
     distinct whole numbers, else the jobs are numbered from 1; so are users and groups if they are whole

@@ -1,5 +1,4 @@
-"""Results of experiments kept on disk by content, so that an interrupted run resumes and a second one only
-reports.
+"""Results of experiments on disk, so that an interrupted run resumes and a repeated one only reports.
 
 What a result is kept under: the work function, every value of the trial, the bytes of the traces, and the
 source of every module of makeway that the work function reaches by imports. Whatever of it changes, the
@@ -35,9 +34,7 @@ ResultT = TypeVar("ResultT")
 
 
 def default_directory() -> Path:
-    """Where results are kept unless said otherwise: $XDG_CACHE_HOME/makeway/reproduce, by default below
-    ~/.cache.
-    """
+    """The default folder of results: $XDG_CACHE_HOME/makeway/reproduce, or that below ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "makeway" / "reproduce"
 
@@ -100,9 +97,7 @@ class KeptResults(Generic[TrialT, ResultT]):
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def get(self, trial: TrialT) -> tuple[ResultT] | None:
-        """The result that was kept. None: there is none, or its file is damaged, which is told on standard
-        error.
-        """
+        """The stored result. None: there is none, or its file is damaged, which is reported."""
         path = self.path(trial)
         try:
             return (self.adapter.validate_json(path.read_bytes()),)
@@ -114,8 +109,9 @@ class KeptResults(Generic[TrialT, ResultT]):
             return None
 
     def put(self, trial: TrialT, result: ResultT) -> None:
-        """Keep a result: its file is there whole or not at all. If it cannot be written, standard error
-        tells.
+        """Store a result: its file is complete or absent.
+
+        A failure to write is reported on standard error.
 
         Raises:
             TypeError: the result would not come back as it is, because it holds something else than plain
@@ -185,14 +181,12 @@ def source_digest(module: str) -> str:
 
 
 def reached(module: str) -> frozenset[str]:
-    """The modules of makeway that one reaches by imports, wherever they stand, or by naming them in a
-    string.
-    """
+    """The modules of makeway that a module imports, anywhere in it, or names in a string."""
     return frozenset(_reached(module))
 
 
 def _reached(module: str) -> dict[str, bytes]:
-    """Each with its source; the first one whatever it is."""
+    """The source of each module; that of the first one in any case."""
     found: dict[str, bytes] = {}
     open_yet = [module]
     while open_yet:

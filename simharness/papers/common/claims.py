@@ -1,6 +1,4 @@
-"""What a paper claims, checked on every seed or trace: it holds, it does not, or the run was too short to
-say.
-"""
+"""A paper's claims, checked on every seed or trace: a claim holds, fails, or is open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ ResultT = TypeVar("ResultT")
 
 
 class ClaimStatus(StrEnum):
-    """What became of a claim."""
+    """Whether a claim holds."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -49,14 +47,15 @@ class Claim:
     unit: str = "seed"
     """What the parts are: seeds, or traces."""
     average: ClaimStatus | None = None
-    """What becomes of it on the average over the parts, where the paper speaks of that. None: every part
-    counts.
+    """The finding on the average over the parts, where the paper speaks of averages. None: every
+    part counts.
     """
 
     @property
     def standing(self) -> ClaimStatus:
-        """It holds if it holds on every part, and one on which it does not refutes it; or the average
-        decides.
+        """The claim's status: it fails if it fails on any part; else it holds if it holds on every part.
+
+        If there is an average, that decides alone.
         """
         if self.average is not None:
             return self.average

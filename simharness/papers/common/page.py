@@ -1,5 +1,4 @@
-"""The HTML page of a reproduced paper: what it claims and what was found, its figures drawn again, the
-numbers.
+"""The HTML page of a reproduced paper: its claims and what was found, its figures, and the numbers.
 
 One file that loads nothing, in the style of the report of a replay.
 """
@@ -61,7 +60,7 @@ class PageSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperPage:
-    """Everything that stands on the page. Texts are plain; they are escaped when the page is made."""
+    """The content of the page, as plain text: it is escaped when the page is made."""
 
     title: str
     facts: tuple[str, ...]

@@ -1,5 +1,4 @@
-"""P1's replays: a week of a trace on Mira's partitions under one scheme, and the slowdowns of its jobs by
-category.
+"""P1's replays: a week of a trace on Mira's partitions under one scheme, and slowdowns by category.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 7 (figures
@@ -66,8 +65,10 @@ WINDOWS: Mapping[str, TraceWeek] = {
         file="CEA-Curie-2011-2.1-cln.swf.gz", from_day=596.0, piece=(594.0, 604.0), least_processors=257
     ),
 }
-"""The weeks of the authors' own runs: from 2018-01-21 and from 2018-06-10, in UTC, and Curie's days 596 to
-602, without the jobs that would fill a small part of a midplane only.
+"""The weeks of the authors' own runs.
+
+They begin on 2018-01-21 and 2018-06-10 (UTC). Curie's are days 596 to 602, without the jobs that would fill
+only a small part of a midplane.
 """
 CATEGORIES = ("all", "narrow-short", "narrow-long", "wide-short", "wide-long")
 GROUPS = (JobKind.ON_DEMAND, JobKind.RIGID)

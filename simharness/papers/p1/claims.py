@@ -1,5 +1,4 @@
-"""What P1 says of its experiment, each sentence with the criterion by which it holds here, checked on each
-week.
+"""P1's claims, each with the criterion by which it holds, checked on each week.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), the summary of

@@ -1,5 +1,4 @@
-"""`makeway reproduce p1`: real-time jobs on Mira's partitions under WCJS, and the sweep that its defaults
-come from.
+"""`makeway reproduce p1`: real-time jobs on Mira's partitions under WCJS, and the sweep of settings.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 4 and 7.
@@ -125,8 +124,9 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
 
 
 def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
-    """Every replay of the experiment; with `--quick` wk3 and Curie with 10% real-time jobs and one
-    seed only.
+    """Every replay of the experiment.
+
+    With `--quick`: wk3 and Curie with 10% real-time jobs and one seed only.
     """
     quick = options.quick and options.seeds is None
     asked: list[P1Trial] = []
@@ -160,7 +160,7 @@ def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
 
 
 def _sweep(options: ReproduceOptions, partitions: Path) -> None:
-    """Try the settings and tell what became of them."""
+    """Try the settings and report how each did."""
     cache = options.results_cache()
     seeds = range(options.seeds or (1 if options.quick else SWEEP_SEEDS))
 
@@ -212,7 +212,7 @@ def sweep_grid(tried: Sequence[SweepResult]) -> TextGrid:
 def tables(
     cases: Sequence[P1Result], checked: Sequence[Claim], notes: Sequence[str]
 ) -> "Iterator[RenderableType]":
-    """What the terminal shows: the paper's numbers beside ours, all schemes, and the paper's claims."""
+    """The terminal's output: the paper's numbers next to those found, all schemes, and the claims."""
     from rich.text import Text
 
     yield Text(" · ".join(facts(cases)), style="bold")

@@ -14,7 +14,7 @@ KIND_LABELS = {JobKind.ON_DEMAND: "RTJ", JobKind.RIGID: "BJ"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class P1Combination:
-    """Which replays, whatever their seeds."""
+    """The replays of one combination, over all seeds."""
 
     week: str
     scheme: str
@@ -23,8 +23,9 @@ class P1Combination:
 
 
 class P1Means:
-    """Spreads over all seeds: means over all jobs, quantiles averaged over the seeds, each by its number of
-    jobs.
+    """Spreads over all seeds.
+
+    Means are over all jobs; quantiles are averages over the seeds, weighted by their numbers of jobs.
     """
 
     def __init__(self, cases: Sequence[P1Result]) -> None:
@@ -79,8 +80,8 @@ class P1Means:
         )
 
     def levels(self, week: str) -> str:
-        """One sentence on what the means of real-time jobs owe to the few wide-short ones. Empty: there are
-        none.
+        """A sentence on how much the few wide-short real-time jobs weigh in the means. Empty: there
+        are none.
         """
         told: list[tuple[float, float, float, float]] = []
         for scheme in (BASELINE, JIT):

@@ -1,6 +1,4 @@
-"""P1's figures 3 to 7 made again as boxplots, its numbers beside ours, and the page around them. bokeh is
-loaded late.
-"""
+"""P1's figures 3 to 7 drawn again as boxplots, its numbers, and the page. bokeh is loaded late."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,7 +119,7 @@ def grids(means: P1Means) -> list[TextGrid]:
 
 
 def paper_grid(means: P1Means, week: str) -> TextGrid:
-    """The digest of section 7.2 beside ours."""
+    """The numbers of section 7.2, and those found here."""
     rows: list[tuple[str, ...]] = []
     for kind in GROUPS:
         for category in CATEGORIES:
@@ -265,7 +263,7 @@ def boxplots(means: P1Means, week: str, kind: JobKind, category: str, metric: st
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Where one box stands, and its five quantiles and mean."""
+    """The position of one box, and its five quantiles and mean."""
 
     x: float
     mean: float

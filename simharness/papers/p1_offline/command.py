@@ -1,5 +1,4 @@
-"""`makeway reproduce p1-offline`: the offline optimum, P1's table 2 (how long it takes) and table 3 (what it
-comes to).
+"""`makeway reproduce p1-offline`: the offline optimum, P1's table 2 (its time) and table 3 (its value).
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), sections 5.5 and
@@ -99,7 +98,7 @@ class OfflineResult:
 
 
 def trials(seeds: Sequence[int], logs: int) -> list[OfflineTrial]:
-    """Every row of table 2 under each seed, then so many logs of table 3."""
+    """Every row of table 2 under each seed, then the given number of logs of table 3."""
     sizes = [(size, seed) for size in TABLE_2 for seed in seeds]
     sizes += [(TABLE_3, seed) for seed in range(logs)]
     return [OfflineTrial(batch=size[0], urgent=size[1], blocks=size[2], seed=seed) for size, seed in sizes]
@@ -223,7 +222,7 @@ def solved(cases: Sequence[OfflineResult]) -> list[OfflineResult]:
 
 
 def claims(cases: Sequence[OfflineResult]) -> list[Claim]:
-    """What the paper says of its formulation, and what was wanted of ours."""
+    """The paper's claims on its formulation, and what was required of the one here."""
     return [_proven(cases), _fast(cases), _urgent_first(cases), _behind(cases)]
 
 

@@ -29,9 +29,7 @@ TABLE_3_LOGS = 20
 
 
 def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> OfflineProblem:
-    """A log of so many jobs: sizes are powers of two up to the whole machine, all times uniform and whole
-    minutes.
-    """
+    """A random log: sizes are powers of two up to the whole machine, times uniform and whole minutes."""
     random = Random(seed)
     sizes = sizes_of(machine_blocks)
     jobs: list[OfflineJob] = []
@@ -52,7 +50,7 @@ def random_log(batch: int, urgent: int, machine_blocks: int, seed: int) -> Offli
 
 
 def as_workload(problem: OfflineProblem) -> list[SimJob]:
-    """The same jobs for a replay, in which nobody knows them in advance; their limits are what they take."""
+    """The same jobs for a replay, where they are not known in advance; their limits are their run times."""
     return [
         SimJob(
             job.job_id,

@@ -1,5 +1,4 @@
-"""The offline optimum of P1: all jobs known in advance, the batch jobs' average slowdown least, urgent jobs
-in time.
+"""The offline optimum of P1: all jobs are known in advance, batch jobs have the least average slowdown.
 
 A machine is a row of 512-node blocks. A job takes an aligned run of them and stays there. A batch job may be
 interrupted once, each part at least a tenth of its work, and then pays for its checkpoint in the first part
@@ -56,7 +55,7 @@ class OfflineJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineProblem:
-    """Jobs on a machine of so many blocks."""
+    """The jobs, and how many blocks the machine has."""
 
     jobs: tuple[OfflineJob, ...]
     machine_blocks: int
@@ -259,8 +258,9 @@ class _Formulation:
         self.last.append(part)
 
     def _add_batch(self, index: int) -> None:
-        """One part, or two with the overhead in each and room for another job between them (eq. 29 to 33, 42
-        to 44, 51).
+        """One part, or two with the overhead in each and room for another job between them.
+
+        See eq. 29 to 33, 42 to 44, and 51.
         """
         job, model = self.problem.jobs[index], self.model
         smallest = -(-job.runtime_s // SMALLEST_PART)
@@ -321,9 +321,7 @@ class _Formulation:
         return apart
 
     def _keep_apart(self) -> None:
-        """Of two parts one comes first, or their jobs share no block; a gap of a job has a part of another in
-        it.
-        """
+        """Of two parts one comes first, or their jobs share no block."""
         model, jobs, parts = self.model, self.problem.jobs, self.parts
         apart = {(one, other): self._apart(one, other) for other in range(len(jobs)) for one in range(other)}
         first: dict[tuple[int, int], Any] = {}
@@ -353,8 +351,8 @@ class _Formulation:
                 self._fill_gap(place, part, first)
 
     def _fill_gap(self, place: int, part: _Part, first: dict[tuple[int, int], Any]) -> None:
-        """Somebody runs between the two parts of an interrupted job: else it had better not be
-        interrupted.
+        """Require that a job runs between the two parts of an interrupted one: else there is no reason for
+        it.
         """
         between: list[IntVar] = []
         for other, candidate in enumerate(self.parts):

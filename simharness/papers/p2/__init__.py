@@ -1,1 +1,1 @@
-"""P2: the exact programme beside greedy and backtracking."""
+"""P2: the exact programme compared with greedy and backtracking."""

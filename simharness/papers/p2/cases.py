@@ -1,5 +1,4 @@
-"""P2's comparison: the exact programme, greedy and backtracking on one scenario, with their times, and two
-additions.
+"""P2's comparison: exact programme, greedy and backtracking on one scenario, their times, two variants.
 
 The additions are the exact programme where a share of the jobs is malleable (P5's share and smallest size,
 drawn by the seed) and may shrink, and where checkpoints share the file system instead of being written one
@@ -82,7 +81,7 @@ class TimedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantAnswers:
-    """What an addition of ours to the exact programme answered, one entry for each of `DEADLINES_S`."""
+    """What a variant of the exact programme answered, one entry for each of `DEADLINES_S`."""
 
     plans: tuple[EvictionPlan, ...]
     elapsed_s: float
@@ -123,8 +122,8 @@ class P2Result:
 
     @property
     def excess_node_hours(self) -> tuple[float, ...]:
-        """How much more than the least greedy loses, for each deadline (the paper's relative compute
-        loss).
+        """How much more greedy loses than the least, for each deadline (the paper's relative
+        compute loss).
         """
         return tuple(
             (run.plan.loss_node_s - plan.loss_node_s) / 3600
@@ -205,9 +204,7 @@ class P2SeedMeans:
 
     @property
     def stopped_s(self) -> float | None:
-        """At least so long would backtracking have taken up to the next deadline. None: it finished all of
-        them.
-        """
+        """A lower bound of backtracking's time up to the next deadline. None: it finished all of them."""
         reached = len(self.backtracking_s)
         if reached == len(DEADLINES_S):
             return None
@@ -248,8 +245,9 @@ def compute(trial: P2Trial) -> P2Result:
 
 
 def compare(cluster: Cluster, trial: P2Trial) -> P2Result:
-    """Ask the three approaches on a cluster whose running jobs may all be evicted; `trial.traces` is not
-    read.
+    """Compare the approaches on a cluster whose running jobs may all be evicted.
+
+    `trial.traces` is not read.
 
     Raises:
         ValueError: the jobs hold fewer nodes than are wanted.
@@ -372,7 +370,7 @@ def timed(call: Callable[[], AnswerT]) -> tuple[AnswerT, float]:
 
 
 class _BudgetSpent(Exception):
-    """Raised by the timer inside whatever is running."""
+    """Raised by the timer inside the code that runs."""
 
 
 @contextmanager

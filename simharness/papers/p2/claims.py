@@ -71,7 +71,7 @@ def _same_optimum(cases: Sequence[P2Result]) -> Finding:
 
 
 def _slowdown(case: P2Result) -> float:
-    """How many times the exact programme's response time backtracking takes; at least so, if it was
+    """Backtracking's response time as a multiple of the exact programme's; a lower bound if it was
     stopped.
     """
     return case.backtracking_s / case.exact_s

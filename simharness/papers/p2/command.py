@@ -1,5 +1,4 @@
-"""`makeway reproduce p2`: the exact programme against greedy and backtracking, on P2's scenarios rebuilt from
-Theta.
+"""`makeway reproduce p2`: the exact programme against greedy and backtracking, on P2's scenarios.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -142,7 +141,7 @@ def _loss_table(group: P2SeedMeans) -> "Table":
 
 
 def as_values(cases: Sequence[P2Result], checked: Sequence[Claim], budget_s: float) -> dict[str, object]:
-    """Everything as plain values for JSON. Under `times` stands what differs from run to run."""
+    """Everything as plain values for JSON. What differs from run to run is under `times`."""
     return {
         "paper": "P2",
         "title": TITLE,

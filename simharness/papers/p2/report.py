@@ -313,9 +313,7 @@ def response_figure(group: P2SeedMeans, *, low_s: float, high_s: float) -> "figu
 
 
 def excess_figure(found: Sequence[P2SeedMeans]) -> "figure":
-    """What greedy loses beyond the least, against the deadline, one line a scenario (one panel of
-    figure 8).
-    """
+    """What greedy loses beyond the least, by deadline, one line a scenario (one panel of figure 8)."""
     return _scenarios_figure(
         found,
         excess_key(found[0].wanted_nodes),

@@ -1,5 +1,4 @@
-"""P3's experiment: a trace replayed under the classical backfilling, or with makeway's early starts on top of
-it.
+"""P3's experiment: a trace replayed under classical backfilling, or with makeway's early starts.
 
 Nothing in it is drawn at random. The classical algorithm is the simulator's EASY without makeway; the
 checkpoint-based one is policy "ckpt-backfill" over the same EASY; beside it the paper's algorithms run as
@@ -66,9 +65,7 @@ class P3Setting:
     extend_s: float = 0.0
     """T_extend: what a checkpoint and a restart take together (section 5.1)."""
     learned: bool = False
-    """Whether p is learned from each user's own history, and `p` is expected of users of whom too little is
-    known.
-    """
+    """Whether p is learned from each user's own history; `p` is then for users with too little history."""
     literal: bool = False
     """Whether the paper's algorithms run as they are written, without makeway. Their checkpoints are free."""
 

@@ -1,5 +1,4 @@
-"""What P3 says of its experiment, each sentence with the criterion by which it holds here, checked on each
-trace.
+"""P3's claims, each with the criterion by which it holds, checked on each trace.
 
 Reference:
     Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections

@@ -1,5 +1,4 @@
-"""`makeway reproduce p3`: backfilling with checkpoints on CTC, SDSC-BLUE and HPC2N, beside what the paper
-says.
+"""`makeway reproduce p3`: backfilling with checkpoints on CTC, SDSC-BLUE and HPC2N.
 
 Reference:
     Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections
@@ -124,7 +123,7 @@ def notes(first: int | None) -> tuple[str, ...]:
 
 
 def tables(results: P3Results, checked: Sequence[Claim], first: int | None) -> "Iterator[RenderableType]":
-    """What the terminal shows: every replay, the paper's figures beside ours, and the paper's claims."""
+    """The terminal's output: every replay, the paper's figures next to those found, and the claims."""
     from rich.text import Text
 
     yield Text(" · ".join(facts(results, first)), style="bold")

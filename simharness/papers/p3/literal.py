@@ -1,4 +1,4 @@
-"""P3's algorithms as they are written, in a scheduler of their own: what stands beside makeway's policy.
+"""P3's algorithms as they are written, in a scheduler of their own, to compare makeway's policy with.
 
 Here the checkpoint-based scheduler is the only one: every job that passes the first of the queue is predicted
 and may be preempted, those too that the classical algorithm would have let pass. Checkpoints are free, as in
@@ -64,9 +64,7 @@ class LiteralSimulation:
         )
 
     def run(self) -> ReplayRecord:
-        """Schedule at every submission, every end, and when the reservation of the queue's first job
-        is due.
-        """
+        """Schedule at every submission, every end, and when the first job's reservation is due."""
         arrived, due_s = 0, inf
         while arrived < len(self._jobs) or self._running:
             while self._ends and self._void(self._ends[0]):
@@ -102,7 +100,7 @@ class LiteralSimulation:
         return due_s
 
     def _start_in_order(self) -> None:
-        """Algorithm 1, lines 2 to 9."""
+        """Algorithm 1, lines 14 to 25: when the first job starts, and how many nodes are left over then."""
         started = 0
         for job in self._queue:
             if self._jobs[job].node_count > self._free_count:
@@ -112,9 +110,7 @@ class LiteralSimulation:
         del self._queue[:started]
 
     def _reservation(self) -> tuple[float, int]:
-        """Algorithm 1, lines 14 to 25: when the first of the queue starts, and how many nodes are left over
-        then.
-        """
+        """Algorithm 1, lines 14 to 25: when the first job starts, and how many nodes are left over then."""
         wanted = self._jobs[self._queue[0]].node_count
         ends = sorted((max(run.predicted_end_s, self._now_s), job) for job, run in self._running.items())
         available, due_s = self._free_count, inf
@@ -127,9 +123,7 @@ class LiteralSimulation:
         return due_s, available - wanted
 
     def _preempt(self) -> None:
-        """Algorithm 3: the largest of those that have lasted longer than predicted go, back to the head of
-        the queue.
-        """
+        """Algorithm 3: the largest jobs that ran longer than predicted go back to the head of the queue."""
         wanted = self._jobs[self._queue[0]].node_count
         overdue = [
             job for job, run in self._running.items() if run.backfilled and run.predicted_end_s <= self._now_s
@@ -148,7 +142,7 @@ class LiteralSimulation:
         self._queue[:0] = back
 
     def _backfill(self, window_s: float, extra: int) -> None:
-        """Algorithm 1, lines 26 to 40."""
+        """Algorithm 1, lines 14 to 25: when the first job starts, and how many nodes are left over then."""
         waiting = [self._queue[0]]
         for job in self._queue[1:]:
             size = self._jobs[job].node_count

@@ -56,7 +56,7 @@ _ALGORITHMS = (
     f"the paper's algorithms as written, p = {P:g}",
 )
 _ALPHA_PLACES = (0, 2, 3)
-"""Of the algorithms, those that stand in figure 6."""
+"""The algorithms shown in figure 6."""
 
 
 def report_html(

@@ -42,7 +42,7 @@ OVERHEADS = (PREEMPTED, CHECKPOINTS, WASTE)
 
 
 def paper_grid(results: P3Results) -> TextGrid:
-    """What the paper says in figures, beside what was found."""
+    """The paper's figures, next to those found."""
 
     def row(name: str, paper: str, text: Callable[[str], str]) -> tuple[str, ...]:
         return (name, paper, *(text(trace) for trace in results.traces))

@@ -1,5 +1,4 @@
-"""P4's scenarios: the queue and the machine of a trace at an instant, planned; and horizons one after
-another.
+"""P4's scenarios, planned: the queue and the machine of a trace at an instant; and successive horizons.
 
 Reference:
     Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
@@ -64,8 +63,8 @@ class P4Trial:
     work: float
     """The solver's effort."""
     queue_size: int | None = None
-    """So many jobs of the trace, one after another, submitted at once to an empty machine. None: the queue at
-    an instant.
+    """This number of the trace's jobs, submitted at once to an empty machine. None: the queue at an
+    instant.
     """
 
 
@@ -113,14 +112,12 @@ class P4Result:
 
     @property
     def improvement(self) -> float | None:
-        """By which share the objective is smaller than the baseline's of the paper. None: that one is 0
-        already.
-        """
+        """By which share the objective is smaller than the paper's baseline. None: that is 0 already."""
         return self._share(self.value(self.ours))
 
     @property
     def possible(self) -> float | None:
-        """By which share it could be smaller at the most, as far as is proven. None: the baseline's is 0
+        """By which share it could be smaller at most, as far as is proven. None: the baseline is 0
         already.
         """
         return self._share(self.bound)
@@ -268,8 +265,9 @@ def _waits(path: Path) -> Iterator[tuple[str, float]]:
 def scenario(
     trace: Trace, starts_s: dict[str, float], at_s: float, curve: AcceptanceCurve
 ) -> PlanProblem | None:
-    """Queue and machine at an instant (eq. 25 to 27). None: by the record more nodes were busy then than
-    there are.
+    """Queue and machine at an instant (eq. 25 to 27).
+
+    None: by the record more nodes were busy then than there are.
     """
     queue: list[PlanJob] = []
     taken: list[Taken] = []

@@ -1,4 +1,4 @@
-"""What P4 says of its plans, and what is found on ours.
+"""P4's claims on its plans, checked on those made here.
 
 Reference:
     Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP

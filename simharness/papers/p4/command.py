@@ -1,5 +1,4 @@
-"""`makeway reproduce p4`: planned queues of KTH and Mira beside EASY, long queues, and horizons one after
-another.
+"""`makeway reproduce p4`: planned queues of KTH and Mira against EASY, long queues, successive horizons.
 
 Reference:
     Schlagkamp et al., "Increasing Waiting Time Satisfaction in Parallel Job Scheduling via a Flexible MILP
@@ -185,7 +184,7 @@ def scenarios_grid(cases: Sequence[P4Result]) -> TextGrid:
 
 
 def months_grid(months: Sequence[MonthResult]) -> TextGrid:
-    """Horizons one after another, beside EASY."""
+    """Successive horizons, compared with EASY."""
     rows = [
         (
             f"{month.policy}, {month.objective}, {month.curve}",

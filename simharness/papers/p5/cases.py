@@ -1,5 +1,4 @@
-"""P5's replays: one workload of Theta under one mechanism, or under the base scheduler alone, and its
-figures.
+"""P5's replays: one workload of Theta under one mechanism, or under the base scheduler alone.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV and tables II and III.
@@ -18,9 +17,7 @@ from makeway.simharness.workloads.synthesis import NOTICE_MIXES, HybridSettings,
 from makeway.simharness.workloads.trace import read_trace
 
 FROM_DAY = 77
-"""The trace proper begins here: the ten weeks before hold a few dozen jobs, and would only dilute the
-utilisation.
-"""
+"""The first day that counts: the ten weeks before have a few dozen jobs and would dilute utilisation."""
 MIXES = tuple(NOTICE_MIXES)
 USUAL_MIX = "W5"
 """Where the mix of notices does not matter, or the paper does not vary it."""

@@ -1,5 +1,4 @@
-"""P5's thirteen observations, each with the criterion by which it holds here. The average over the seeds
-decides.
+"""P5's thirteen observations, each with the criterion by which it holds, on the average over the seeds.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section V.
@@ -57,7 +56,7 @@ def _on_means(finding: Callable[[P5Means], Finding]) -> Callable[[Sequence[P5Res
 
 
 def _judge(holds: Sequence[bool | None], measured: str) -> Finding:
-    """It holds if all parts do. One that is None could not be told: nothing was there to be compared."""
+    """It holds if all parts do. A part is None if there was nothing to compare."""
     if not holds or None in holds:
         return Finding(standing=ClaimStatus.OPEN, measured=measured)
     return Finding(standing=ClaimStatus.HOLDS if all(holds) else ClaimStatus.FAILS, measured=measured)
@@ -135,9 +134,7 @@ def _n_paa_worst(means: P5Means) -> Finding:
 def _pairs(
     means: P5Means, metrics: Sequence[tuple[P5Metric, bool]], pairs: Sequence[tuple[str, str]]
 ) -> Finding:
-    """Whether the first of each pair has the lower figure (True), or the higher one (False), of each
-    metric.
-    """
+    """Whether the first of each pair has the lower figure (True), or the higher one (False)."""
     parts: list[bool | None] = []
     texts: list[str] = []
     for metric, lower in metrics:

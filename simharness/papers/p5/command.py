@@ -1,5 +1,4 @@
-"""`makeway reproduce p5`: the six mechanisms on Theta, by the accuracy of notices and by the checkpoint
-interval.
+"""`makeway reproduce p5`: six mechanisms on Theta, by accuracy of notices and checkpoint interval.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), sections IV and V.
@@ -124,8 +123,9 @@ def tables(
 def as_values(
     cases: Sequence[P5Result], checked: Sequence[Claim], notes: Sequence[str], last: P5Trial, days: int | None
 ) -> dict[str, object]:
-    """Everything as plain values for JSON; decision times differ from run to run. `last`: a trial on a
-    mechanism.
+    """Everything as plain values for JSON. Decision times differ from run to run.
+
+    `last`: a trial of a mechanism.
     """
     return {
         "paper": "P5",

@@ -10,7 +10,7 @@ from makeway.simharness.papers.p5.cases import BASE, P5Result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class P5Metric:
-    """One figure of a replay, and how it is told."""
+    """One figure of a replay, and how it is written."""
 
     key: str
     """For names and JSON."""

@@ -1,6 +1,4 @@
-"""P5's tables II and III and figures 6 and 7 made again, and the page around them. bokeh is loaded for the
-first one.
-"""
+"""P5's tables II and III, its figures 6 and 7 drawn again, and the page. bokeh is loaded late."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -42,7 +40,7 @@ _STYLES = tuple(
     for colour in ("#D6336C", "#0F6FC6", "#E09F00")
     for dash in ("", "6 3")
 )
-"""In the order of `MECHANISMS`: the colour tells the notice, the dash SPAA."""
+"""In the order of `MECHANISMS`: the colour shows the notice, the dash SPAA."""
 _BASE_STYLE = LineStyle(colour="#9AA1AB", dash="2 3", width=2.2)
 _HEIGHT_PX = 250
 _DRAWN = (
@@ -133,7 +131,7 @@ def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:
 
 
 def overview(cases: Sequence[P5Result]) -> TextGrid:
-    """Table II, and the mechanisms beside it."""
+    """Table II with the mechanisms."""
     means = P5Means(cases)
     rows: list[tuple[str, ...]] = [
         ("FCFS/EASY, the paper", *(_PAPER.get(metric.key, "") for metric in METRICS))

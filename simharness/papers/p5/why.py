@@ -1,4 +1,4 @@
-"""Why some of P5's observations cannot show on a trace, told from the replays themselves.
+"""Why some of P5's observations cannot show on a trace, derived from the replays.
 
 Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section V.
@@ -33,7 +33,7 @@ class MechanismDifference:
 
 
 def explanations(cases: Sequence[P5Result]) -> tuple[str, ...]:
-    """Sentences for below the observations, each with its figures; none where there is nothing to tell."""
+    """Sentences to print below the observations, with their figures. Empty: there is nothing to explain."""
     return tuple(filter(None, (_utilisation(cases), _noise(cases))))
 
 

@@ -1,5 +1,6 @@
-"""The look of a report's pictures, and how their axes write time: since the first submission, as hours or as
-days.
+"""The look of a report's pictures.
+
+Time axes count from the first submission, in hours or in days.
 """
 
 from dataclasses import dataclass
@@ -89,8 +90,9 @@ class TimeScale:
 def base_figure(
     *, height: int, x_range: "Range", y_range: "Range", x_type: Literal["linear", "log"] = "linear"
 ) -> "figure":
-    """An empty picture in the page's style, `height` pixels high and as wide as its place. It has no
-    tools.
+    """An empty picture in the page's style, without tools.
+
+    It is `height` pixels high and as wide as its container.
     """
     from bokeh.plotting import figure
 
@@ -123,8 +125,9 @@ def base_figure(
 
 
 def add_tools(drawn: "figure", *, dimensions: Literal["width", "both"] = "width") -> None:
-    """Drag to pan, Ctrl and the wheel to zoom; a box to zoom and a way back are in the tool bar, seen when
-    pointed at.
+    """Drag to pan, Ctrl and the wheel to zoom.
+
+    The tool bar, shown on hover, has a box to zoom and a reset.
     """
     from bokeh.models import BoxZoomTool, PanTool, ResetTool, WheelZoomTool
 

@@ -1,6 +1,4 @@
-"""The curves of a report: load over time, and distributions of wait and slowdown, one line for each
-replay.
-"""
+"""The curves of a report, one line for each replay: load over time, waits and slowdowns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 BINS = 800
-"""A curve over time with more steps than this is drawn as its means over so many stretches of equal length.
-"""
+"""The most steps of a curve; one with more is drawn as its means over this many equal stretches."""
 _ECDF_POINTS = 500
 _HEIGHT_PX = 230
 _PANEL_HEIGHT_PX = 260
@@ -89,9 +86,7 @@ def line_styles(records: Sequence[ReplayRecord]) -> list[LineStyle]:
 def load_curve(
     name: str, series: StepSeries, whole: TimeWindow, scale: TimeScale, *, factor: float
 ) -> ReplayCurve:
-    """A step curve of `series` x `factor` over the whole replay; means over `BINS` stretches if it has more
-    steps.
-    """
+    """A step curve of `series` x `factor` over the whole replay, or its means over `BINS` stretches."""
     if series.times_s.size <= BINS:
         times_s = np.concatenate(([whole.from_s], series.times_s, [whole.to_s]))
         values = np.concatenate(([0.0], series.values, series.values[-1:] if series.values.size else [0.0]))
@@ -107,8 +102,7 @@ def load_curve(
 
 
 def share_curve(name: str, values: Floats, jobs: int) -> ReplayCurve:
-    """The share, in percent, of `jobs` jobs whose value is at most x; thinned evenly if there are many
-    values.
+    """The share of `jobs` jobs, in percent, whose value is at most x. Many values are thinned evenly.
 
     A job without a value (it never started) is in `jobs` and not in `values`: the curve then ends below 100%.
     """

@@ -1,5 +1,4 @@
-"""What the node-by-time picture of a replay is made of: rectangles, marks, waits, and which stretch of time
-to show.
+"""The content of the node-by-time picture of a replay: rectangles, marks, waits, and its time window.
 
 Pure functions of the records; `report_figures` draws what they return. Times are trace seconds.
 """
@@ -17,7 +16,7 @@ from makeway.simharness.results.series import Floats, floats
 LOADED_COST = 60_000
 """Rectangles (and, three for one, job segments) that all pictures of a page may hold together."""
 VIEW_COST = 3_000
-"""As many one picture shows at first: more cannot be told apart."""
+"""The most that one picture shows at first: more could not be distinguished."""
 
 _HOUR_S = 3600.0
 _LENGTHS_S = tuple(
@@ -167,8 +166,7 @@ def whole_window(records: Sequence[ReplayRecord]) -> TimeWindow | None:
 def choose_windows(
     records: Sequence[ReplayRecord], *, loaded_cost: int = LOADED_COST, view_cost: int = VIEW_COST
 ) -> GanttWindows | None:
-    """What to put into the page and what to show first: all of it, or the longest stretch that is not too
-    much.
+    """What to put into the page and what to show first: all of it, or the longest stretch within the limits.
 
     Of the stretches of one length only the one with the most evictions and shrinks is looked at; on a tie the
     one with the most urgent arrivals, then the most starts, then the earliest. None: nothing was submitted.
@@ -186,9 +184,7 @@ def choose_windows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cost:
-    """What drawing costs up to an instant: segments that begin before it, and segments that are over
-    by then.
-    """
+    """The cost of drawing up to an instant: how many segments have begun, and how many have ended."""
 
     starts_s: Floats
     started: Floats
@@ -234,8 +230,8 @@ class _Interest:
         return _Interest(instants_s=(np.sort(taken), np.sort(urgent), np.sort(starts)))
 
     def best(self, from_s: Floats, length_s: float) -> TimeWindow:
-        """The most interesting of the stretches of this length that begin at `from_s`, the earliest
-        on a tie.
+        """The most interesting stretch of this length among those that begin at `from_s`, on a tie the
+        earliest.
         """
         counts = [
             np.searchsorted(instants_s, from_s + length_s) - np.searchsorted(instants_s, from_s)
@@ -246,8 +242,7 @@ class _Interest:
 
 
 def _longest(outer: TimeWindow, costs: Sequence[_Cost], interest: _Interest, *, limit: int) -> TimeWindow:
-    """The longest stretch within `outer` that is the most interesting of its length and costs at most
-    `limit`.
+    """The most interesting of the longest stretches within `outer` that cost at most `limit`.
 
     If there is none, the most interesting hour.
     """

@@ -83,9 +83,7 @@ _NAMED_RUNS = 3
 
 
 def toggle_names(what: str, replays: int) -> str:
-    """The names, apart by blanks, of the models of every replay that one switch of the page shows and
-    hides.
-    """
+    """The names, separated by blanks, of the models of all replays that one switch of the page controls."""
     return " ".join(f"{what}-{index}" for index in range(replays))
 
 
@@ -350,7 +348,7 @@ def waits_figure(
 
 
 def _wait_columns(record: ReplayRecord, waits: Sequence[UrgentWait], scale: TimeScale) -> "ColumnDataSource":
-    """What is drawn and told of each urgent job."""
+    """What the picture shows of each urgent job."""
     from bokeh.models import ColumnDataSource
 
     late = [not wait.on_time for wait in waits]
