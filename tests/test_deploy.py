@@ -62,7 +62,7 @@ def test_the_sample_configurations_fit_the_unit(name: str) -> None:
     assert said["ExecStart"].endswith("run --config /etc/makeway/makeway.yaml")
 
 
-def test_the_sample_for_a_slurm_touches_those_alone_who_opted_in() -> None:
+def test_the_sample_for_slurm_touches_only_jobs_that_opted_in() -> None:
     sample = DEPLOY / "makeway-slurm.yaml"
     settings = load(sample).settings
     assert settings.mode is Mode.OBSERVE
@@ -76,7 +76,7 @@ def test_the_sample_for_a_slurm_touches_those_alone_who_opted_in() -> None:
     saving = by_name["saving"].checkpoint
     assert saving is not None
     assert saving.system_s is not None
-    # Every setting of a Slurm has its place in the sample.
+    # The sample has every setting of the Slurm adapter.
     named = set(re.findall(r"\b(\w+)\b", sample.read_text()))
     for section in (SlurmAdapterSettings, JobClassSettings, CheckpointSettings):
         assert named >= set(section.model_fields)

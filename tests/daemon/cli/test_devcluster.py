@@ -101,9 +101,7 @@ def test_an_interrupt_and_sigterm_end_a_start(calls: Calls, tmp_path: Path) -> N
         assert run("up", "--folder", str(tmp_path / "c")) == 130
 
 
-def test_what_goes_wrong_is_told_in_lines(
-    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_lines(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     calls.error = DevClusterError("the cluster did not come up: x\nslurmctld.log: y")
     assert run("up", "--folder", str(tmp_path / "c")) == 2
     lines = capsys.readouterr().err.splitlines()
@@ -120,7 +118,7 @@ def test_settings_are_lines_of_slurm_conf(
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status"])
-def test_a_folder_of_somebody_else_is_not_used(
+def test_a_folder_of_another_user_is_not_used(
     calls: Calls, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "theirs").mkdir()
@@ -130,7 +128,7 @@ def test_a_folder_of_somebody_else_is_not_used(
     assert calls.folders == []
 
 
-def test_down_tells_what_had_to_be_killed(
+def test_down_prints_what_had_to_be_killed(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("down", "--folder", str(tmp_path)) == 0
@@ -138,7 +136,7 @@ def test_down_tells_what_had_to_be_killed(
     assert capsys.readouterr().err == "slurmd (7) had to be killed\n"
 
 
-def test_status_tells_what_runs(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_what_runs(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", "--folder", str(tmp_path)) == 0
     expected = f"{tmp_path}: 1 slurmctld, 2 slurmd running\nPARTITION\nbatch*\\x1b[2J\n"
     assert capsys.readouterr().out == expected

@@ -198,7 +198,7 @@ def test_an_error_of_the_user_is_one_line(
     assert capsys.readouterr().err == "makeway: error: no such thing\n"
 
 
-def test_who_reads_may_leave_early(config: Path) -> None:
+def test_a_reader_may_leave_early(config: Path) -> None:
     """A closed pipe is no traceback."""
     code = (
         "import sys; from makeway.daemon.cli.main import run_cli;"
@@ -243,21 +243,24 @@ def test_whatif_shows_the_curve(program: Program, config: Path) -> None:
 
 
 def test_whatif_as_json(program: Program, config: Path) -> None:
-    told = program.json("whatif", "--nodes", 4, "--deadline", "5m", "--step", "100s", "--config", config)
+    values = program.json("whatif", "--nodes", 4, "--deadline", "5m", "--step", "100s", "--config", config)
     hours = 400 / 3600
-    assert told["curve"] == [
+    assert values["curve"] == [
         {"deadline_s": 0.0, "loss_node_hours": hours},
         {"deadline_s": 100.0, "loss_node_hours": hours},
         {"deadline_s": 200.0, "loss_node_hours": 0.0},
         {"deadline_s": 300.0, "loss_node_hours": 0.0},
     ]
-    assert [(level["from_s"], level["until_s"]) for level in told["levels"]] == [(0.0, 100.0), (200.0, 300.0)]
-    assert told["levels"][1]["departures"] == [
+    assert [(level["from_s"], level["until_s"]) for level in values["levels"]] == [
+        (0.0, 100.0),
+        (200.0, 300.0),
+    ]
+    assert values["levels"][1]["departures"] == [
         {"job_ids": [HOSTILE], "method": "system", "nodes": 4, "loss_node_hours": 0.0}
     ]
 
 
-def test_whatif_touches_nothing(program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path) -> None:
+def test_whatif_changes_nothing(program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path) -> None:
     program("whatif", "--nodes", 4, "--config", config)
     assert adapter.calls == [("close", "")]
     assert [path.name for path in tmp_path.iterdir()] == ["makeway.yaml"]
@@ -292,7 +295,7 @@ def test_whatif_of_a_stored_snapshot(program: Program, adapter: FakeAdapter, tmp
     assert refused == f"{journal}: there is no decision 7"
 
 
-def test_explain_tells_candidates_costs_and_what_became_of_the_actions(
+def test_explain_shows_candidates_costs_and_outcomes(
     program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
 ) -> None:
     decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
@@ -303,29 +306,29 @@ def test_explain_tells_candidates_costs_and_what_became_of_the_actions(
     assert "Urgent job u: 4 nodes, 0 free, on time for another 9:50" in text
     assert "→  j\\x1b[2J\\n[red]x" in text
     assert "\x1b" not in text
-    told = program.json("explain", "last", "--config", config)
-    assert told["decision"] == 1
-    (why,) = told["rationale"]
+    values = program.json("explain", "last", "--config", config)
+    assert values["decision"] == 1
+    (why,) = values["rationale"]
     assert why["numbers"].keys() == {metric.name for metric in RATIONALE_METRICS}
     assert all(f"{metric.title}: {why['numbers'][metric.name]:g}" in text for metric in RATIONALE_METRICS)
     chosen = [entry for entry in why["candidates"] if entry["chosen"]]
     assert [(entry["job_ids"], entry["method"], entry["loss_node_s"]) for entry in chosen] == [
         ([HOSTILE], "system", 0)
     ]
-    assert [(entry["action"]["verb"], entry["verdict"], entry["outcome"]) for entry in told["actions"]] == [
+    assert [(entry["action"]["verb"], entry["verdict"], entry["outcome"]) for entry in values["actions"]] == [
         ("reserve", "allowed", "accepted"),
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
 
 
-def test_explain_of_what_was_only_observed(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+def test_explain_of_an_observed_decision(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
     decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
-    told = program.json("explain", "1", "--journal", tmp_path / "j.sqlite")
-    assert {entry["outcome"] for entry in told["actions"]} == {"not sent"}
+    values = program.json("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert {entry["outcome"] for entry in values["actions"]} == {"not sent"}
 
 
-def test_explain_beside_a_daemon_that_runs(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+def test_explain_while_a_daemon_runs(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
     decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
     daemon = Journal(tmp_path / "j.sqlite")
     try:

@@ -72,7 +72,7 @@ def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
     assert (killed.plan.departures[0].method, killed.plan.loss_node_s) == (Method.KILL, 6 * 3600)
 
 
-def test_who_may_not_be_asked_is_named_and_not_asked() -> None:
+def test_protected_jobs_are_named_and_not_asked() -> None:
     view = three()
     protected = running("root's", node_names(2, 9), start_s=0.0, preemptible=False)
     answer = request(cluster(10, *view.jobs, protected, now_s=NOW_S), 9)
@@ -124,7 +124,7 @@ def test_the_resolution_fits_the_deadline(deadline_s: float, step_s: float) -> N
     assert request(three(), 10, deadline_s=deadline_s, step_s=None).step_s == step_s
 
 
-def test_departures_are_told_by_what_they_cost() -> None:
+def test_departures_are_ordered_by_cost() -> None:
     def leaves(name: str, nodes: int, loss_node_s: int, method: Method) -> Departure:
         item = EvictionJob(job_ids=(name,), node_count=nodes, loss_node_s=loss_node_s, system_s=1.0)
         return Departure(item=item, method=method)

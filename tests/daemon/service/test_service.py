@@ -1,4 +1,4 @@
-"""The service: it polls, obeys, backs off, reloads, survives, stops, and tells systemd all along."""
+"""The service: it polls, reacts, backs off, reloads, survives, stops, and reports all of it to systemd."""
 
 import json
 import os
@@ -34,7 +34,7 @@ from tests.paths import ROOT
 from tests.waiting import await_that, limit_s
 
 SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
-"""Nothing happens unless it is asked for."""
+"""Nothing happens unless it is requested."""
 IDLE = "0 urgent waiting; 0 operations open"
 
 
@@ -81,8 +81,8 @@ class Site:
         return api.request(self.socket, message, wait_s=limit_s())
 
     def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = self.ask(command="status")["status"]
-        return told
+        values: dict[str, Any] = self.ask(command="status")["status"]
+        return values
 
     def cycle(self) -> str:
         """Poke, and the status line after the cycle."""
@@ -109,16 +109,16 @@ def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -
     with site.up():
         assert site.listener.wait_for("STATUS=") == f"STATUS=observe: {IDLE}"
         assert site.cycle() == f"observe: {IDLE}"
-        told = site.status()
-    assert told["cycles"] >= 2
-    assert (told["mode"], told["policy"], told["adapter"]) == ("observe", "eviction", "simulated")
-    assert (told["failures"], told["breaker_open"], told["reload_problem"]) == (0, False, None)
-    assert told["pid"] == os.getpid()
+        values = site.status()
+    assert values["cycles"] >= 2
+    assert (values["mode"], values["policy"], values["adapter"]) == ("observe", "eviction", "simulated")
+    assert (values["failures"], values["breaker_open"], values["reload_problem"]) == (0, False, None)
+    assert values["pid"] == os.getpid()
 
 
 @pytest.mark.parametrize(("keep", "first"), [("30", 3), ("null", 1)])
-def test_the_journal_is_tidied(site: Site, keep: str, first: int) -> None:
-    """Its clock stands at 1000 s; the decisions are of 35 days before, and the newest is always kept."""
+def test_the_journal_is_pruned(site: Site, keep: str, first: int) -> None:
+    """The time is 1000 s; the decisions are 35 days older, and the newest is always kept."""
     journal = Journal(site.journal)
     for at_s in (-3e6, -3e6 + 1, -3e6 + 2):
         journal.add_decision(at_s, Decision(policy="test"), None)
@@ -130,7 +130,7 @@ def test_the_journal_is_tidied(site: Site, keep: str, first: int) -> None:
         assert kept.first_decision_id() == first
 
 
-def test_polling_needs_nobody(site: Site) -> None:
+def test_polling_needs_no_request(site: Site) -> None:
     site.write("poll_interval_s: 0.1\npoke_gap_s: 0\n")
     with site.up():
         for _ in range(3):
@@ -174,7 +174,7 @@ def test_act_does_it_and_looks_again_at_once(site: Site) -> None:
     "error",
     [Unavailable("no answer"), Unreadable("cut off", command=("squeue",), text="JOBID\x1b[2J")],
 )
-def test_a_cluster_that_does_not_answer_is_waited_for(
+def test_a_cluster_that_does_not_answer_is_tried_again(
     site: Site, error: AdapterError, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.write("poll_interval_s: 0.1\npoke_gap_s: 0\nbackoff_max_s: 1\n", metrics="{port: 0}")
@@ -289,7 +289,7 @@ def test_a_good_reload_is_used_at_once(site: Site) -> None:
         assert (site.status()["mode"], site.status()["policy"]) == ("act", "n-paa")
 
 
-def test_a_bad_reload_changes_nothing_and_says_so(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_reload_changes_nothing_and_is_reported(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     with site.up():
         site.listener.wait_for("STATUS=observe")
         site.write("mode: actt\nlog: {level: x}\n" + SELDOM)
@@ -339,13 +339,13 @@ def test_a_reload_changes_the_log(site: Site, capsys: pytest.CaptureFixture[str]
         assert entries(capsys) == []
 
 
-def test_signs_of_life_come_while_cycles_end(site: Site) -> None:
+def test_the_watchdog_is_fed_while_cycles_end(site: Site) -> None:
     with site.up(watchdog_s=0.1):
         site.listener.wait_for("WATCHDOG=1")
         site.listener.wait_for("WATCHDOG=1")
 
 
-def test_no_sign_of_life_comes_from_a_cycle_that_hangs(site: Site) -> None:
+def test_the_watchdog_is_not_fed_by_a_cycle_that_hangs(site: Site) -> None:
     site.write("cycle_limit_s: 1\n" + SELDOM)
     hang = threading.Event()
     begun = threading.Event()

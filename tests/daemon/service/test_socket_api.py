@@ -27,7 +27,7 @@ NOTICE: dict[str, object] = {"command": "notice", "nodes": 64, "walltime_s": 360
 
 
 class Control:
-    """Counts what it is asked."""
+    """Counts the requests."""
 
     def __init__(self) -> None:
         self.pokes = 0
@@ -92,8 +92,8 @@ def test_the_commands(path: Path) -> None:
         assert request(path, {"command": "ack", "job_id": "4711_3"}) == {"ok": True, "awaited": True}
         assert request(path, {"command": "ack", "job_id": "4712"}) == {"ok": True, "awaited": False}
         assert control.acknowledged == ["4711_3", "4712"]
-        told = request(path, {"command": "status"})
-        assert told == {"ok": True, "status": {"mode": "observe", "sentence": "fine \x1b[2J"}}
+        values = request(path, {"command": "status"})
+        assert values == {"ok": True, "status": {"mode": "observe", "sentence": "fine \x1b[2J"}}
         assert request(path, NOTICE) == {"ok": True, "notice_id": "n-1"}
     assert control.announced == [Announcement(user=ME.user, node_count=64, walltime_s=3600, in_s=900)]
 
@@ -124,7 +124,7 @@ def test_a_live_daemon_keeps_its_socket(path: Path) -> None:
         assert first.pokes == 1
 
 
-def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_left_alone(path: Path) -> None:
     path.write_text("precious")
     with pytest.raises(UserError, match="this is not a socket"), serving(path):
         pass
@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         pass
 
 
-def test_the_end_leaves_somebody_elses_socket_alone(path: Path) -> None:
+def test_the_end_leaves_the_socket_of_another_daemon_alone(path: Path) -> None:
     with ExitStack() as stack:
         stack.enter_context(serving(path))
         path.unlink()
@@ -169,7 +169,7 @@ def test_the_end_leaves_somebody_elses_socket_alone(path: Path) -> None:
         (b"x" * 5000, "a line of at most 4096 bytes is expected"),
     ],
 )
-def test_requests_that_are_not_understood(path: Path, sent: bytes, complaint: str) -> None:
+def test_malformed_requests(path: Path, sent: bytes, complaint: str) -> None:
     with serving(path) as control:
         reply = exchange(path, sent)
         assert reply["ok"] is False
@@ -211,7 +211,7 @@ def test_announcements_that_are_refused(change: dict[str, object], complaint: st
     assert control.announced == []
 
 
-def test_an_announcement_belongs_to_who_sends_it() -> None:
+def test_an_announcement_belongs_to_its_sender() -> None:
     control = Control()
     answer(json.dumps(NOTICE).encode(), STRANGER, control)
     with pytest.raises(BadRequest, match="54321 may not announce jobs of other users"):
@@ -220,7 +220,7 @@ def test_an_announcement_belongs_to_who_sends_it() -> None:
     assert [announced.user for announced in control.announced] == ["54321", "alice"]
 
 
-def test_a_limit_of_the_daemon_is_told(path: Path) -> None:
+def test_a_limit_of_the_daemon_is_reported(path: Path) -> None:
     with serving(path):
         for _ in range(3):
             request(path, NOTICE)
@@ -237,7 +237,7 @@ def test_a_defect_ends_its_connection_only(path: Path) -> None:
         assert request(path, {"command": "poke"}) == {"ok": True}
 
 
-def test_who_says_nothing_is_hung_up_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_disconnected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "WAIT_S", 0.05)
     with serving(path) as control:
         assert exchange(path, b'{"command": ') is None
@@ -245,7 +245,7 @@ def test_who_says_nothing_is_hung_up_on(path: Path, monkeypatch: pytest.MonkeyPa
         assert control.pokes == 1
 
 
-def test_who_drips_bytes_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time; all of them together do not."""
     instants = iter([0.0, 1.0, 2.0, 4.9, 5.1])
     monkeypatch.setattr("makeway.daemon.service.socket_api.time.monotonic", lambda: next(instants))
@@ -257,7 +257,7 @@ def test_who_drips_bytes_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert [call.args[0] for call in connection.settimeout.call_args_list] == pytest.approx([4.0, 3.0, 0.1])
 
 
-def test_too_many_clients_are_told_to_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_clients_are_asked_to_try_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "CLIENT_LIMIT", 1)
     control = Control()
     control.hold = threading.Event()

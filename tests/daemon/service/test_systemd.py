@@ -50,8 +50,8 @@ def test_a_long_status_is_cut() -> None:
         assert len(listener.receive()) < 1000
 
 
-@pytest.mark.parametrize("address", [None, "@nobody-listens-here", "/nonexistent/notify"])
-def test_nobody_listens(address: str | None) -> None:
+@pytest.mark.parametrize("address", [None, "@no-listener-here", "/nonexistent/notify"])
+def test_no_listener(address: str | None) -> None:
     Notifier(address=address).ready("up")
 
 
