@@ -55,9 +55,10 @@ class UrgentJob:
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, by (submission, job id)."""
+    # Of two operations of one job, such as one that makes way and one for its priority, the one that holds nodes counts.
     operations = {
         operation.for_job_id: operation
-        for operation in cluster.operations
+        for operation in sorted(cluster.operations, key=lambda one: one.kind.holds_nodes)
         if operation.phase is not Phase.CLOSED
     }
     urgents: list[UrgentJob] = []

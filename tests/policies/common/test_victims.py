@@ -149,6 +149,16 @@ def test_a_closed_operation_is_none(waiting: Build, cluster_of: BuildCluster) ->
     assert [urgent.operation for urgent in urgent_jobs(cluster)] == [None]
 
 
+def test_of_two_operations_of_a_job_the_one_that_holds_nodes_counts(
+    waiting: Build, cluster_of: BuildCluster
+) -> None:
+    holds = operation("u", "n9")
+    cleans = replace(operation("u", ""), operation_id="u@2", reservation="", kind=OperationKind.CLEAN_UP)
+    for operations in ((holds, cleans), (cleans, holds)):
+        cluster = cluster_of(2, waiting("u", 1), operations=operations)
+        assert [urgent.operation for urgent in urgent_jobs(cluster)] == [holds]
+
+
 def test_shortfall(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
     jobs = (running("victim", "n0"), running("intruder", "n1"), running("leaves", "n2"))
     cluster = cluster_of(6, *jobs, waiting("u", 6))
