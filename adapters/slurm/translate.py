@@ -152,7 +152,7 @@ class Translator:
         partitions: tuple[RawPartition, ...],
         now_s: float,
         *,
-        exclusive_shrink: bool = True,
+        exclusive_shrink: bool,
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink

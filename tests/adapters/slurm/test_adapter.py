@@ -125,6 +125,17 @@ def test_a_verb_looks_before_it_acts() -> None:
     assert slurm.acts == []
 
 
+def test_a_command_that_succeeds_may_warn() -> None:
+    warns = (
+        0,
+        "",
+        "scontrol: error: Unable to contact slurm controller (connect failure), trying the backup",
+    )
+    slurm = FakeSlurm(RUNNING, script=(warns,))
+    adapter_of(slurm).apply(acts.requeue("17"))
+    assert slurm.acts == [build.requeue("17")]
+
+
 def test_a_job_without_a_time_limit_keeps_none() -> None:
     slurm = FakeSlurm(RUNNING | {"TimeLimit": "UNLIMITED"})
     adapter = adapter_of(slurm)
@@ -132,7 +143,7 @@ def test_a_job_without_a_time_limit_keeps_none() -> None:
     longer_s = job.walltime_s + 300.0
     adapter.apply(acts.checkpoint("17", signal="USR1", walltime_s=longer_s))
     assert slurm.acts == [build.signal_batch("17", "USR1")]
-    slurm.acts.clear()
+    slurm.calls.clear()
     adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=longer_s))
     assert slurm.acts == [build.resize("17", ("n1",), None)]
 

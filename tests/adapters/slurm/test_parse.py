@@ -294,6 +294,11 @@ def test_the_configuration_is_read(release: str) -> None:
 # Single values
 
 
+@pytest.mark.parametrize("text", ["", "(null)", "N/A"])
+def test_no_resources(text: str) -> None:
+    assert parse.gres(text) == ()
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

@@ -114,6 +114,11 @@ def serving(**changes: Any) -> str:
 # Classes
 
 
+def test_the_time_to_set_up_is_that_of_the_class() -> None:
+    assert translated(RUNNING).setup_s == 0.0
+    assert translated(RUNNING, replace(ANY, setup_s=5.0)).setup_s == 5.0
+
+
 def test_a_job_of_no_class_is_never_touched() -> None:
     job = translated(RUNNING)
     assert (job.kind, job.preemptible, job.checkpoint) == (JobKind.RIGID, False, None)
@@ -406,6 +411,7 @@ def test_demands() -> None:
     assert serving(cpu_count=5) == "n5 n6 n7 n8"
     assert serving(memory_mb=10_000.0) == "n5 n6 n7 n8"
     assert serving(memory_mb=100.0, tres="cpu=4,mem=20000M,node=2") == "n5 n6 n7 n8"
+    assert serving(memory_mb=100.0, tres="cpu=4,mem=14000M,node=2") == "all", "7,000 MB on each node"
     assert serving(memory_mb=0.0, tres="cpu=4,mem=20000M,node=2") == "all"
     assert serving(gres_per_node=(Gres(name="gpu", type="", count=4),)) == "n5 n6 n7 n8"
     assert serving(gres_per_node=(Gres(name="gpu", type="h100", count=1),)) == ""
