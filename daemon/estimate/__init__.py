@@ -1,1 +1,1 @@
-"""What is learned from what was seen: checkpoint durations and run times."""
+"""What makeway learns from what it observes: durations of checkpoints, and run times."""

@@ -1,11 +1,11 @@
-"""How long checkpoints really take: measured whenever one is asked for, and used by the next decision.
+"""How long checkpoints really take: measured at every request, and used by the next decision.
 
-A checkpoint is measured from its command to what shows that it is complete: the instant that the job tells, its requeue,
-or its end where that is how it acknowledges. The duration that a class or a job declares gives way to the longest of the
-latest measured ones of jobs like it: of the same user, account and partition, and of about as many nodes.
+A checkpoint is measured from its command to its acknowledgement: the instant that the job reports, its requeue, or its end
+if that is how it acknowledges. The longest of the latest durations of similar jobs replaces the duration that a class or a
+job declares. Similar jobs have the same user, account and partition, and about as many nodes.
 
-One that is not acknowledged in the time that it has counts as taking twice that time: as long as nothing better is known,
-the next plan gives it more time, or does not count on it at all.
+A checkpoint without an acknowledgement in the grace period counts with twice that period: until a better measurement
+exists, the next plan gives it more time, or does not rely on it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,21 +27,21 @@ from makeway.policies.model import (
 )
 
 LATEST: Final = 8
-"""So many measured durations of a likeness count."""
+"""This many measured durations of each likeness count."""
 
 
 class Likeness(NamedTuple):
-    """What jobs have in common whose checkpoints are expected to take equally long."""
+    """What similar jobs have in common: their checkpoints are expected to take equally long."""
 
     user: str
     account: str
     partition: str
     size: int
-    """Binary digits of the number of nodes: 1, 2 to 3, 4 to 7, and so on are alike."""
+    """The number of binary digits of the node count: 1, 2 to 3, 4 to 7, and so on are similar."""
 
 
 class CheckpointRequest(NamedTuple):
-    """One checkpoint that a job was asked for."""
+    """One checkpoint that makeway requested from a job."""
 
     operation_id: str
     job_id: str
@@ -53,18 +53,18 @@ class Measurement:
     """How long one checkpoint took."""
 
     duration_s: float
-    """Seconds from the command on; without an acknowledgement, those that were waited in vain."""
+    """Seconds from the command to the acknowledgement, or to the end of the wait if there was none."""
     acknowledged: bool
 
     @property
     def counted_s(self) -> float:
-        """What it says of the next one."""
+        """The duration in seconds that the next checkpoint is expected to take."""
         return self.duration_s if self.acknowledged else 2.0 * self.duration_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whose checkpoint was asked for."""
+    """What is known of a job whose checkpoint is under way."""
 
     likeness: Likeness
     ends: bool
@@ -72,11 +72,11 @@ class Subject:
 
 
 Learned = Mapping[Likeness, tuple[float, ...]]
-"""The latest durations of each likeness in seconds, the last at the end."""
+"""The latest durations of each likeness in seconds, the newest last."""
 
 
 class CheckpointTimes:
-    """The checkpoints that are under way and the durations of earlier ones, at hand for every cycle."""
+    """The checkpoints that are under way and the durations of earlier ones, kept in memory for every cycle."""
 
     def __init__(self) -> None:
         self.under_way: dict[CheckpointRequest, Subject] = {}
@@ -84,12 +84,12 @@ class CheckpointTimes:
         """Another object whenever it changes."""
 
     def add(self, likeness: Likeness, measurement: Measurement) -> None:
-        """Take note of the latest duration."""
+        """Add the newest duration."""
         latest = (*self.learned.get(likeness, ()), measurement.counted_s)[-LATEST:]
         self.learned = MappingProxyType({**self.learned, likeness: latest})
 
     def learn(self, lesson: "Lesson") -> None:
-        """Take note of what one cycle has seen."""
+        """Add what one cycle has observed."""
         self.under_way.update(lesson.begun)
         for request, measurement in lesson.measured:
             self.add(self.under_way.pop(request).likeness, measurement)
@@ -99,40 +99,39 @@ class CheckpointTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What one cycle has seen of the checkpoints."""
+    """What one cycle has observed of the checkpoints."""
 
     begun: tuple[tuple[CheckpointRequest, Subject], ...]
     measured: tuple[tuple[CheckpointRequest, Measurement], ...]
     void: tuple[CheckpointRequest, ...]
-    """Requests of which nothing can be learned any more."""
+    """Requests that can no longer be measured."""
 
 
 def likeness(job: Job) -> Likeness:
-    """What the job has in common with others."""
+    """What the job has in common with similar jobs."""
     return Likeness(job.user, job.account, job.partition, job.node_count.bit_length())
 
 
 @memoise_last
 def with_learned(jobs: tuple[Job, ...], learned: Learned) -> tuple[Job, ...]:
-    """The jobs, each with the duration that was measured of its like instead of the declared one.
+    """The jobs, with measured durations of checkpoints in place of the declared ones where there are any.
 
-    It is never above the job's grace, in which its checkpoint is awaited. A job for which no such checkpoint is declared
-    gets none.
+    A duration is never above the job's grace period, which limits the wait. A job without a declared checkpoint gets none.
     """
     if not learned:
         return jobs
-    return tuple(_taught(job, learned) for job in jobs)
+    return tuple(_with_measured(job, learned) for job in jobs)
 
 
 def lesson(
     operations: Iterable[Operation], seen: Cluster, under_way: Mapping[CheckpointRequest, Subject]
 ) -> Lesson | None:
-    """What the operations, as a snapshot has just brought them up to date, tell of checkpoints. None: nothing new.
+    """What the operations show of checkpoints after an update from a snapshot. None: nothing new.
 
     Args:
-        operations: those that are open, and those that were closed just now.
+        operations: the open operations, and those that this cycle has closed.
         seen: the snapshot.
-        under_way: the requests that are known already.
+        under_way: the requests that are known from earlier cycles.
     """
     jobs = seen.jobs_by_id()
     begun: list[tuple[CheckpointRequest, Subject]] = []
@@ -160,14 +159,14 @@ def lesson(
 
 
 def _subject(job: Job) -> Subject | None:
-    """None: the job does not show when its checkpoint is complete."""
+    """What a request's measurement needs. None: the job does not show when its checkpoint is complete."""
     if job.checkpoint is None or job.checkpoint.acknowledgement is Acknowledgement.NONE:
         return None
     return Subject(likeness=likeness(job), ends=job.checkpoint.acknowledgement is Acknowledgement.EXIT)
 
 
 def _measure(task: Task, issued_s: float, job: Job | None, subject: Subject) -> Measurement | None:
-    """How long a checkpoint took that is over. None: it was not seen through."""
+    """How long a finished checkpoint took. None: its end was not observed."""
     if task.ended_s is None:
         return None
     lasted_s = max(0.0, task.ended_s - issued_s)
@@ -177,13 +176,13 @@ def _measure(task: Task, issued_s: float, job: Job | None, subject: Subject) -> 
         return None
     if task.ending is Ending.UNACKNOWLEDGED:
         return Measurement(duration_s=lasted_s, acknowledged=False)
-    told_s = None if job is None else job.last_checkpoint_s
-    if told_s is not None and told_s >= issued_s:
-        lasted_s = told_s - issued_s  # the snapshot that shows it may be much later
+    reported_s = None if job is None else job.last_checkpoint_s
+    if reported_s is not None and reported_s >= issued_s:
+        lasted_s = reported_s - issued_s  # the snapshot that shows it may be much later
     return Measurement(duration_s=lasted_s, acknowledged=True)
 
 
-def _taught(job: Job, learned: Learned) -> Job:
+def _with_measured(job: Job, learned: Learned) -> Job:
     spec = job.checkpoint
     if spec is None or spec.system_s is None or not job.nodes:
         return job

@@ -1,8 +1,8 @@
-"""What share of their time limits the finished runs of each user took: history from which a policy may predict.
+"""The share of its time limit that each finished run took, by user: from this a policy may predict run times.
 
-A run is seen to be over when a job that ran in the last snapshot is not there, or completes, in this one. Runs that end
-while nobody looks are not counted, nor those of jobs that were requeued before: part of their work was done already.
-Runs with short time limits say little of long ones, and are left out.
+A run has ended if its job ran in the last snapshot and is absent or completing in this one. Some runs do not count: those
+that end while makeway takes no snapshots, those of jobs that were requeued before (a part of their work was done already),
+and those with short time limits, which say little about long ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from typing import Final
 from makeway.policies.model import Cluster, Job, JobState
 
 LATEST: Final = 20
-"""So many runs of a user count."""
+"""This many runs of each user count."""
 TRUSTED: Final = 5
-"""Of a user with fewer runs nothing is known."""
+"""With fewer runs of a user, makeway makes no prediction."""
 LEAST_LIMIT_S: Final = 1800.0
 """Runs with a shorter time limit do not count."""
 LEAST_SHARE: Final = 0.01
@@ -23,27 +23,27 @@ LEAST_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that is over."""
+    """A run that has ended."""
 
     job_id: str
     user: str
     ended_s: float
     share: float
-    """How much of its time limit it took, at most 1."""
+    """The part of its time limit that it took, at most 1."""
 
 
 class History:
-    """The latest runs of each user, at hand for every cycle."""
+    """The latest runs of each user, kept in memory for every cycle."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._shares: dict[str, tuple[float, ...]] = {}
         self.usual: Mapping[str, float] = {}
-        """The median share of each user of whom enough is known. Another object whenever it changes."""
+        """The median share of each user with enough runs. Another object whenever it changes."""
         self.add(runs)
 
     def add(self, runs: Iterable[Run]) -> None:
-        """Take note of runs, the oldest first."""
-        users = set()
+        """Add runs, the oldest first."""
+        users: set[str] = set()
         for run in runs:
             self._shares[run.user] = (*self._shares.get(run.user, ()), run.share)[-LATEST:]
             users.add(run.user)
@@ -53,14 +53,14 @@ class History:
 
 
 def ended_runs(before: Mapping[str, Job], seen: Cluster) -> tuple[Run, ...]:
-    """The runs that are over since the last snapshot, by job id.
+    """The runs that have ended since the last snapshot, by job id.
 
     Args:
         before: the jobs that ran then (`running`).
         seen: this snapshot.
     """
     jobs = seen.jobs_by_id()
-    found = []
+    found: list[Run] = []
     for job_id, job in sorted(before.items()):
         now = jobs.get(job_id)
         over = now is None or now.state is JobState.COMPLETING
@@ -72,7 +72,7 @@ def ended_runs(before: Mapping[str, Job], seen: Cluster) -> tuple[Run, ...]:
 
 
 def running(seen: Cluster) -> dict[str, Job]:
-    """The jobs whose runs will count, by id."""
+    """The running jobs whose runs will count, by id."""
     return {
         job.job_id: job
         for job in seen.holders()

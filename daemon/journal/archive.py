@@ -125,7 +125,7 @@ class Archive:
 
     def unreadable(self) -> tuple[str, ...]:
         """Why decisions, commands and closed operations cannot be read: one sentence for each row. Snapshots are not read."""
-        found = []
+        found: list[str] = []
         for table, key, body_column, which, decode in _BODIES:
             for row_key, body in self._database.read(
                 f"SELECT {key}, CAST({body_column} AS BLOB) FROM {table} WHERE {which} ORDER BY {key}"

@@ -61,11 +61,11 @@ def task(value: JsonObject) -> JsonObject:
 
 def operation(value: JsonObject) -> JsonObject:
     """An operation with its kind, the holds that lent its nodes, and its outcome."""
-    hold = next(iter(_actions(value, "reserve")), {})
+    holds = _actions(value, "reserve")
     return {
         **value,
         "kind": _kind(value),
-        "out_of": hold.get("out_of", []),
+        "out_of": holds[0].get("out_of", []) if holds else [],
         "outcome": _outcome(value),
     }
 

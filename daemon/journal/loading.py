@@ -90,7 +90,7 @@ class _Reader(Generic[_Value]):
     def read(self, which: str) -> dict[str, _Value]:
         """The values by key."""
         sql = f"SELECT {self._key}, CAST({self._body} AS BLOB) FROM {self._table} WHERE {which}"
-        found = {}
+        found: dict[str, _Value] = {}
         for key, body in self._database.read(sql):
             where = f"{self._key} = {quoted(key)}"
             try:

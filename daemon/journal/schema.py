@@ -7,7 +7,7 @@ every start until the file has it, and VACUUM is atomic by itself.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -73,7 +73,7 @@ class ForeignSchema(ValueError):
 
 
 @contextmanager
-def transaction(database: sqlite3.Connection) -> Iterator[None]:
+def transaction(database: sqlite3.Connection) -> Generator[None]:
     """All statements inside, or none of them. The connection must be in autocommit mode (`isolation_level=None`)."""
     database.execute("BEGIN IMMEDIATE")
     try:
