@@ -61,12 +61,12 @@ class Database:
             raise JournalError(f"{self.path}: cannot be read: {error}") from error
 
     def write(self, *statements: Statement) -> int:
-        """Carry out all statements in one transaction. Returns the number of the last inserted row."""
-        row_id = 0
+        """Carry out all statements in one transaction. Returns the number of the last inserted row; 0: none was."""
+        cursor = self._connection.cursor()
         with self.mutex, transaction(self._connection):
             for sql, values in statements:
-                row_id = self._connection.execute(sql, values).lastrowid or 0
-        return row_id
+                cursor.execute(sql, values)
+        return cursor.lastrowid or 0
 
     def delete(self, *statements: Statement) -> list[list[Row]]:
         """Carry out all statements in one transaction. Returns the rows that each of them gave (RETURNING)."""

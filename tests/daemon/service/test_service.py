@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -128,6 +129,19 @@ def test_the_journal_is_pruned(site: Site, keep: str, first: int) -> None:
         await_that(f"decision {first} is the oldest", lambda: kept.first_decision_id() == first)
     with closing(Journal(site.journal, read_only=True)) as kept:
         assert kept.first_decision_id() == first
+
+
+def test_a_start_reports_what_it_cannot_read_of_the_journal(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal(site.journal).close()
+    with closing(sqlite3.connect(site.journal)) as database, database:
+        database.execute("INSERT INTO operations VALUES ('u@0', 0, 1.0, 'no JSON')")
+    with site.up():
+        assert site.listener.wait_for("STATUS=") == f"STATUS=observe: {IDLE}"
+    (told,) = [entry for entry in entries(capsys) if "set aside" in entry["event"]]
+    assert told["level"] == "warning"
+    assert "operations, row operation_id = 'u@0': cannot be read: it is not JSON" in told["row"]
 
 
 def test_polling_needs_no_request(site: Site) -> None:
