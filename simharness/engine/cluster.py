@@ -16,7 +16,7 @@ from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder
 from makeway.simharness.engine.invariants import InvariantChecker
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionSettings
-from makeway.simharness.engine.records import Ending, ReplayRecord, Segment
+from makeway.simharness.engine.records import ReplayRecord, RunEnding, Segment
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
@@ -153,7 +153,7 @@ class SimCluster:
         machine = self.machine
         running = sorted(machine.running.values(), key=lambda live: live.index)
         cut = [
-            Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, Ending.CUT)
+            Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, RunEnding.CUT)
             for live in running
             if live.segment_start_s < machine.now_s
         ]

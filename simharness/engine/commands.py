@@ -23,7 +23,7 @@ from makeway.policies.model import (
 )
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
-from makeway.simharness.engine.records import Ending, MarkKind
+from makeway.simharness.engine.records import MarkKind, RunEnding
 
 
 def apply(machine: SimMachine, action: Action) -> None:
@@ -69,7 +69,7 @@ def _requeue(machine: SimMachine, action: Requeue) -> None:
     if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
         raise Gone(f"job {action.job_id}: it has been requeued")
     _count_eviction(machine, live)
-    machine.requeue(live, Ending.REQUEUED)
+    machine.requeue(live, RunEnding.REQUEUED)
 
 
 def _cancel(machine: SimMachine, job_id: str) -> None:
@@ -80,7 +80,7 @@ def _cancel(machine: SimMachine, job_id: str) -> None:
     if live.nodes:
         _count_eviction(machine, live)
     machine.interfere()
-    machine.end(live, Ending.CANCELLED)
+    machine.end(live, RunEnding.CANCELLED)
 
 
 def _shrink(machine: SimMachine, action: Shrink) -> None:
@@ -189,7 +189,7 @@ def finish(machine: SimMachine, job_id: str) -> None:
     live = machine.live.get(job_id)
     if live is not None:
         machine.interfere()
-        machine.end(live, Ending.COMPLETED if live.nodes else Ending.CANCELLED)
+        machine.end(live, RunEnding.COMPLETED if live.nodes else RunEnding.CANCELLED)
 
 
 def _running(machine: SimMachine, job_id: str) -> JobRun:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, EventQueue
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
-from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, Segment
+from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, RunEnding, Segment
 from makeway.simharness.engine.reservations import SimHold, releases_beside
 from makeway.simharness.engine.scheduler import (
     Release,
@@ -164,13 +164,13 @@ class SimMachine:
 
     def run_ends(self, live: JobRun) -> None:
         """The run ends: its work is done, or its time limit is reached and the job never completes."""
-        self.end(live, Ending.COMPLETED if live.completes else Ending.CANCELLED)
+        self.end(live, RunEnding.COMPLETED if live.completes else RunEnding.CANCELLED)
 
-    def end(self, live: JobRun, ending: Ending) -> None:
+    def end(self, live: JobRun, ending: RunEnding) -> None:
         """End the job for good, wherever it is. Unless it is complete, all its work is lost."""
         if live.nodes:
             self._leave(live, ending)
-            if ending is Ending.COMPLETED:
+            if ending is RunEnding.COMPLETED:
                 live.complete(self.now_s)
             else:
                 live.abandon(self.now_s, safe=False)
@@ -181,7 +181,7 @@ class SimMachine:
         del self.live[live.job.job_id]
         self.note(ChangeKind.ENDED, live)
 
-    def requeue(self, live: JobRun, ending: Ending) -> None:
+    def requeue(self, live: JobRun, ending: RunEnding) -> None:
         """Take the running job off its nodes; it is pending again, and eligible after the requeue delay."""
         self.interfere()
         self._leave(live, ending)
@@ -228,7 +228,7 @@ class SimMachine:
     def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
         """Continue the running job on these nodes, its own or free ones; its time limit never falls."""
         self.interfere()
-        self.close_segment(live, Ending.RESIZED)
+        self.close_segment(live, RunEnding.RESIZED)
         remove_release(self._releases, (live.limit_s, live.index, live.size))
         self.free = (self.free | (live.nodes & ~self.down)) & ~nodes
         live.resize(nodes, self.now_s)
@@ -250,13 +250,13 @@ class SimMachine:
         self.schedule_end(live)
         self.touch(live)
 
-    def close_segment(self, live: JobRun, ending: Ending) -> None:
+    def close_segment(self, live: JobRun, ending: RunEnding) -> None:
         """Record the time spent on the present nodes, unless it is zero."""
         if live.segment_start_s < self.now_s:
             self.segments.append(Segment(live.index, live.segment_start_s, self.now_s, live.nodes, ending))
         live.segment_start_s = self.now_s
 
-    def _leave(self, live: JobRun, ending: Ending) -> None:
+    def _leave(self, live: JobRun, ending: RunEnding) -> None:
         if live.checkpointing_since_s is not None and live.job.save_s is None:
             self.storage.abort(live.index, self.now_s)
             self._watch_storage()
@@ -354,7 +354,7 @@ class SimMachine:
         self.free &= ~bit
         self.marks.append(Mark(self.now_s, MarkKind.NODE_DOWN, None, bit))
         for live in [live for live in self.running.values() if live.nodes & bit]:
-            self.requeue(live, Ending.NODE_FAILED)
+            self.requeue(live, RunEnding.NODE_FAILED)
         self.note(ChangeKind.NODE_DOWN, None)
 
     def node_up(self, node: int) -> None:

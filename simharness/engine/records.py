@@ -9,7 +9,7 @@ from enum import StrEnum
 from makeway.simharness.workloads.job import SimJob
 
 
-class Ending(StrEnum):
+class RunEnding(StrEnum):
     """Why a stretch of a job on fixed nodes ended."""
 
     COMPLETED = "completed"
@@ -30,7 +30,7 @@ class Segment:
     end_s: float
     nodes: int
     """Bit i is node i."""
-    ending: Ending
+    ending: RunEnding
 
 
 class MarkKind(StrEnum):

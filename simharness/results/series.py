@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, ReplayRecord
+from makeway.simharness.engine.records import ReplayRecord, RunEnding
 
 Floats = npt.NDArray[np.float64]
 
-_STILL_WAITS = frozenset({Ending.REQUEUED, Ending.NODE_FAILED})
+_STILL_WAITS = frozenset({RunEnding.REQUEUED, RunEnding.NODE_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ import numpy as np
 from makeway.policies.ckpt_backfill.outlook import UNKNOWN_SHARE, CkptBackfillConfig
 from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.records import Ending, ReplayRecord
+from makeway.simharness.engine.records import ReplayRecord, RunEnding
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.papers.p3.literal import LiteralSimulation
@@ -188,7 +188,7 @@ def outcome(setting: P3Setting, record: ReplayRecord) -> P3Result:
     evicted_nodes = 0
     for segment in record.segments:
         ran_s[segment.job] += segment.end_s - segment.start_s
-        if segment.ending is Ending.REQUEUED:
+        if segment.ending is RunEnding.REQUEUED:
             evicted_nodes += segment.nodes.bit_count()
     wait_s = end_s - submit_s - ran_s
     from_s, to_s = float(submit_s.min()), float(end_s.max())

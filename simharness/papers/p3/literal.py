@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from makeway.simharness.engine.records import Ending, JobRecord, ReplayRecord, Segment
+from makeway.simharness.engine.records import JobRecord, ReplayRecord, RunEnding, Segment
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.nodeset import lowest
 
@@ -77,7 +77,7 @@ class LiteralSimulation:
             while self._ends and self._ends[0][0] <= self._now_s:
                 entry = heapq.heappop(self._ends)
                 if not self._void(entry):
-                    self._leave(entry[1], Ending.COMPLETED)
+                    self._leave(entry[1], RunEnding.COMPLETED)
                     self._record.jobs[entry[1]].end_s = self._now_s
             due_s = self._schedule()
         return self._record
@@ -134,7 +134,7 @@ class LiteralSimulation:
             if self._free_count >= wanted:
                 break
             self._ran_s[job] += self._now_s - self._running[job].start_s
-            self._leave(job, Ending.REQUEUED)
+            self._leave(job, RunEnding.REQUEUED)
             self._record.jobs[job].evictions += 1
             back.append(job)
         first = self._queue.pop(0)
@@ -177,7 +177,7 @@ class LiteralSimulation:
         end_s = self._now_s + (self._jobs[job].runtime_s - self._ran_s[job])
         heapq.heappush(self._ends, (end_s, job, done.evictions))
 
-    def _leave(self, job: int, ending: Ending) -> None:
+    def _leave(self, job: int, ending: RunEnding) -> None:
         run = self._running.pop(job)
         self._free |= run.nodes
         self._free_count += self._jobs[job].node_count

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, Mark, MarkKind, ReplayRecord, Segment
+from makeway.simharness.engine.records import Mark, MarkKind, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.series import Floats, floats
 
 LOADED_COST = 60_000
@@ -265,5 +265,5 @@ def _affordable(costs: Sequence[_Cost], window: TimeWindow, limit: int) -> bool:
 
 def evicted_edges(segments: Sequence[Segment], shown: Rectangles) -> npt.NDArray[np.bool_]:
     """Which rectangles end in an eviction, shape (rectangles,)."""
-    requeued = np.array([segment.ending is Ending.REQUEUED for segment in segments], dtype=np.bool_)
+    requeued = np.array([segment.ending is RunEnding.REQUEUED for segment in segments], dtype=np.bool_)
     return np.asarray(requeued[shown.segment], dtype=np.bool_) if segments else np.zeros(0, dtype=np.bool_)

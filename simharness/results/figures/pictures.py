@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, MarkKind, ReplayRecord, Segment
+from makeway.simharness.engine.records import MarkKind, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.axes import INK, TimeScale, add_tools, base_figure, style_time
 from makeway.simharness.results.figures.gantt import (
     VIEW_COST,
@@ -72,12 +72,12 @@ MARK_STYLES = {
 }
 
 _ENDINGS = {
-    Ending.COMPLETED: "completed",
-    Ending.REQUEUED: "evicted and requeued",
-    Ending.CANCELLED: "cancelled",
-    Ending.RESIZED: "went on with other nodes",
-    Ending.NODE_FAILED: "a node failed",
-    Ending.CUT: "the replay stopped",
+    RunEnding.COMPLETED: "completed",
+    RunEnding.REQUEUED: "evicted and requeued",
+    RunEnding.CANCELLED: "cancelled",
+    RunEnding.RESIZED: "went on with other nodes",
+    RunEnding.NODE_FAILED: "a node failed",
+    RunEnding.CUT: "the replay stopped",
 }
 _NAMED_RUNS = 3
 

@@ -8,7 +8,7 @@ from makeway.policies.model import JobKind
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change, ChangeKind, NodeFailure
-from makeway.simharness.engine.records import Ending, Mark, MarkKind, Segment
+from makeway.simharness.engine.records import Mark, MarkKind, RunEnding, Segment
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
@@ -149,8 +149,8 @@ def test_a_failing_node_requeues_its_job_alone() -> None:
     a, b = record.jobs
     assert (a.end_s, a.evictions, a.lost_node_s) == (134.0, 0, 8.0)
     assert b.end_s == 10.0
-    assert Segment(0, 0.0, 4.0, 0b011, Ending.NODE_FAILED) in record.segments
-    assert Segment(0, 124.0, 134.0, 0b101, Ending.COMPLETED) in record.segments
+    assert Segment(0, 0.0, 4.0, 0b011, RunEnding.NODE_FAILED) in record.segments
+    assert Segment(0, 124.0, 134.0, 0b101, RunEnding.COMPLETED) in record.segments
     assert record.marks == [Mark(4.0, MarkKind.NODE_DOWN, None, 0b010)]
 
 
@@ -181,9 +181,9 @@ def test_a_down_node_is_no_part_of_the_first_jobs_reservation() -> None:
 def test_what_still_runs_is_cut_and_goes_on() -> None:
     cluster = cluster_of(2, job("a", 0.0, 10.0, 2))
     cluster.advance(4.0)
-    assert cluster.record(policy="p").segments == [Segment(0, 0.0, 4.0, 0b11, Ending.CUT)]
+    assert cluster.record(policy="p").segments == [Segment(0, 0.0, 4.0, 0b11, RunEnding.CUT)]
     cluster.run()
-    assert cluster.record(policy="p").segments == [Segment(0, 0.0, 10.0, 0b11, Ending.COMPLETED)]
+    assert cluster.record(policy="p").segments == [Segment(0, 0.0, 10.0, 0b11, RunEnding.COMPLETED)]
 
 
 def test_the_record_says_what_it_is_of() -> None:
@@ -212,7 +212,7 @@ def test_an_evicted_job_is_marked_and_marked_again_when_it_runs_again() -> None:
         Mark(3.0, MarkKind.EVICTED, 0, 0b11),
         Mark(123.0, MarkKind.RETURNED, 0, 0b11),
     ]
-    assert [segment.ending for segment in record.segments] == [Ending.REQUEUED, Ending.COMPLETED]
+    assert [segment.ending for segment in record.segments] == [RunEnding.REQUEUED, RunEnding.COMPLETED]
     assert (record.jobs[0].start_s, record.jobs[0].end_s) == (0.0, 133.0)
 
 

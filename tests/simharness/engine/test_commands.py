@@ -9,7 +9,7 @@ from makeway.policies.model import Job, JobKind, JobState
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change, ChangeKind
-from makeway.simharness.engine.records import Ending
+from makeway.simharness.engine.records import RunEnding
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
@@ -254,7 +254,7 @@ def test_without_a_higher_limit_a_checkpoint_can_bring_a_job_to_its_end() -> Non
     cluster.run()
     record = cluster.record(policy="none")
     assert (cluster.now_s, record.jobs[0].end_s) == (55.0, None)
-    assert record.segments[0].ending is Ending.CANCELLED
+    assert record.segments[0].ending is RunEnding.CANCELLED
     assert record.jobs[0].lost_node_s == 45.0 * 2
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.records import Ending, ReplayRecord
+from makeway.simharness.engine.records import ReplayRecord, RunEnding
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.papers.p3.literal import LiteralSimulation
@@ -98,5 +98,5 @@ def test_every_job_does_all_its_work_and_no_node_serves_two(jobs: list[SimJob], 
             together = one.start_s < other.end_s and other.start_s < one.end_s
             assert one is other or not together or not one.nodes & other.nodes
     assert done_s == pytest.approx([job.runtime_s for job in jobs])
-    evicted = [segment.job for segment in record.segments if segment.ending is Ending.REQUEUED]
+    evicted = [segment.job for segment in record.segments if segment.ending is RunEnding.REQUEUED]
     assert [evicted.count(index) for index in range(len(jobs))] == [done.evictions for done in record.jobs]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, ReplayRecord, Segment
+from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.gantt import (
     TimeWindow,
     choose_windows,
@@ -48,8 +48,8 @@ def test_there_is_a_rectangle_for_every_run_of_every_segment(record: ReplayRecor
 
 def test_evictions_are_known_of_their_rectangles() -> None:
     segments = [
-        Segment(0, 0.0, 1.0, 0b101, Ending.REQUEUED),
-        Segment(0, 2.0, 3.0, 0b101, Ending.COMPLETED),
+        Segment(0, 0.0, 1.0, 0b101, RunEnding.REQUEUED),
+        Segment(0, 2.0, 3.0, 0b101, RunEnding.COMPLETED),
     ]
     assert evicted_edges(segments, rectangles(segments)).tolist() == [True, True, False, False]
     assert evicted_edges([], rectangles([])).tolist() == []
@@ -63,7 +63,7 @@ def test_a_window_holds_what_overlaps_it() -> None:
         (2, 60.0),
     ]
     assert [mark.kind for mark in marks_in(record, window)] == [MarkKind.EVICTED, MarkKind.SHRUNK]
-    record.segments.append(Segment(3, 80.0, 80.0, 0b1, Ending.REQUEUED))
+    record.segments.append(Segment(3, 80.0, 80.0, 0b1, RunEnding.REQUEUED))
     assert len(segments_in(record, window)) == 2, "a segment of no duration has no rectangle"
 
 
@@ -114,7 +114,7 @@ def _long(evicted_hours: list[int], *, hours: int = 2000, runs: int = 1) -> Repl
             for index, start_s in enumerate(starts)
         ],
         segments=[
-            Segment(index, start_s, start_s + HOUR_S, nodes, Ending.COMPLETED)
+            Segment(index, start_s, start_s + HOUR_S, nodes, RunEnding.COMPLETED)
             for index, start_s in enumerate(starts)
         ],
         marks=[Mark(hour * HOUR_S, MarkKind.EVICTED, hour, nodes) for hour in evicted_hours],

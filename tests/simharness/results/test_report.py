@@ -14,7 +14,7 @@ from bokeh.plotting import figure
 from hypothesis import given, settings
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, JobRecord, ReplayRecord, Segment
+from makeway.simharness.engine.records import JobRecord, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.axes import TimeScale
 from makeway.simharness.results.figures.curves import (
     BINS,
@@ -194,7 +194,7 @@ def test_the_file_is_written(tmp_path: Path) -> None:
             "one",
             4,
             [JobRecord(SimJob("a", 5.0, 10.0, 10.0, 2), start_s=5.0, end_s=15.0)],
-            [Segment(0, 5.0, 15.0, 0b11, Ending.COMPLETED)],
+            [Segment(0, 5.0, 15.0, 0b11, RunEnding.COMPLETED)],
         ),
     ],
     ids=["no jobs", "no job ran", "no urgent jobs and no evictions"],
@@ -366,7 +366,7 @@ def test_long_replays_are_told_in_days_and_say_what_is_left_out() -> None:
         for index in range(20_000)
     ]
     segments = [
-        Segment(index, entry.job.submit_s, entry.job.submit_s + 600.0, 1, Ending.COMPLETED)
+        Segment(index, entry.job.submit_s, entry.job.submit_s + 600.0, 1, RunEnding.COMPLETED)
         for index, entry in enumerate(jobs)
     ]
     html = report_html([ReplayRecord("none", "easy", "long", 2, jobs, segments)], title="long")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, ReplayRecord
+from makeway.simharness.engine.records import ReplayRecord, RunEnding
 from makeway.simharness.results.series import StepSeries, nodes_held, queue_length
 from tests.simharness.workloads.record_samples import empty, random_records, with_makeway
 
@@ -36,7 +36,7 @@ def test_series_equal_counting(record: ReplayRecord, at_s: int) -> None:
     waiting = 0
     for index, entry in enumerate(record.jobs):
         mine = [segment for segment in record.segments if segment.job == index]
-        over = bool(mine) and mine[-1].ending not in (Ending.REQUEUED, Ending.NODE_FAILED)
+        over = bool(mine) and mine[-1].ending not in (RunEnding.REQUEUED, RunEnding.NODE_FAILED)
         runs = any(segment.start_s <= at_s < segment.end_s for segment in mine)
         waiting += entry.job.submit_s <= at_s < last_s and not runs and not (over and at_s >= mine[-1].end_s)
     assert _at(queue_length(record), at_s) == waiting

@@ -8,7 +8,7 @@ from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.engine.records import Ending, JobRecord, ReplayRecord
+from makeway.simharness.engine.records import JobRecord, ReplayRecord, RunEnding
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
@@ -73,7 +73,7 @@ def test_a_job_starts_on_held_nodes_and_leaves_when_the_announced_one_comes(poli
     assert jobs["u"].start_s is not None
     assert 2400.0 < jobs["u"].start_s <= 2520.0, "the elastic job is warned"
     runs = [segment for segment in record.segments if record.jobs[segment.job].job.job_id == "elastic"]
-    assert [run.ending for run in runs] == [Ending.REQUEUED, Ending.COMPLETED]
+    assert [run.ending for run in runs] == [RunEnding.REQUEUED, RunEnding.COMPLETED]
     assert runs[1].start_s == jobs["u"].end_s, "its nodes go back to it"
     idle = by_id(replayed(story(2400.0), policy, backfill_held="none"))
     assert idle["u"].start_s == 2400.0

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Ending, JobRecord, Mark, MarkKind, ReplayRecord, Segment
+from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, ReplayRecord, RunEnding, Segment
 from makeway.simharness.workloads.job import SimJob
 
 NODES = 4
@@ -33,7 +33,7 @@ def without_makeway() -> ReplayRecord:
             for job, start_s, end_s in zip(_jobs(), starts, ends, strict=True)
         ],
         segments=[
-            Segment(index, start_s, end_s, held, Ending.COMPLETED)
+            Segment(index, start_s, end_s, held, RunEnding.COMPLETED)
             for index, (start_s, end_s, held) in enumerate(zip(starts, ends, nodes, strict=True))
         ],
         wall_s=0.5,
@@ -55,12 +55,12 @@ def with_makeway() -> ReplayRecord:
             JobRecord(z),
         ],
         segments=[
-            Segment(0, 160.0, 260.0, 0b0011, Ending.COMPLETED),
-            Segment(0, 0.0, 60.0, 0b0011, Ending.REQUEUED),
-            Segment(1, 0.0, 60.0, 0b1100, Ending.RESIZED),
-            Segment(1, 60.0, 160.0, 0b0100, Ending.RESIZED),
-            Segment(1, 160.0, 210.0, 0b1100, Ending.COMPLETED),
-            Segment(2, 60.0, 160.0, 0b1011, Ending.COMPLETED),
+            Segment(0, 160.0, 260.0, 0b0011, RunEnding.COMPLETED),
+            Segment(0, 0.0, 60.0, 0b0011, RunEnding.REQUEUED),
+            Segment(1, 0.0, 60.0, 0b1100, RunEnding.RESIZED),
+            Segment(1, 60.0, 160.0, 0b0100, RunEnding.RESIZED),
+            Segment(1, 160.0, 210.0, 0b1100, RunEnding.COMPLETED),
+            Segment(2, 60.0, 160.0, 0b1011, RunEnding.COMPLETED),
         ],
         marks=[
             Mark(55.0, MarkKind.CHECKPOINTED, 0, 0b0011),
@@ -118,9 +118,9 @@ def random_records(draw: st.DrawFn, *, most_jobs: int = 12) -> ReplayRecord:
             start_s = now_s + draw(seconds)
             now_s = start_s + draw(seconds)
             last = run == runs - 1
-            ending = draw(st.sampled_from(Ending)) if last else Ending.REQUEUED
+            ending = draw(st.sampled_from(RunEnding)) if last else RunEnding.REQUEUED
             record.segments.append(Segment(index, start_s, now_s, nodes, ending))
             entry.start_s = start_s if entry.start_s is None else entry.start_s
-            entry.end_s = now_s if ending is Ending.COMPLETED else None
+            entry.end_s = now_s if ending is RunEnding.COMPLETED else None
         record.jobs.append(entry)
     return record
