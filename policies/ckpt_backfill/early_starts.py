@@ -195,6 +195,7 @@ def _why_early(job: Job, head: Job, view: Outlook, cluster: Cluster, config: Ckp
     expected_s = _predicted_s(job, cluster, config)
     text = (
         f"Job {head.job_id}, first of the queue, cannot start before {view.shadow_time_s:.0f} s: "
-        f"job {job.job_id} starts on idle nodes, is expected to last {expected_s:.0f} s, and leaves if it still runs by then."
+        f"job {job.job_id} starts on idle nodes, is expected to last {expected_s:.0f} s, "
+        "and leaves if it still runs by then."
     )
     return why(job, view, view.shadow_time_s, text)

@@ -41,7 +41,7 @@ class CkptBackfillConfig:
     `learned`: the share that finished runs of its user usually took, or 0.2 while too few are known."""
     threshold_s: float = 1800.0
     """The prediction for a job with a shorter time limit is the limit itself (the paper's t_thr)."""
-    p_by_user: Mapping[str, float] = field(default_factory=dict)
+    p_by_user: Mapping[str, float] = field(default_factory=dict[str, float])
     """By user: a `p` for the jobs of this user, such as one learned from their history."""
     without_checkpoint: bool = False
     """Whether jobs that cannot checkpoint on a signal also start early; they lose their run if they have to

@@ -112,7 +112,7 @@ def _protected_by(jobs: tuple[Job, ...], cluster: Cluster, excluded: AbstractSet
     """The first reason why one of the jobs may not be evicted. Empty: there is none."""
     for job in jobs:
         refusal = protection(job, cluster)
-        reason = "engaged elsewhere" if job.job_id in excluded else ("" if refusal is None else refusal.value)
+        reason = "committed to another operation" if job.job_id in excluded else ("" if refusal is None else refusal.value)
         if reason:
             return reason if len(jobs) == 1 else f"job {job.job_id}: {reason}"
     return ""

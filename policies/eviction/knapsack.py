@@ -209,7 +209,7 @@ class EvictionCurve:
         `needed` nodes.
         """
         steps_used = step
-        departures = []
+        departures: list[Departure] = []
         for index in range(len(self.items) - 1, -1, -1):
             code = int(self._choice[index, row, step])
             if code == _LEAVE:

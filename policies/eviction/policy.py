@@ -207,7 +207,7 @@ def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
     """
     item = eviction_job(group)
     spare = len(spare_nodes(group)) if config.shrink else 0
-    if config.checkpoints == "serial" or len(group.jobs) > 1:
+    if config.checkpoints == "serial" or len(group.jobs) != 1:
         return replace(item, spare_node_count=spare) if spare else item
     job = group.jobs[0]
     return replace(
@@ -248,7 +248,7 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     """Every group with the price of each way to leave; a group that may not be evicted, with the reason."""
     chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
-    found = []
+    found: list[Candidate] = []
     for group in considered:
         prices: tuple[tuple[Method, int, float | None], ...] = (
             (Method.KILL, group.loss_node_s, 0.0),

@@ -125,7 +125,7 @@ def is_due(cluster: Cluster, config: HorizonConfig) -> bool:
     (section III).
     """
     waiting = movable(cluster)
-    planned = frozenset() if cluster.plan is None else frozenset(cluster.plan.order)
+    planned = frozenset[str]() if cluster.plan is None else frozenset(cluster.plan.order)
     return len(waiting) > 1 and not any(job.job_id in planned for job in waiting)
 
 
@@ -150,7 +150,7 @@ def make(cluster: Cluster, config: HorizonConfig) -> Plan:
 
 def problem_of(cluster: Cluster, config: HorizonConfig) -> PlanProblem:
     """The planning problem of a snapshot (eq. 25 to 27), with due dates by eq. 21 and 22."""
-    jobs = []
+    jobs: list[PlanJob] = []
     for job in movable(cluster):
         length_s = max(1, math.ceil(job.walltime_s))
         accepted_s = acceptable_s(length_s, config.curve, config.reading)
@@ -292,7 +292,7 @@ def _longest_increasing(values: Sequence[int | None]) -> frozenset[int]:
             before[index] = ends[length - 1] if length else None
             tails[length : length + 1] = [value]
             ends[length : length + 1] = [index]
-    chain = set()
+    chain: set[int] = set()
     last = ends[-1] if ends else None
     while last is not None:
         chain.add(last)

@@ -141,7 +141,9 @@ def _weighted(problem: PlanProblem, objective: Objective, first: Starts, effort:
         cost += objective.makespan * end_s
     model.minimize(cost)
     solver, proof = _run(model, effort, relaxation=2)
-    found = [] if proof in (Proof.UNKNOWN, Proof.INFEASIBLE) else [tuple(map(solver.value, starts))]
+    found: list[Starts] = []
+    if proof not in (Proof.UNKNOWN, Proof.INFEASIBLE):
+        found.append(tuple(int(solver.value(start)) for start in starts))
     return found, _whole(solver.best_objective_bound), proof, solver.wall_time
 
 
@@ -152,7 +154,7 @@ def _in_time(problem: PlanProblem, objective: Objective, first: Starts, effort: 
     hopeful = [index for index, job in enumerate(jobs) if not job.hopeless]
     starts: dict[int, Any] = {}
     placed: dict[int, Any] = {}
-    intervals = []
+    intervals: list[Any] = []
     for index in hopeful:
         job = jobs[index]
         latest_s = job.due_s - job.length_s

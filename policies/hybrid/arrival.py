@@ -185,7 +185,7 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
     shares = spread_evenly({job_id: len(spare) for job_id, (_, spare) in supplies.items()}, request.shortage)
     freed: list[str] = []
     shrinks: list[Action] = []
-    candidates = []
+    candidates: list[Candidate] = []
     for job_id, (job, spare) in sorted(supplies.items()):
         given = spare[len(spare) - shares[job_id] :]
         candidates.append(

@@ -209,7 +209,7 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_IdleHold]:
         idle.difference_update(nodes)
     if not idle:
         return []
-    found = []
+    found: list[_IdleHold] = []
     for operation in sorted(holds, key=_expected_s, reverse=True):
         kept = idle.intersection(operation.nodes).intersection(existing[operation.reservation].nodes)
         if kept:

@@ -283,7 +283,7 @@ def _request(
 ) -> Request:
     """The request of a notice: the usable nodes that it holds, and nodes that are or come free."""
     cluster = commitments.cluster
-    lost = set() if operation is None else set(lost_for_good(operation, cluster))
+    lost = set[str]() if operation is None else set(lost_for_good(operation, cluster))
     held = () if operation is None else operation.nodes
     good = tuple(name for name in held if name not in lost and name not in commitments.nodes)
     duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
@@ -358,7 +358,7 @@ def _ends_s(request: Request, until_s: float) -> dict[str, float]:
     unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
     shared = request.cluster.shared_nodes()
     ends_s: dict[str, float] = {}
-    later = []
+    later: list[tuple[str, ...]] = []
     for job in request.cluster.holders():
         end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
         if end_s > until_s:
@@ -368,7 +368,7 @@ def _ends_s(request: Request, until_s: float) -> dict[str, float]:
             for name in job.nodes:
                 if name in up and name not in unusable and name not in own:
                     ends_s[name] = max(end_s, ends_s.get(name, end_s))
-    for name in frozenset().union(*later).intersection(ends_s):
+    for name in frozenset[str]().union(*later).intersection(ends_s):
         del ends_s[name]
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
 

@@ -91,7 +91,7 @@ def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
 
 @memoise_last
 def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
-    return frozenset().union(*[job.nodes for job in jobs if job.nodes])
+    return frozenset[str]().union(*[job.nodes for job in jobs if job.nodes])
 
 
 @memoise_last
@@ -131,7 +131,7 @@ class Cluster:
     failures_s: tuple[float, ...] = ()
     """When commands of makeway failed, as far as the circuit breaker still counts them, the oldest first."""
     limits: Limits = Limits()
-    usual_shares: Mapping[str, float] = field(default_factory=dict)
+    usual_shares: Mapping[str, float] = field(default_factory=dict[str, float])
     """By user: the usual share of the time limit that finished runs took. A user with too few runs is absent.
     """
     plan: Plan | None = None

@@ -246,7 +246,7 @@ class _Arbiter:
             and operation.phase is Phase.MAKING_ROOM
             and not operation.observe
         ]
-        return frozenset().union(*holds)
+        return frozenset[str]().union(*holds)
 
     def _judge_reserve(self, action: Reserve) -> Ruling:
         if self.tripped:
@@ -279,7 +279,7 @@ class _Arbiter:
         return None
 
     def _judge_lending(self, action: Reserve) -> Ruling:
-        """Lent nodes must be held for announced jobs, and the limit per hour must allow to evict the borrower."""
+        """Lent nodes are held for announced jobs, and the limit per hour allows to evict the borrower."""
         awaited_holds = {one.reservation for one in self.operations if one.kind is OperationKind.NOTICE}
         held = self._lent_nodes(tuple(awaited_holds.intersection(action.out_of)))
         outside = sorted(set(action.nodes) - held)

@@ -1,9 +1,10 @@
-"""The circuit breaker: after too many failures nothing more is taken from any job, until they are old enough.
+"""The circuit breaker: after too many failures, makeway takes nothing from jobs until the failures are old
+enough.
 
-A failure is a command that takes something and that the cluster refused for good, or any command that it did not answer.
-Both show that makeway does not understand the cluster, or the cluster its commands: to take more would be a loss without
-a gain. A request to try again is no failure, nor is a command that this cluster cannot carry out at all, nor a refusal
-of a command that gives something back.
+A failure is a command that takes something from a job and that the cluster refused for good, or any command
+that it did not answer. Both show that makeway and the cluster do not understand each other: a further
+eviction would be a loss without a gain. Three answers are not failures: a request to try again, a command
+that this cluster does not support, and a refusal of a command that gives something back.
 """
 
 from collections.abc import Iterable
@@ -20,9 +21,9 @@ def breaker_tripped(failures_s: Iterable[float], limits: Limits, now_s: float) -
     """Whether too many commands have failed.
 
     Args:
-        failures_s: when commands failed; those that are too old to count may be among them.
-        limits: how many failures within which time are too many. One that is exactly as old as that time counts no more.
-        now_s: the present instant.
+        failures_s: when commands failed; failures that are too old to count may be included.
+        limits: how many failures within which time are too many. A failure exactly that old no longer counts.
+        now_s: the current instant.
     """
     if limits.breaker_failures is None:
         return False

@@ -56,8 +56,8 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
     """Serve the urgent jobs of high priority, the highest slowdown first (Algorithm 1)."""
     now_s = cluster.now_s
     commitments = Commitments(cluster=cluster)
-    proposals = []
-    later_s = []
+    proposals: list[Proposal] = []
+    later_s: list[float] = []
     urgents = sorted(
         urgent_jobs(cluster),
         key=lambda urgent: (-estimated_slowdown(urgent.job, now_s), urgent.job.job_id),
@@ -371,7 +371,7 @@ def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
         for priced, names in parts
     ]
     plan = solve(items, needed, 0.0, 1.0).plan(0.0)
-    leaving = set() if plan is None else {left.item.job_ids for left in plan.departures}
+    leaving = set[tuple[str, ...]]() if plan is None else {left.item.job_ids for left in plan.departures}
     return [part for part in parts if part[0].group.job_ids in leaving]
 
 

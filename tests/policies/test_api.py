@@ -27,6 +27,7 @@ PROMISED = frozenset(
         "NodeState",
         "Notice",
         "Operation",
+        "OperationKind",
         "Placement",
         "Plan",
         "Planner",

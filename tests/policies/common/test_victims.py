@@ -354,7 +354,7 @@ def test_bundles_have_what_would_serve_and_what_it_costs(
         (("a",), ("n3",), "not_preemptible"),
         (("b",), ("n0", "n1"), ""),
         (("c",), ("n4",), "min_runtime"),
-        (("d",), ("n5",), "engaged elsewhere"),
+        (("d",), ("n5",), "committed to another operation"),
     ]
     assert (found[1].loss_node_s, found[1].system_s, found[1].application_s) == (300, 50.0, 520.0)
 
