@@ -46,7 +46,7 @@ class UrgentJob:
         return most_nodes(self.job) - len(self.kept_nodes)
 
     def deadline_s(self, start_within_s: float) -> float:
-        """The latest instant at which its start is on time. `start_within_s`: if the job declares no limit."""
+        """The latest start that is on time. `start_within_s`: for a job that declares no limit."""
         if self.operation is not None and self.operation.kind is not OperationKind.ARRIVAL:
             return self.operation.deadline_s
         within_s = self.job.start_within_s

@@ -112,7 +112,9 @@ def _protected_by(jobs: tuple[Job, ...], cluster: Cluster, excluded: AbstractSet
     """The first reason why one of the jobs may not be evicted. Empty: there is none."""
     for job in jobs:
         refusal = protection(job, cluster)
-        reason = "committed to another operation" if job.job_id in excluded else ("" if refusal is None else refusal.value)
+        reason = "" if refusal is None else refusal.value
+        if job.job_id in excluded:
+            reason = "committed to another operation"
         if reason:
             return reason if len(jobs) == 1 else f"job {job.job_id}: {reason}"
     return ""

@@ -122,6 +122,13 @@ def test_a_job_starts_before_its_turn_if_its_predicted_run_fits(half_full: Clust
     assert all(verdict.allowed for verdict in arbitrate(decision.actions, half_full))
 
 
+def test_a_job_that_can_never_start_is_passed_as_if_it_were_not_there(half_full: Cluster) -> None:
+    giant = queued("giant", 9, ago_s=900.0)
+    config = replace(P20, p=0.31)
+    assert decide(replace(half_full, jobs=(giant, *half_full.jobs)), P20) == decide(half_full, P20)
+    assert decide(replace(half_full, jobs=(giant, *half_full.jobs)), config).actions == ()
+
+
 def test_one_whose_predicted_run_does_not_fit_takes_only_what_is_left_over(half_full: Cluster) -> None:
     config = replace(P20, p=0.31)
     assert decide(half_full, config).actions == ()

@@ -76,6 +76,21 @@ def operation(
     )
 
 
+def test_a_regular_checkpoint_that_is_complete_at_this_instant_takes_no_more_time(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 1200.0)
+    assert application_s(job, NOW_S) == 0.0
+    assert application_s(job, NOW_S - 0.5) == 0.5
+
+
+@pytest.mark.parametrize("duration_s", [0.0, 0.5, 1.0])
+def test_a_checkpoint_may_take_less_than_a_second(running: Build, duration_s: float) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=duration_s, system_s=duration_s)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 300.0)
+    assert system_s(job) == duration_s
+    assert application_s(job, NOW_S) == 300.0 + duration_s
+
+
 def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) -> None:
     job = running("a", "n0 n1")
     assert loss_node_s(job, NOW_S) == 2000

@@ -141,3 +141,17 @@ def test_waits_for_regular_checkpoints_are_planned_together(
     assert victims(decide(cluster)) == [("a", Method.KILL), ("b", Method.APPLICATION)]
     decision = decide(cluster, checkpoints="concurrent", aggregate_gb_s=100.0, node_gb_s=10.0)
     assert victims(decision) == [("a", Method.APPLICATION), ("b", Method.APPLICATION)]
+
+
+def test_serial_checkpoints_are_preferred_unless_concurrent_ones_lose_less(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """One job can only be killed. The others checkpoint within the deadline either way, together in less time."""
+    spec = CheckpointSpec(system_s=120.0, grace_s=10.0)
+    jobs = [running(name, node, checkpoint=spec) for name, node in (("a", "n0"), ("b", "n1"))]
+    cluster = cluster_of(3, *jobs, running("killed", "n2"), waiting("u", 3))
+    serial = decide(cluster)
+    assert victims(serial) == [("a", Method.SYSTEM), ("b", Method.SYSTEM), ("killed", Method.KILL)]
+    assert serial.rationale[0].ready_s == NOW_S + 240.0
+    concurrent = decide(cluster, checkpoints="concurrent", aggregate_gb_s=30.0, node_gb_s=10.0)
+    assert concurrent == serial

@@ -245,7 +245,9 @@ def test_the_arbiter_lets_waiting_jobs_alone_be_moved_that_are_opted_in(
         job_id="a", for_job_id="a", policy="horizon", reason=Reason.PLANNED, queue_position=STEP
     )
     cluster = machine(replace(waiting("a"), **changed))
-    assert [verdict.refusal for verdict in arbitrate((move,), cluster)] == [refusal]
+    (verdict,) = arbitrate((move,), cluster)
+    assert verdict.refusal is refusal
+    assert verdict.detail == ("" if refusal is None else "job a")
     front = replace(move, queue_position=None)
     assert arbitrate((front,), cluster)[0].allowed, "what is given back is not judged"
     tripped = replace(

@@ -1,0 +1,92 @@
+"""What an urgent job can have without an eviction, and what it may not have."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.requests import request_for
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.model import (
+    Cluster,
+    Job,
+    Method,
+    Operation,
+    OperationKind,
+    Progress,
+    Reason,
+    Requeue,
+    Reservation,
+    Task,
+)
+from tests.policies.conftest import NOW_S
+
+Build = Callable[..., Job]
+BuildCluster = Callable[..., Cluster]
+
+
+def evicting(job_id: str, *, not_after_s: float) -> Operation:
+    """An operation for urgent job `other` on n0, which evicts one job until an instant."""
+    requeue = Requeue(
+        job_id=job_id,
+        for_job_id="other",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.SYSTEM,
+        not_after_s=not_after_s,
+    )
+    return Operation(
+        operation_id="other@1",
+        kind=OperationKind.MAKE_WAY,
+        for_job_id="other",
+        policy="test",
+        reservation="mw_other",
+        nodes=("n0",),
+        opened_s=NOW_S - 100.0,
+        deadline_s=NOW_S + 500.0,
+        give_up_s=NOW_S + 1100.0,
+        tasks=(Task(action=requeue, progress=Progress.ISSUING),),
+    )
+
+
+def test_an_urgent_job_may_have_the_nodes_of_its_own_hold_also_after_another_one_was_asked_for(
+    waiting: Build, cluster_of: BuildCluster
+) -> None:
+    operation = evicting("a", not_after_s=NOW_S)
+    cluster = replace(cluster_of(2, waiting("u", 1), waiting("other", 1)), operations=(operation,))
+    commitments = Commitments(cluster=cluster)
+    without, own = (UrgentJob(job=job) for job in cluster.jobs)
+    assert commitments.unusable(without, NOW_S + 60.0) == {"n0"}
+    assert commitments.unusable(replace(own, operation=operation), NOW_S + 60.0) == frozenset()
+
+
+def test_a_later_reservation_of_the_site_bars_only_the_hold_that_lasts_so_long(
+    waiting: Build, cluster_of: BuildCluster
+) -> None:
+    later = Reservation(name="maintenance", nodes=("n1",), start_s=NOW_S + 100.0, end_s=NOW_S + 200.0)
+    cluster = replace(cluster_of(2, waiting("u", 1), waiting("v", 1)), reservations=(later,))
+    commitments = Commitments(cluster=cluster)
+    short, long = (UrgentJob(job=job) for job in cluster.jobs)
+    assert commitments.unusable(short, NOW_S + 99.0) == frozenset()
+    assert commitments.unusable(long, NOW_S + 100.0) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "releasing"),
+    [
+        (NOW_S + 300.0, ("n1",)),  # it is free in time
+        (NOW_S + 299.0, ()),  # it is free too late
+        (NOW_S, ()),  # the start can still be on time, but not on that node
+        (NOW_S - 1.0, ("n1",)),  # late in any case: the node that is free first is the best
+    ],
+)
+def test_a_node_that_another_job_leaves_counts_if_it_is_free_by_the_deadline(
+    running: Build, waiting: Build, cluster_of: BuildCluster, deadline_s: float, releasing: tuple[str, ...]
+) -> None:
+    cluster = cluster_of(2, running("a", "n0 n1"), waiting("u", 1), waiting("other", 1))
+    cluster = replace(cluster, operations=(evicting("a", not_after_s=NOW_S + 300.0),))
+    urgent = UrgentJob(job=cluster.jobs[1])
+    request = request_for(Commitments(cluster=cluster), urgent, "test", deadline_s, 3600.0)
+    assert request.releasing == releasing
+    assert request.shortage == 1 - len(releasing)
