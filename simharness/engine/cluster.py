@@ -1,8 +1,7 @@
 """The simulated cluster: a machine, a workload and a virtual clock.
 
 Everything that happens at one instant is handled together, then the base scheduler makes one pass. Commands
-act between two instants (`control`); whatever they make possible is seen by a pass of its own before time
-goes on.
+act between two instants (`commands`); a pass of its own follows what they change, before time goes on.
 """
 
 from bisect import bisect_right
@@ -41,7 +40,7 @@ class SimCluster:
 
     Raises:
         ValueError: a job or a failure that cannot be; the message names it.
-        InvariantViolated: with `check`, by whatever moves the clock.
+        InvariantViolated: with `check`, by each method that moves the clock.
     """
 
     def __init__(

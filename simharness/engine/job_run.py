@@ -201,7 +201,7 @@ class JobRun:
         self.settled_elapsed_s = elapsed_s
 
     def resize(self, nodes: int, now_s: float) -> None:
-        """Run on, on `nodes`, with the work done so far kept."""
+        """Continue on `nodes`, without loss of the work done so far."""
         self.settle(now_s)
         work_s = self.work_s(now_s)
         self.anchor_elapsed_s = self.elapsed_s(now_s)
@@ -235,7 +235,7 @@ class JobRun:
     def abandon(self, now_s: float, *, safe: bool) -> None:
         """Account for a run that ends unfinished: its setup and its lost work.
 
-        The work that is safe is kept; none, unless `safe`.
+        Saved work survives if `safe`, else none does.
         """
         self.settle(now_s)
         self.record.overhead_node_s += self.setup_node_s

@@ -2,9 +2,9 @@
 
 It serves jobs in WFP or FCFS order, with EASY backfill by partition, as Cobalt does.
 
-A job starts on a free partition of the smallest size that holds it, on the one that takes the fewest free
-partitions from others. The first job for which there is none is promised the partition that is free soonest
-by the time limits of the running jobs; those after it start elsewhere, or where they are over by then.
+A job starts on a free partition of the smallest size that holds it, on the one that conflicts with the fewest
+other free ones. The first job without one has a reservation: the partition that is free soonest by the time
+limits of the running jobs. Jobs after it start elsewhere, or there if they end before.
 
 Reference: P1, sections 4 (WFP, the high-priority queue) and 5.2 (partitions).
 """

@@ -4,9 +4,8 @@ It counts nodes and does not name them: every node serves every job. Time limits
 job takes. With `start_smaller` a malleable job starts as soon as its smallest size fits, on as many nodes as
 it may have then, like a job that asked Slurm for a range of nodes; its time limit grows as its size falls.
 
-Reference: WFP is Cobalt's score as P1 gives it (section 4); EASY and conservative backfilling are the
-    textbook's.
-EASY as CQSim has it, the simulator of P5, knows how long the jobs that wait will really run.
+Reference: WFP is Cobalt's score as P1 gives it (section 4). EASY and conservative backfilling are the
+textbook's. In CQSim, the simulator of P5, EASY knows how long the jobs that wait will really run.
 """
 
 from abc import abstractmethod
@@ -25,16 +24,16 @@ class Order(StrEnum):
     """The order of the queue. Jobs that were moved to the front come first, in the order of their moves."""
 
     FCFS = "fcfs"  # by submit time
-    WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed anew at each pass
+    WFP = "wfp"  # by (wait / walltime)^3 x nodes, the largest first, computed again at each pass
 
 
 class Backfill(StrEnum):
     """Which jobs may start before a job that does not fit."""
 
     NONE = "none"
-    EASY = "easy"  # whoever does not delay the first job of the queue
-    CONSERVATIVE = "conservative"  # whoever does not delay any job before it
-    # as easy, but a job that waits counts by its real run time, those that run by their limits
+    EASY = "easy"  # jobs that do not delay the first job of the queue
+    CONSERVATIVE = "conservative"  # jobs that do not delay any job before them
+    # as easy, but a waiting job counts by its real run time, and a running one by its time limit
     EASY_CQSIM = "easy-cqsim"
 
 
@@ -86,8 +85,8 @@ Sorted, such entries are in FCFS order.
 class Scheduler:
     """The common queue, and the scheduler's pass over it.
 
-    What a pass found is kept: until something gets easier (`disturb`) a job that could not start still
-    cannot, so that after mere arrivals only the new jobs are looked at.
+    The result of a pass is remembered: until something gets easier (`disturb`) a job that could not start
+    still cannot, so that after mere arrivals only the new jobs are looked at.
     """
 
     def __init__(self, settings: SchedulerSettings) -> None:
@@ -219,8 +218,7 @@ class Scheduler:
     def _conservative(self, machine: SchedulerView) -> None:
         """Plan each job, in order, as early as delays no job before it; start those planned for now.
 
-        Places are not kept: the next pass gives them anew. So the pass may end when nobody is left who could
-        start now.
+        The next pass plans again, so this one ends as soon as no job is left that could start now.
         """
         queue = self.queue
         first = self._tested if self._remember and not self._disturbed else 0

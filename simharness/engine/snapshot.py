@@ -66,7 +66,7 @@ class SnapshotBuilder:
     def _update_jobs(self) -> None:
         machine = self._machine
         stale = self._touched
-        if machine.touched is not stale:  # nobody has told this picture so far, or another one since
+        if machine.touched is not stale:  # the first snapshot, or another builder was used since
             self._jobs.clear()
             self._all_jobs = ()
             stale = set(machine.live)

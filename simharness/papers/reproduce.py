@@ -2,7 +2,7 @@
 
 Each paper is a module of its own with a click command called `command`, loaded when it is asked for. What the
 papers share is here: the options, the work spread over processes, and where the results go. What was computed
-once is kept (see `common.cache`).
+once is stored (see `common.cache`).
 """
 
 import json
@@ -60,7 +60,7 @@ class PaperCommands(click.Group):
 def reproduce() -> None:
     """Run the experiments of a paper again and check what it claims.
 
-    Every result is kept as soon as it is there: an interrupted run resumes, and a second one only reports. A
+    Every result is stored at once: an interrupted run resumes, and a second one only reports. A
     result counts as long as the trial, the trace and the code that computes it are the same.
     """
 
@@ -94,7 +94,7 @@ _OPTIONS = (
         type=click.Path(path_type=Path, file_okay=False),
         help="Keep results there [default: $XDG_CACHE_HOME or ~/.cache, in makeway/reproduce].",
     ),
-    click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing."),
+    click.option("--no-cache", is_flag=True, help="Compute everything again and store nothing."),
 )
 
 
@@ -210,7 +210,7 @@ def run_all(
             results[index] = found[0]
     if cache is not None and results:
         text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
-        click.echo(f"{text}; --no-cache computes them anew", err=True)
+        click.echo(f"{text}; --no-cache computes them again", err=True)
     missing = [index for index in range(len(trials)) if index not in results]
     with counter(label, len(trials)) as advance:
         advance(len(results))
@@ -235,7 +235,7 @@ def _computed(
         for place, trial in enumerate(trials):
             yield place, work(trial)
         return
-    # A fork of a process with threads may take over a lock that nobody will ever open: with a number of
+    # A fork of a process with threads may inherit a lock that is never released: with a number of
     # tasks, which is never reached here, new processes are started from scratch.
     with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
         places = {pool.submit(work, trial): place for place, trial in enumerate(trials)}

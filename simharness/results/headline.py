@@ -80,7 +80,7 @@ def _waits(measures: Measures, base: Measures | None) -> str:
 def _cost(measures: Measures) -> str:
     total = measures.group(ALL)
     if not total.evictions and not total.shrinks:
-        return "Nobody was evicted or shrunk."
+        return "No job was evicted or shrunk."
     parts: list[str] = []
     if total.evictions:
         lost = "lost no work"

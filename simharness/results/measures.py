@@ -1,6 +1,6 @@
 """The measures of a replay, computed from a `ReplayRecord`, by kind of job and for the machine.
 
-Every definition stands on its field. Waits, turnarounds and slowdowns are the usual ones of the field;
+Every field has its definition. Waits, turnarounds and slowdowns are the usual ones of the field;
 instant start rate, preemption ratio and useful utilisation are those of P5's section on metrics. A value is
 None where nothing is there to be measured (no job of that kind, none that started); it is never zero for lack
 of data.

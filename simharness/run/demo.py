@@ -46,8 +46,8 @@ def tell(experiment: Experiment, workload: Workload, say: Callable[[str], None])
         on_cycle=on_cycle,
     )
     say(
-        f"makeway runs beside {workload.node_count} nodes, {len(workload.jobs)} jobs ({workload.urgent} "
-        f"urgent), policy {policy.name}."
+        f"A simulated cluster of {workload.node_count} nodes, {len(workload.jobs)} jobs "
+        f"({workload.urgent} urgent), policy {policy.name}."
     )
     record = replay.run()
     journal.close()
@@ -55,7 +55,7 @@ def tell(experiment: Experiment, workload: Workload, say: Callable[[str], None])
 
 
 def _lines(report: CycleReport, journal: Journal) -> list[str]:
-    """What one cycle is worth telling."""
+    """What to print of one cycle."""
     stored = journal.decision(report.decision_id) if report.decision_id is not None else None
     lines = [
         f"urgent job {why.for_job_id} wants {why.node_count} nodes: {why.summary}"

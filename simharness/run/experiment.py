@@ -144,7 +144,7 @@ def run(
     )
     excluded = len(workload.impossible)
     if not policy.active:
-        # Nobody would be asked, so neither the daemon nor what it is made of is needed.
+        # The policy would never be asked: the daemon and its modules are not needed.
         cluster.run(progress)
         return cluster.record(policy=policy.name, excluded=excluded)
     from makeway.daemon.journal.store import Journal

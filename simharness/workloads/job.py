@@ -10,7 +10,7 @@ class SimJob:
     """One job of a workload. It is never changed, but not frozen: hundreds of thousands are made.
 
     `runtime_s` is what one uninterrupted run on `node_count` nodes takes, setup and regular checkpoints
-    included, so that a replay in which nobody is evicted has exactly the runtimes of the trace.
+    included, so that a replay without evictions has exactly the runtimes of the trace.
     """
 
     job_id: str

@@ -4,8 +4,8 @@ The paper took instants of 2019 at which that many jobs, none of them expendable
 held 4352 nodes. `scenario` looks for the instants of the recorded schedule at which that many such jobs ran,
 takes those whose jobs come nearest to 4352 nodes, and chooses among them, and the second within, by the seed.
 In this trace they are exact for 12 and 16 jobs. 24 such jobs ran at few instants, on 4139 nodes at the most,
-beside a short job of 128. Expendable jobs, and with them the idle nodes, are left out, so that all nodes that
-are wanted must come from the jobs.
+next to a short job of 128. Expendable jobs, and with them the idle nodes, are left out, so that all nodes
+that are wanted must come from the jobs.
 
 Reference:
     CoSim (P2), section IV-A (scenarios), IV-B (checkpoints) and eq. 1 (their duration).

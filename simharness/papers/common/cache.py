@@ -1,9 +1,8 @@
 """Results of experiments on disk, so that an interrupted run resumes and a repeated one only reports.
 
-What a result is kept under: the work function, every value of the trial, the bytes of the traces, and the
-source of every module of makeway that the work function reaches by imports. Whatever of it changes, the
-result is computed anew; nothing is ever out of date. One file holds one result and may be deleted at any
-time.
+The key of a result: the work function, every value of the trial, the bytes of the traces, and the source of
+every module of makeway that the work function reaches by imports. Whatever of it changes, the result is
+computed again; nothing is ever out of date. One file holds one result and may be deleted at any time.
 """
 
 import ast
@@ -105,7 +104,7 @@ class KeptResults(Generic[TrialT, ResultT]):
             return None
         except (OSError, ValidationError) as error:
             cause = error.strerror if isinstance(error, OSError) else "damaged"
-            print(f"makeway: warning: {path}: {cause}; computed anew", file=sys.stderr)
+            print(f"makeway: warning: {path}: {cause}; computed again", file=sys.stderr)
             return None
 
     def put(self, trial: TrialT, result: ResultT) -> None:
@@ -160,7 +159,7 @@ def plain(value: object) -> object:
         return [plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"{value!r} is no plain value: it cannot be part of a trial whose result is kept")
+    raise TypeError(f"{value!r} is no plain value: it cannot be part of a trial whose result is stored")
 
 
 @cache

@@ -5,7 +5,7 @@ Reference:
     section 4, and section 7.2.
 
 Differs from the paper:
-    Its figures are of one week, Mira's wk1, which decides here too; the other weeks are told beside it.
+    Its figures are of one week, Mira's wk1, which decides here too; the other weeks are reported with it.
 """
 
 from collections.abc import Callable

@@ -58,12 +58,12 @@ NOTES = (
         "other way round."
     ),
     (
-        "Nobody starts a batch job for makeway or stops one from starting: while a real-time job of high "
+        "The base scheduler starts batch jobs regardless of makeway: while a real-time job of high "
         "priority waits, the scheduler below goes on, where the paper's serves the high-priority queue alone."
     ),
     (
-        "Who was preempted goes first in the queue when the real-time job is over; the paper resubmits it "
-        "among all others."
+        "A job that was preempted goes first in the queue when the real-time job is over; the paper "
+        "resubmits it among all others."
     ),
     (
         "Thresholds and weights, which the paper does not give, were chosen on wk3 (--sweep); nothing was "
@@ -81,7 +81,7 @@ NOTES = (
 @click.option(
     "--partitions",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Mira's partitions as CSV [default: data/mira-partitions.csv beside the directory of traces].",
+    help="Mira's partitions as CSV [default: data/mira-partitions.csv next to the directory of traces].",
 )
 @click.option(
     "--sweep",

@@ -5,7 +5,7 @@ Reference:
     7.3.
 
 Differs from the paper:
-    Its logs are not published, so ours are drawn anew (see `offline_logs`), and the solver is CP-SAT, not
+    Its logs are not published, so they are drawn at random here (see `logs`), and the solver is CP-SAT, not
     CPLEX.
 """
 

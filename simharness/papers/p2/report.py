@@ -71,7 +71,7 @@ def _sections(found: Sequence[P2SeedMeans]) -> tuple[PageSection, ...]:
         PageSection(
             heading="Response time",
             hint="One run for each deadline, accumulated; the exact programme answers all deadlines in "
-            "one pass. A hollow triangle: stopped there by its budget, so at least so long.",
+            "one pass. A hollow triangle: stopped there by its budget, so a lower bound.",
             switches=line_switches(
                 APPROACHES,
                 _APPROACH_STYLES,

@@ -1,7 +1,7 @@
 """P3's experiment: a trace replayed under classical backfilling, or with makeway's early starts.
 
 Nothing in it is drawn at random. The classical algorithm is the simulator's EASY without makeway; the
-checkpoint-based one is policy "ckpt-backfill" over the same EASY; beside it the paper's algorithms run as
+checkpoint-based one is policy "ckpt-backfill" over the same EASY; in addition, the paper's algorithms run as
 they are written. Every job can checkpoint, as the paper assumes (section 3.1).
 
 Reference:

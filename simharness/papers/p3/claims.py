@@ -241,7 +241,7 @@ _SENTENCES = (
     ),
     _Sentence(
         key="ideal_slowdown",
-        says="Save on HPC2N the slowdown lies between that of the classical algorithm with the actual run "
+        says="Except on HPC2N the slowdown lies between that of the classical algorithm with the actual run "
         "times and that with the users' limits (4.1).",
         criterion="between them with p = 0.2; on HPC2N below both",
         finding=_ideal_slowdown,

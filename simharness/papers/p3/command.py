@@ -35,8 +35,8 @@ NOTES = (
     ),
     "The policy adds starts that EASY would not make, and never shortens a time limit.",
     (
-        "As written: the paper's algorithms in a scheduler of their own, where whoever passes the first of "
-        "the queue may be "
+        "As written: the paper's algorithms in a scheduler of their own, where any job that passes the first "
+        "of the queue may be "
     )
     + (
         "preempted. Where they fall short of the paper as well, the difference lies in the traces and not in "

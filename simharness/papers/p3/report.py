@@ -89,7 +89,7 @@ def _sections(results: P3Results) -> tuple[PageSection, ...]:
         PageSection(
             heading="The share p of the time limit that is believed",
             hint="In percent of the classical algorithm with the users' time limits, the dotted line. "
-            "Less is better, save for the backfill ratio.",
+            "Less is better, except for the backfill ratio.",
             switches=line_switches(_BAR_NAMES, _BAR_STYLES, [f"share-{trace}" for trace in traces]),
             panels=(_panels("Figure 4", [(trace, f"share-{trace}") for trace in traces]),),
         ),

@@ -125,7 +125,7 @@ def _improves(share: float) -> Callable[[Sequence[P4Result]], Finding]:
     def finding(cases: Sequence[P4Result]) -> Finding:
         found = [case.improvement for case in cases if case.improvement is not None]
         if not found:
-            return Finding(standing=ClaimStatus.OPEN, measured="nobody is late under EASY")
+            return Finding(standing=ClaimStatus.OPEN, measured="no job is late under EASY")
         possible = fmean(case.possible for case in cases if case.possible is not None)
         text = (
             f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios; "

@@ -79,7 +79,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     """Planning horizons for users' satisfaction (Schlagkamp et al., HPCS 2016, section V).
 
     Twenty scenarios each of KTH and Mira, planned for the fewest late jobs and for the least tardiness under
-    two curves of acceptance; queues of 1,000 and 100 jobs; a month of KTH, horizon after horizon, beside
+    two curves of acceptance; queues of 1,000 and 100 jobs; a month of KTH, horizon after horizon, against
     EASY.
     """
     options = ReproduceOptions(**shared)

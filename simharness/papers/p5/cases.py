@@ -145,16 +145,16 @@ def replayed(trial: P5Trial, workload: Workload) -> P5Result:
     )
     found = measure(run(experiment, workload))
     rigid, malleable = found.group(JobKind.RIGID), found.group(JobKind.MALLEABLE)
-    urgent, everybody = found.group(JobKind.ON_DEMAND), found.group(ALL)
+    urgent, all_jobs = found.group(JobKind.ON_DEMAND), found.group(ALL)
     return P5Result(
         seed=trial.seed,
         mix=trial.mix,
         policy=trial.policy,
         backfill=trial.backfill,
         interval_share=trial.interval_share,
-        jobs=everybody.jobs,
+        jobs=all_jobs.jobs,
         on_demand_jobs=urgent.jobs,
-        turnaround_h=_hours(everybody.turnaround_mean_s),
+        turnaround_h=_hours(all_jobs.turnaround_mean_s),
         rigid_turnaround_h=_hours(rigid.turnaround_mean_s),
         malleable_turnaround_h=_hours(malleable.turnaround_mean_s),
         on_demand_turnaround_h=_hours(urgent.turnaround_mean_s),
@@ -164,8 +164,8 @@ def replayed(trial: P5Trial, workload: Workload) -> P5Result:
         malleable_shrink_ratio=malleable.shrink_ratio,
         utilisation=found.utilisation,
         useful_utilisation=found.useful_utilisation,
-        lost_node_hours=everybody.lost_node_hours,
-        overhead_node_hours=everybody.overhead_node_hours,
+        lost_node_hours=all_jobs.lost_node_hours,
+        overhead_node_hours=all_jobs.overhead_node_hours,
         decision_p50_ms=found.decision_p50_ms,
         decision_p99_ms=found.decision_p99_ms,
     )

@@ -60,7 +60,7 @@ def _utilisation(cases: Sequence[P5Result]) -> str:
         return ""
     return (
         f"Useful utilisation is {min(known):.2%} to {max(known):.2%} in every single replay, without "
-        "mechanisms too: all the work of the trace is done within it, whoever waits for whom, so that "
+        "mechanisms too: all the work of the trace is done within it, whichever job waits, so that "
         "utilisation tells its load. Observations 1, 2, 3, 5 and 13 cannot show in it here; what mechanisms "
         "cost shows in the turnaround and in the work that is lost."
     )

@@ -131,7 +131,7 @@ def test_it_is_told_how_many_were_kept(
     assert capsys.readouterr().err == ""
     run_all(work, asked(log, 1, 2), workers=1, label="answers", cache=store)
     assert capsys.readouterr().err == (
-        f"1 of 2 answers were kept in {store.directory}; --no-cache computes them anew\n"
+        f"1 of 2 answers were kept in {store.directory}; --no-cache computes them again\n"
     )
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_computed_anew_with_a_warning(
     path.write_bytes(damage)
     assert run_all(work, asked(log, 1), workers=1, label="answers", cache=store) == answers
     assert computed(log) == [1]
-    assert capsys.readouterr().err == f"makeway: warning: {path}: damaged; computed anew\n"
+    assert capsys.readouterr().err == f"makeway: warning: {path}: damaged; computed again\n"
     assert run_all(work, asked(log, 1), workers=1, label="answers", cache=store) == answers
     assert computed(log) == []
 

@@ -32,7 +32,7 @@ def test_without_urgent_jobs_and_without_evictions() -> None:
     with_policy = replace(measure(record), policy="eviction")
     (headline,) = headlines([measure(record), with_policy])
     assert headline.lead == "2 jobs, none of them urgent."
-    assert "Nobody was evicted or shrunk." in headline.rest
+    assert "No job was evicted or shrunk." in headline.rest
     assert (
         "On average, rigid jobs were done just as soon, malleable jobs were done just as soon."
         in headline.rest
