@@ -148,7 +148,7 @@ def _let_go(hold: Reserve, cluster: Cluster) -> bool:
     nodes = frozenset(hold.nodes)
     own = {hold.reservation, *hold.out_of}
     return not any(
-        other.ours and other.name not in own and not nodes.isdisjoint(other.nodes)
+        other.by_makeway and other.name not in own and not nodes.isdisjoint(other.nodes)
         for other in cluster.reservations
     )
 

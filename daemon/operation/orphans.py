@@ -50,7 +50,7 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
             reservation=reservation.name,
         )
         for reservation in cluster.reservations
-        if reservation.ours and reservation.name not in kept
+        if reservation.by_makeway and reservation.name not in kept
     ]
 
 

@@ -234,7 +234,7 @@ def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[
             _occupy(ready_s, operation.nodes, now_s + holder.walltime_s)
     for reservation in cluster.reservations:
         if (
-            not reservation.ours
+            not reservation.by_makeway
             and reservation.end_s > now_s
             and reservation.start_s < now_s + head.walltime_s
         ):

@@ -66,7 +66,7 @@ class Commitments:
         The answer is the same for all urgent jobs without an operation unless the site has reservations of
         its own, whose nodes depend on `until_s`; it is then computed once.
         """
-        alike = urgent.operation is None and all(held.ours for held in self.cluster.reservations)
+        alike = urgent.operation is None and all(held.by_makeway for held in self.cluster.reservations)
         if alike and self._unusable is not None:
             return self._unusable
         found = unavailable_nodes(self.cluster, urgent, until_s=until_s) | self.nodes

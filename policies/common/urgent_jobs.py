@@ -55,7 +55,7 @@ class UrgentJob:
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, by (submission, job id)."""
-    # Of two operations of one job, such as one that makes way and one for its priority, the one that holds nodes counts.
+    # A job may have two operations, such as one that makes way and one for its priority: that with nodes counts.
     operations = {
         operation.for_job_id: operation
         for operation in sorted(cluster.operations, key=lambda one: one.kind.holds_nodes)
@@ -105,7 +105,7 @@ def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) ->
     announced = _held_for_announced(cluster)
     for reservation in cluster.reservations:
         own = urgent.operation is not None and reservation.name == urgent.operation.reservation
-        begins_s = cluster.now_s if reservation.ours else until_s
+        begins_s = cluster.now_s if reservation.by_makeway else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
             taken.append(announced.get(reservation.name, reservation.nodes))
     for operation in cluster.operations:

@@ -182,8 +182,8 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimedPreemption:
-    """How a victim group leaves before a predicted arrival, at the least overhead, and when it must be told
-    to.
+    """How a victim group leaves before a predicted arrival, at the least overhead, and when
+    that begins.
     """
 
     group: VictimGroup
@@ -405,6 +405,6 @@ def _taken(commitments: Commitments, operation: Operation | None, until_s: float
     site = [
         reservation.nodes
         for reservation in cluster.reservations
-        if not reservation.ours and cluster.now_s < reservation.start_s <= until_s
+        if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
     ]
     return (once - own).union(twice & own, commitments.nodes, *site)

@@ -1,4 +1,4 @@
-"""What may be done to a cluster: the actions. Imported through `model`."""
+"""The actions that may be taken on a cluster. Imported through `model`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,36 +27,35 @@ class Reason(StrEnum):
     URGENT_FITS = "urgent_fits"  # an urgent job waits and enough nodes are free
     ANNOUNCED = "announced"  # an urgent job was announced and has not arrived
     NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
-    SHORTFALL = "shortfall"  # a node that was held is lost, or somebody else is on it
+    SHORTFALL = "shortfall"  # a held node is lost: it is not up, or another job uses it
     BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
-    ORPHANED = "orphaned"  # nobody's any more: left by an earlier life
-    SPECULATIVE = (
-        "speculative"  # a waiting job starts before its turn, and leaves if it is still there by then
-    )
-    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it are on its nodes
-    PLANNED = "planned"  # a waiting job is given its place in the planned order
-    STARTED = "started"  # a job runs that was moved to the front of the queue, or that nodes were held for
+    ORPHANED = "orphaned"  # left over from before a restart: no operation needs it
+    SPECULATIVE = "speculative"  # a waiting job starts before its turn, and leaves if it still runs by then
+    HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it use its nodes
+    PLANNED = "planned"  # a waiting job gets its position in the planned order
+    STARTED = "started"  # a job has started that was moved in the queue or that nodes were held for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionBase:
-    """What every action says of itself."""
+    """The fields of every action."""
 
     job_id: str
-    """Whom it concerns."""
+    """The job that it is applied to."""
     for_job_id: str
-    """The urgent job for whose sake it is done."""
+    """The job that it is done for."""
     policy: str
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(ActionBase):
-    """Ask a running job to checkpoint now, by `signal` to its processes `signal_to`; it has `grace_s` to acknowledge.
+    """Signal a running job to checkpoint now: `signal` to its processes `signal_to`. It has `grace_s` to
+    acknowledge.
 
-    Its time limit rises to `walltime_s` from its start: the time that it spends for us is not its own.
+    Its time limit rises to `walltime_s` from its start, so that the checkpoint costs none of its time.
     """
 
     signal: str
@@ -73,7 +72,8 @@ class Requeue(ActionBase):
     method: Method
     not_after_s: float
     forgotten_run: int | None = None
-    """The requeue count of a run that was requeued before, by a command that the controller forgot when it crashed.
+    """The requeue count of a run that was requeued before, by a command that the controller forgot when it
+    crashed.
 
     The job may then count as ended, and is put back all the same. None: the job is running.
     """
@@ -91,7 +91,9 @@ class Cancel(ActionBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrink(ActionBase):
-    """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its start."""
+    """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its
+    start.
+    """
 
     keep_nodes: tuple[str, ...]
     walltime_s: float
@@ -100,7 +102,9 @@ class Shrink(ActionBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expand(ActionBase):
-    """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are free)."""
+    """Give `nodes` back to a job that was shrunk, out of the reservation that holds them (None: they are
+    free).
+    """
 
     nodes: tuple[str, ...]
     reservation: str | None
@@ -109,26 +113,31 @@ class Expand(ActionBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve(ActionBase):
-    """Keep exactly `nodes` for `job_id` under the name `reservation`, for `duration_s` at the most, and bind the job.
+    """Hold exactly `nodes` for `job_id` in the reservation `reservation`, for at most `duration_s`, and bind
+    the job.
 
-    Without nodes it is a promise of nodes to come: its operation is opened, and nothing is issued.
+    Without nodes it is a promise of later nodes: its operation is opened, and no command is issued.
     """
 
     reservation: str
     nodes: tuple[str, ...]
     duration_s: float
     user: str | None = None
-    """Whose job it will be: `job_id` is an announcement, and there is nothing to bind. None: `job_id` is a job."""
+    """The user of the announced job: `job_id` is a notice, and there is no job to bind. None: `job_id` is a
+    job."""
     kind: OperationKind = OperationKind.MAKE_WAY
     """The kind of operation that the hold opens."""
     out_of: tuple[str, ...] = ()
-    """The reservations of ours for announced jobs of which `nodes` are a part, lent to `job_id` until one of these comes."""
+    """The holds for announced jobs that contain `nodes`, which are lent to `job_id` until one of these jobs
+    arrives."""
     verb: Literal["reserve"] = "reserve"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(ActionBase):
-    """End a reservation of ours; a pending job that is bound to it goes back to the common queue, a running one runs on."""
+    """End one of makeway's reservations. A pending job bound to it goes back to the common queue; a running
+    one runs on.
+    """
 
     reservation: str
     verb: Literal["release"] = "release"
@@ -136,22 +145,27 @@ class Release(ActionBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prioritise(ActionBase):
-    """Move a pending job to the front of the queue and let it start at once, or to its place in a planned order."""
+    """Move a pending job to the front of the queue and let it start at once, or to a position in a planned
+    order.
+    """
 
     queue_position: int | None = None
-    """Between 1 and `QUEUE_POSITIONS`: the job's position in the planned order, which comes after the front of the queue. None: to the front."""
+    """Between 1 and `QUEUE_POSITIONS`: the job's position in the planned order, which comes after the front
+    of the queue. None: to the front."""
     verb: Literal["prioritise"] = "prioritise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePriority(ActionBase):
-    """Let a job have the priority that the cluster gives it: one that has started from where we put it, or that waits in a place."""
+    """Restore the cluster's own priority of a job that has started after it was moved, or that waits in a
+    queue position.
+    """
 
     verb: Literal["restore_priority"] = "restore_priority"
 
 
 Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
-"""Everything that can be done to a cluster."""
+"""Every action that can be taken on a cluster."""
 
 Verb = Literal[
     "checkpoint",

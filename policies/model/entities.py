@@ -162,7 +162,7 @@ class Reservation:
     end_s: float
 
     @property
-    def ours(self) -> bool:
+    def by_makeway(self) -> bool:
         """Whether makeway made it, before or after its last restart."""
         return self.name.startswith(RESERVATION_PREFIX)
 

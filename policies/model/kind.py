@@ -4,26 +4,30 @@ from enum import StrEnum
 
 
 class OperationKind(StrEnum):
-    """What an operation is for. It decides how the operation goes on; the `Reason` of an action is a label only."""
+    """What an operation is for, which decides how it goes on. (The `Reason` of an action is only a label.)"""
 
     MAKE_WAY = "make_way"
-    """Nodes are held for an urgent job that waits, and other jobs leave them. The hold lasts until the job ends."""
+    """Nodes are held for a waiting urgent job, and other jobs leave them. The hold lasts until the job ends.
+    """
     NOTICE = "notice"
     """Nodes are held for an announced job that has not arrived."""
     ARRIVAL = "arrival"
-    """The announced job has arrived, and the hold is still under the notice's id. The next hold makes it `MAKE_WAY`."""
+    """The announced job has arrived; its hold still has the notice's id. The next hold makes it `MAKE_WAY`.
+    """
     LEND_HELD = "lend_held"
-    """A waiting job starts on idle nodes that are held for announced jobs, and leaves when one of these arrives."""
+    """A waiting job starts on idle nodes that are held for announced jobs, and leaves when one of these
+    arrives."""
     EARLY_START = "early_start"
-    """A waiting job starts before its turn on idle nodes, and leaves when the first job of the queue needs them."""
+    """A waiting job starts before its turn on idle nodes, and leaves when the first job of the queue needs
+    them."""
     QUEUE_HEAD = "queue_head"
     """The first job of the queue is to start by a certain time; jobs that passed it leave its nodes."""
     FRONT = "front"
     """No way can be made for an urgent job: it goes to the front of the queue."""
     REORDER = "reorder"
-    """A waiting job gets its place in a planned order."""
+    """A waiting job gets its position in a planned order."""
     CLEAN_UP = "clean_up"
-    """A reservation or a priority that nothing needs any more is taken back."""
+    """A reservation or a priority that no operation needs any more is removed."""
 
     @property
     def holds_nodes(self) -> bool:
@@ -32,7 +36,9 @@ class OperationKind(StrEnum):
 
     @property
     def holds_while_running(self) -> bool:
-        """Whether the reservation lasts as long as its job runs. Else it ends when the job has started, or there is none."""
+        """Whether the reservation lasts while its job runs. Else it ends at the job's start, or there is
+        none.
+        """
         return self in _HOLDS_WHILE_RUNNING
 
     @property

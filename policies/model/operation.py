@@ -10,13 +10,15 @@ from makeway.policies.model.kind import OperationKind
 
 
 class Progress(StrEnum):
-    """How far a task is. ISSUING is the state of doubt: written down, and no answer written down after it."""
+    """How far a task is. ISSUING: recorded before it was sent, and no answer is recorded; it may or may not
+    have arrived.
+    """
 
     PLANNED = "planned"
     ISSUING = "issuing"
-    ACCEPTED = "accepted"  # the cluster said yes; not yet seen
+    ACCEPTED = "accepted"  # the cluster accepted it; no snapshot shows it yet
     DONE = "done"  # a snapshot shows it
-    REFUSED = "refused"  # the cluster or the arbiter said no
+    REFUSED = "refused"  # the cluster or the arbiter refused it
     GONE = "gone"  # its job ended first
     DROPPED = "dropped"  # no longer needed, never issued
 
@@ -24,7 +26,7 @@ class Progress(StrEnum):
 class Ending(StrEnum):
     """How a task ended. Each way belongs to one `Progress`, see `progress`."""
 
-    SEEN = "seen"  # a snapshot shows what was asked for
+    SEEN = "seen"  # a snapshot shows what was requested
     ACKNOWLEDGED = "acknowledged"  # the job has written that its checkpoint is complete
     UNACKNOWLEDGED = "unacknowledged"  # the grace is over, or the job was evicted before it acknowledged
     REQUEUED_ITSELF = "requeued_itself"  # the signalled job went back to the queue
@@ -32,8 +34,8 @@ class Ending(StrEnum):
     ENDED_ITSELF = "ended_itself"  # the job was over first
     LEFT_ITSELF = "left_itself"  # the job left its nodes before it was shrunk
     RUN_OVER = "run_over"  # the run that was to grow, or to get its priority back, is over
-    REJECTED = "rejected"  # the cluster said no
-    FORBIDDEN = "forbidden"  # makeway's arbiter said no
+    REJECTED = "rejected"  # the cluster refused it
+    FORBIDDEN = "forbidden"  # makeway's arbiter refused it
     REPLACED = "replaced"  # a newer hold takes the place of this one
     JOB_STARTED = "job_started"  # the job that the operation is for runs
     JOB_ARRIVED = "job_arrived"  # the announced job is here; its hold is made for the job
@@ -43,7 +45,7 @@ class Ending(StrEnum):
 
     @property
     def progress(self) -> Progress:
-        """How far a task is that ended so."""
+        """The progress of a task that ended in this way."""
         match self:
             case Ending.SEEN | Ending.ACKNOWLEDGED | Ending.UNACKNOWLEDGED:
                 return Progress.DONE
@@ -62,7 +64,7 @@ class Ending(StrEnum):
 
 
 class OperationOutcome(StrEnum):
-    """What an operation came to."""
+    """How an operation ended."""
 
     DONE = "done"  # it held no nodes, and its actions are over
     STARTED = "started"  # the job that it was for was seen to start
@@ -92,7 +94,7 @@ class Task:
     ending: Ending | None = None
     """How it ended. None: it is under way."""
     detail: str = ""
-    """What the cluster or the arbiter said last, for readers only. Empty: nothing."""
+    """The last answer of the cluster or the arbiter, for people only. Empty: none."""
 
     @property
     def forgotten(self) -> bool:
@@ -111,7 +113,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Everything that is done for one job, for example from the hold for an urgent job to the return of the nodes."""
+    """Everything that is done for one job, for example from the hold for an urgent job to the return of the
+    nodes.
+    """
 
     operation_id: str
     """Given by the journal, and never given again."""
@@ -122,10 +126,10 @@ class Operation:
     reservation: str
     """The name of its hold. Empty: operations of its kind hold no nodes."""
     nodes: tuple[str, ...]
-    """The nodes that its latest hold asks for."""
+    """The nodes of its latest hold."""
     opened_s: float
     deadline_s: float
-    """The start is on time until then."""
+    """The latest instant at which the start is on time."""
     give_up_s: float
     """If the job has not started by then, the nodes go back."""
     phase: Phase = Phase.MAKING_ROOM
@@ -139,15 +143,16 @@ class Operation:
     notice: Notice | None = None
     """The announcement that it was opened for. None: it was opened for a job."""
     out_of: tuple[str, ...] = ()
-    """The reservations for announced jobs out of which its job was lent idle nodes. Empty: its kind is not `LEND_HELD`."""
+    """The holds for announced jobs out of which its job was lent idle nodes. Empty: its kind is not
+    `LEND_HELD`."""
     outcome: OperationOutcome | None = None
-    """What it came to. None: it is not closed."""
+    """How it ended. None: it is not closed."""
 
 
 def kind_of(actions: tuple[Action, ...]) -> OperationKind:
     """The kind of operation that a group of actions opens, all of them for the same job.
 
-    Its hold says it. Without a hold, a job is moved in the queue, or something is taken back.
+    The hold has the kind. Without a hold, a job is moved in the queue, or something is undone.
     """
     for action in actions:
         if isinstance(action, Reserve):

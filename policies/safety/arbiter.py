@@ -263,15 +263,15 @@ class _Arbiter:
             if ruling is not None:
                 return ruling
         wanted = set(action.nodes)
-        ours = self._held_by_us(action)
-        for name, nodes in (*self._foreign_holds(), *ours.items()):
+        holds = self._other_holds(action)
+        for name, nodes in (*self._foreign_holds(), *holds.items()):
             common = wanted.intersection(nodes)
             if common:
                 return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
         if limit is not None and action.kind is not OperationKind.QUEUE_HEAD and not action.out_of:
             # The first job of the queue gets back its own nodes, and lent nodes are already counted.
-            held = sum(self._counted(name, nodes) for name, nodes in ours.items()) + self._lent_early(ours)
+            held = sum(self._counted(name, nodes) for name, nodes in holds.items()) + self._lent_early(holds)
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
@@ -299,10 +299,10 @@ class _Arbiter:
         return [
             (reservation.name, reservation.nodes)
             for reservation in self.cluster.reservations
-            if not reservation.ours and reservation.start_s <= now_s < reservation.end_s
+            if not reservation.by_makeway and reservation.start_s <= now_s < reservation.end_s
         ]
 
-    def _held_by_us(self, action: Reserve) -> dict[str, tuple[str, ...]]:
+    def _other_holds(self, action: Reserve) -> dict[str, tuple[str, ...]]:
         """makeway's other holds: in the snapshot, issued and not yet in a snapshot, or allowed by this call.
 
         Holds that this call releases do not count. Lent nodes are in the holds of both borrower and lender,
@@ -318,7 +318,7 @@ class _Arbiter:
             and (operation.kind.holds_while_running or operation.phase is Phase.MAKING_ROOM)
         }
         for reservation in self.cluster.reservations:
-            if reservation.ours and reservation.start_s <= self.cluster.now_s < reservation.end_s:
+            if reservation.by_makeway and reservation.start_s <= self.cluster.now_s < reservation.end_s:
                 held[reservation.name] = reservation.nodes
         held.update({hold.reservation: hold.nodes for hold in self.spent.held})
         return {

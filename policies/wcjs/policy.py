@@ -170,8 +170,8 @@ class _PlacementSearch:
         priced_groups = self.priced_groups()
         if places[0].name == ANYWHERE:
             missing = node_count - len(self.free) - len(self.releasing)
-            everybody = [(priced, priced.group.nodes) for priced in priced_groups if not priced.protected_by]
-            offered = [_offer(places[0], missing, everybody)]
+            parts = [(priced, priced.group.nodes) for priced in priced_groups if not priced.protected_by]
+            offered = [_offer(places[0], missing, parts)]
         else:
             by_node = {name: priced for priced in priced_groups for name in priced.group.nodes}
             offered = [self.within(place, by_node) for place in places]

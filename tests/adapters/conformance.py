@@ -158,7 +158,7 @@ class AdapterConformance:
             lambda cluster: job_of(cluster, urgent).reservation == HOLD, "the urgent job is bound"
         )
         (reservation,) = held.reservations
-        assert reservation.ours
+        assert reservation.by_makeway
         assert reservation.name == HOLD
         assert sorted(reservation.nodes) == sorted(victim.nodes)
         assert held.now_s < reservation.end_s <= held.now_s + LONG_S + 60

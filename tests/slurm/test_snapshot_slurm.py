@@ -160,7 +160,7 @@ def test_reservations_of_others(mixed: SlurmWorld) -> None:
     mixed.cluster.run(*create, "StartTime=now+1hour", "Duration=60")
     cluster = mixed.adapter.snapshot()
     (theirs,) = cluster.reservations
-    assert (theirs.name, theirs.nodes, theirs.ours) == ("their own", ("n4", "n6"), False)
+    assert (theirs.name, theirs.nodes, theirs.by_makeway) == ("their own", ("n4", "n6"), False)
     assert theirs.end_s - theirs.start_s == 3600
     assert 3000 < theirs.start_s - cluster.now_s <= 3600
     assert len(cluster.free_nodes()) == 8

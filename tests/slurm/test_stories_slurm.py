@@ -167,7 +167,7 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -
     urgent = story.urgent_comes()
     explain = story.explain(daemon)
     await_that("nodes are held", lambda: story.reservations() != [], explain)
-    (hold,) = [one for one in story.world.adapter.snapshot().reservations if one.ours]
+    (hold,) = [one for one in story.world.adapter.snapshot().reservations if one.by_makeway]
     # Not the batch host, whose script would go on without its slurmd, as the processes on a lost node do.
     lost = hold.nodes[-1]
     (victim,) = [job_id for job_id in story.workers if lost in story.nodes(job_id)]

@@ -148,7 +148,7 @@ def test_states_of_vnodes(view: Cluster) -> None:
 
 def test_a_reservation_keeps_its_vnodes(view: Cluster) -> None:
     (reserved,) = view.reservations
-    assert (reserved.name, reserved.nodes, reserved.ours) == ("R200.pbs01", ("n8",), False)
+    assert (reserved.name, reserved.nodes, reserved.by_makeway) == ("R200.pbs01", ("n8",), False)
     assert job(view, "110").reservation == "R200.pbs01"
     assert view.free_nodes() == ("n11",)
 

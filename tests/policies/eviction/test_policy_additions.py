@@ -146,7 +146,7 @@ def test_waits_for_regular_checkpoints_are_planned_together(
 def test_serial_checkpoints_are_preferred_unless_concurrent_ones_lose_less(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    """One job can only be killed. The others checkpoint within the deadline either way, together in less time."""
+    """One job can only be killed. The others checkpoint in time either way, and faster together."""
     spec = CheckpointSpec(system_s=120.0, grace_s=10.0)
     jobs = [running(name, node, checkpoint=spec) for name, node in (("a", "n0"), ("b", "n1"))]
     cluster = cluster_of(3, *jobs, running("killed", "n2"), waiting("u", 3))

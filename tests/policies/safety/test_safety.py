@@ -359,7 +359,7 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
         for action in allowed
         if isinstance(action, Reserve) and not action.out_of
     }
-    ours = {kept.name: kept.nodes for kept in limited.reservations if kept.ours}
+    ours = {kept.name: kept.nodes for kept in limited.reservations if kept.by_makeway}
     given_up = {action.reservation for action in allowed if isinstance(action, Release)}
     at_most = {f"mw_{notice.notice_id}": notice.node_count for notice in limited.notices if not notice.job_id}
     counted = [
