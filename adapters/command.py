@@ -47,6 +47,7 @@ class Runner(Protocol):
         environment: Mapping[str, str] = _NOTHING,
     ) -> CompletedCommand:
         """Run one command to its end, as `CommandRunner.run`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class CommandRunner:
     lost and nothing fails.
     """
 
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Added to PATH, LC_ALL=C and TZ=UTC, which are always set."""
     prefix: tuple[str, ...] = ()
     """Put before every argument list, such as the words that enter a chroot."""

@@ -93,6 +93,7 @@ class Adapter(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What this cluster can do."""
+        raise NotImplementedError
 
     def snapshot(self) -> Cluster:
         """The whole cluster at one instant, without operations, leases, evictions, notices and limits.
@@ -101,6 +102,7 @@ class Adapter(Protocol):
             Unavailable: no answer in time.
             Unreadable: an answer that is not whole or cannot be understood.
         """
+        raise NotImplementedError
 
     def apply(self, action: Action) -> None:
         """Send one action to the cluster. It is accepted when this returns; a later snapshot shows that it is done.

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, get_args
 
 from makeway.adapters.protocol import Adapter
 from makeway.adapters.site.checks import Check, DoctorContext
@@ -66,7 +66,7 @@ def find_adapter(name: str) -> AdapterType[Any]:
     Raises:
         UnknownAdapter: there is none, several packages offer it, or it cannot be used.
     """
-    points = tuple(entry_points(group=GROUP, name=name))
+    points = list(entry_points(group=GROUP, name=name))
     if not points:
         raise UnknownAdapter(f"there is no adapter {name!r}; accepted: {' or '.join(adapter_names())}")
     if len(points) > 1:
@@ -75,15 +75,19 @@ def find_adapter(name: str) -> AdapterType[Any]:
     return _usable(points[0])
 
 
+def _is_adapter_type(value: object) -> TypeGuard[AdapterType[Any]]:
+    return isinstance(value, AdapterType)
+
+
 def _usable(point: EntryPoint) -> AdapterType[Any]:
     from makeway.adapters.site.sections import AdapterSection
 
     where = f"adapter {point.name} ({point.value})"
     try:
-        found = point.load()
+        found: object = point.load()
     except Exception as error:
         raise UnknownAdapter(f"{where}: {type(error).__name__}: {error}") from error
-    if not isinstance(found, AdapterType):
+    if not _is_adapter_type(found):
         raise UnknownAdapter(
             f"{where}: accepted: a makeway.adapters.registry.AdapterType, not a {type(found).__name__}"
         )
@@ -91,6 +95,7 @@ def _usable(point: EntryPoint) -> AdapterType[Any]:
         raise UnknownAdapter(f"{where}: its name is {found.name!r}; accepted: the entry point's")
     if not issubclass(found.section, AdapterSection):
         raise UnknownAdapter(f"{where}: its section is not an AdapterSection")
-    if get_args(found.section.model_fields["type"].annotation) != (found.name,):
+    accepts = found.section.model_fields.get("type")
+    if accepts is None or get_args(accepts.annotation) != (found.name,):
         raise UnknownAdapter(f"{where}: the field `type` of its section accepts something else than its name")
     return found

@@ -3,6 +3,7 @@
 Reference: PBS Professional Reference Guide, chapters "PBS Commands" (qstat, pbsnodes) and "Attributes" (of jobs and vnodes).
 """
 
+import calendar
 import json
 import re
 import time
@@ -157,11 +158,11 @@ def duration_s(text: str) -> float:
 
 
 def instant_s(text: str) -> float:
-    """POSIX time of a date such as `Fri Nov 20 09:15:02 2026`, which PBS writes in the local time of the machine.
+    """POSIX time of a date such as `Fri Nov 20 09:15:02 2026`. Raises ValueError for anything else.
 
-    Raises ValueError for anything else.
+    qstat prints local time, which is UTC for every command that `CommandRunner` starts.
     """
-    return time.mktime(time.strptime(text, "%a %b %d %H:%M:%S %Y"))
+    return float(calendar.timegm(time.strptime(text, "%a %b %d %H:%M:%S %Y")))
 
 
 def size_bytes(text: str) -> int | None:
@@ -175,7 +176,7 @@ def size_bytes(text: str) -> int | None:
 
 def select(text: str) -> tuple[Chunk, ...]:
     """The chunks of a `select`, such as `2:ncpus=4:mem=8gb+1:ngpus=1`. Raises ValueError for anything else."""
-    chunks = []
+    chunks: list[Chunk] = []
     for part in text.split("+"):
         count, *needs = part.split(":")
         if not count.isdecimal():

@@ -146,9 +146,21 @@ class JobClassSettings(Section):
 
     def to_class(self) -> JobClass:
         """The same as the adapter has it."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        spec = None if self.checkpoint is None else self.checkpoint.to_spec()
-        return JobClass(**{**values, "checkpoint": spec})
+        return JobClass(
+            name=self.name,
+            partitions=self.partitions,
+            qos=self.qos,
+            accounts=self.accounts,
+            users=self.users,
+            features=self.features,
+            words=self.words,
+            kind=self.kind,
+            preemptible=self.preemptible,
+            node_count_min=self.node_count_min,
+            checkpoint=None if self.checkpoint is None else self.checkpoint.to_spec(),
+            setup_s=self.setup_s,
+            start_within_s=self.start_within_s,
+        )
 
 
 def _reached(classes: tuple[JobClassSettings, ...]) -> tuple[JobClassSettings, ...]:

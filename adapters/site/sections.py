@@ -1,11 +1,20 @@
 """What the sections of a configuration are made of. Each description completes the sentence "accepted: ..." of an error."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, ValidationInfo
 
 DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadContext:
+    """What the check of a section knows besides its text."""
+
+    folder: Path
+    """The folder of the configuration file."""
 
 
 def below_folder(path: Path, info: ValidationInfo) -> Path:
@@ -13,7 +22,8 @@ def below_folder(path: Path, info: ValidationInfo) -> Path:
     text = str(path)
     if not text.isprintable() or text.startswith("~") or text in {"", "."}:
         raise ValueError("a path of a file is expected, without ~ and control characters")
-    folder: Path = (info.context or {}).get("folder", Path())
+    context: object = info.context
+    folder = context.folder if isinstance(context, LoadContext) else Path()
     return folder.absolute() / path
 
 
@@ -28,6 +38,10 @@ class Section(BaseModel):
 
 
 class AdapterSection(Section):
-    """The section `adapter`. Each adapter derives its own, whose `type` is a literal."""
+    """The section `adapter`. Each adapter derives its own, with a field `type` that accepts the adapter's name alone."""
 
-    type: str
+    @property
+    def adapter_name(self) -> str:
+        """The name of the adapter that the section is for."""
+        (name,) = get_args(type(self).model_fields["type"].annotation)
+        return str(name)

@@ -113,7 +113,7 @@ def show_cluster() -> tuple[str, ...]:
 
 def show_script(token: str, job_ids: Iterable[str] = ()) -> bytes:
     """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by `token`-end."""
-    lines = []
+    lines: list[str] = []
     for section in ("nodes", "partitions", "reservations"):
         lines += [f"show hostnames {token}-{section}", f"show {section}"]
     for job_id in job_ids:
@@ -179,7 +179,7 @@ def cancel(job_id: str) -> tuple[str, ...]:
 
 def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | None) -> tuple[str, ...]:
     """Leave a running job some of its nodes, change its time limit, or both at once. None: leave it as it is."""
-    changes = []
+    changes: list[str] = []
     if keep_nodes is not None:
         changes.append(f"NodeList={_nodes(keep_nodes)}")
     if limit_min is not None:

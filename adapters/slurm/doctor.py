@@ -109,7 +109,7 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
                 "classes", "adapter.classes is empty: nothing is urgent and nobody is opted in; name some"
             )
         ]
-    checks = []
+    checks: list[Check] = []
     opted_in = {one.name for one in classes if one.preemptible}
     counts = "; ".join(_class_count(found, found.name in opted_in) for found in survey.counts)
     checks.append(ok("classes", counts))

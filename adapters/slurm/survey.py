@@ -171,7 +171,7 @@ def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
 
 def open_partitions(text: str) -> Mapping[str, bool]:
     """The partitions that `scontrol --oneliner show partitions` lists, and whether everybody may submit to each."""
-    found = {}
+    found: dict[str, bool] = {}
     for line in text.splitlines():
         name = re.match(r"PartitionName=(\S+)", line)
         if name is not None:

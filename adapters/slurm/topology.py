@@ -16,7 +16,7 @@ def placements(done: CompletedCommand) -> tuple[Placement, ...]:
     Raises:
         Unreadable: it told of none, or of nodes that are no host list.
     """
-    found = []
+    found: list[Placement] = []
     for line in done.stdout.splitlines():
         told = _LINE.match(line)
         if told is None:

@@ -161,7 +161,7 @@ class Translator:
         self._now_s = now_s
         self._least_cpus = {
             name: min(one.cpu_count for one in nodes if name in one.partitions)
-            for name in set().union(*(one.partitions for one in nodes))
+            for name in frozenset[str]().union(*(one.partitions for one in nodes))
         }
         # Most jobs of a queue ask for the same: the answer is worked out once.
         self._eligible: Callable[[_Demand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)

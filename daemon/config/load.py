@@ -62,7 +62,7 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     """
     from pydantic import ValidationError
 
-    from makeway.adapters.site.sections import AdapterSection
+    from makeway.adapters.site.sections import AdapterSection, LoadContext
     from makeway.daemon.config import schema as config_schema
     from makeway.daemon.config import yaml_file as config_file
 
@@ -79,7 +79,7 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     settings = None
     try:
         settings = model.model_validate_json(
-            json.dumps(file.values), context={"folder": path.absolute().parent}
+            json.dumps(file.values), context=LoadContext(path.absolute().parent)
         )
     except ValidationError as error:
         found = _problems(error, model)
@@ -106,10 +106,10 @@ def open_adapter(
         UserError: the adapter is not installed.
         ValueError: what the adapter says about the section.
     """
-    factory = factories.get(section.type)
+    factory = factories.get(section.adapter_name)
     if factory is None:
         try:
-            factory = find_adapter(section.type).open
+            factory = find_adapter(section.adapter_name).open
         except UnknownAdapter as error:
             raise UserError(f"adapter.type: {error}") from None
     return factory(section)

@@ -33,7 +33,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
     checks = [
         ok(
             "configuration",
-            f"{settings.mode} mode, policy {config.policy.name}, adapter {settings.adapter.type}",
+            f"{settings.mode} mode, policy {config.policy.name}, adapter {settings.adapter.adapter_name}",
         ),
         check_journal(settings.journal),
         check_socket(settings.socket),

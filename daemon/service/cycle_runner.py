@@ -78,7 +78,7 @@ class CycleRunner:
             configuration=str(config.path),
             mode=config.settings.mode,
             policy=config.policy.name,
-            adapter=config.settings.adapter.type,
+            adapter=config.settings.adapter.adapter_name,
         )
 
     @property

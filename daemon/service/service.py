@@ -95,7 +95,7 @@ class Service:
         self._inbox = inbox
         self._log = logs.configure(settings.log.level, settings.log.format, sys.stderr)
         self._metrics = Metrics(
-            version=version("makeway"), policy=config.policy.name, adapter=settings.adapter.type
+            version=version("makeway"), policy=config.policy.name, adapter=settings.adapter.adapter_name
         )
         self._notice_lock = threading.Lock()
         self._notice_count = 0

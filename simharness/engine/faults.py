@@ -45,11 +45,11 @@ class FaultPlan:
     equal sequences of calls.
     """
 
-    by_call: Mapping[int, Fault] = field(default_factory=dict)
+    by_call: Mapping[int, Fault] = field(default_factory=dict[int, Fault])
     """By the ordinal of the call among all verbs."""
-    by_verb: Mapping[tuple[str, int], Fault] = field(default_factory=dict)
+    by_verb: Mapping[tuple[str, int], Fault] = field(default_factory=dict[tuple[str, int], Fault])
     """By verb, or "snapshot", and the ordinal among calls of that verb."""
-    rates: Mapping[FaultKind, float] = field(default_factory=dict)
+    rates: Mapping[FaultKind, float] = field(default_factory=dict[FaultKind, float])
     """How probable each kind is at any call that is not named above."""
     seed: int = 0
 

@@ -1,6 +1,5 @@
 """The adapter of PBS Pro on samples of its answers."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,6 @@ from makeway.adapters.site.times import NOT_BEFORE_S, UNLIMITED_S
 from makeway.daemon.cli.main import run_cli
 from makeway.policies.model import Cluster, Job, JobKind, JobState, NodeState
 from tests.adapters.pbs.fake_pbs import FakePbs, adapter_of, captured, changed
-
-HERE = ("test",)
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """PBS prints local time."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ QUEUES = {JobKind.RIGID: "workq", JobKind.MALLEABLE: "elasticq", JobKind.ON_DEMA
 
 def date(instant_s: float) -> str:
     """As PBS writes it."""
-    return time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(instant_s))
+    return time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(instant_s))
 
 
 def printed(kind: str, objects: dict[str, Any]) -> str:

@@ -256,7 +256,7 @@ def test_any_tree_is_taken_or_refused_in_lines(
     section = {"classes": classes, **tree, "type": "slurm"}
     path = write(tmp_path_factory.mktemp("any"), yaml.safe_dump({"adapter": section}))
     with suppress(ConfigError):
-        assert load(path).settings.adapter.type == "slurm"
+        assert load(path).settings.adapter.adapter_name == "slurm"
         return
     with pytest.raises(ConfigError) as caught:
         load(path)

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from makeway.adapters.registry import Connection
+from makeway.adapters.site.sections import AdapterSection
 from makeway.daemon.config.load import Config, effective, load, open_adapter
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import LimitsSettings, PatienceSettings, Settings
@@ -191,10 +192,10 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
     [
         ("", "makeway.yaml:1: adapter: this key is missing; accepted: a mapping with the `type` of an adapter, such as"),
         ("# nothing\n", "makeway.yaml:1: adapter: this key is missing"),
-        ("adapter: {type: slurmm}", 'makeway.yaml:1: adapter.type: "slurmm" is not accepted; accepted: simulated or slurm'),
-        ("adapter: {type: [slurm]}", "makeway.yaml:1: adapter.type: a list is not accepted; accepted: simulated or slurm"),
+        ("adapter: {type: slurmm}", 'makeway.yaml:1: adapter.type: "slurmm" is not accepted; accepted: pbs or simulated or slurm'),
+        ("adapter: {type: [slurm]}", "makeway.yaml:1: adapter.type: a list is not accepted; accepted: pbs or simulated or slurm"),
         ("adapter: slurm", 'makeway.yaml:1: adapter: "slurm" is not accepted; accepted: a mapping with the `type` of'),
-        ("adapter: {}", "makeway.yaml:1: adapter.type: this key is missing; accepted: simulated or slurm"),
+        ("adapter: {}", "makeway.yaml:1: adapter.type: this key is missing; accepted: pbs or simulated or slurm"),
         ("adapter: {type: simulated, speed: 0}", "makeway.yaml:1: adapter.speed: 0 is not accepted; accepted: simul"),
         ("- a\n- b", "makeway.yaml:1: a mapping of settings is expected"),
         ("just text", "makeway.yaml:1: a mapping of settings is expected"),
@@ -286,13 +287,18 @@ def keys(tree: object, at: str = "") -> set[str]:
     return {key for name, value in tree.items() for key in keys(value, f"{at}.{name}")}
 
 
+class ElsewhereSettings(AdapterSection):
+    """Of an adapter that is not installed."""
+
+    type: Literal["elsewhere"]
+
+
 def test_adapters_are_opened_by_who_registered_for_their_type(tmp_path: Path) -> None:
     said = read(tmp_path, MINIMAL).settings.adapter
     adapter = FakeAdapter(cluster(1))
     assert open_adapter(said, {"simulated": lambda _: Connection(adapter=adapter)}).adapter is adapter
-    elsewhere = said.model_copy(update={"type": "elsewhere"})
     with pytest.raises(UserError, match=r"adapter\.type: there is no adapter 'elsewhere'; accepted: .*slurm"):
-        open_adapter(elsewhere)
+        open_adapter(ElsewhereSettings(type="elsewhere"))
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

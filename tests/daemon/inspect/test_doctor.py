@@ -188,7 +188,7 @@ def test_a_slurm_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
     scontrol.write_text("#!/bin/sh\necho Unable to contact slurm controller >&2\nexit 1\n")
     scontrol.chmod(0o755)
     said = config(tmp_path)
-    assert said.settings.adapter.type == "slurm"
+    assert said.settings.adapter.adapter_name == "slurm"
     nowhere = said.settings.adapter.model_copy(update={"bin_dir": tmp_path})
     found = examine(replace(said, settings=said.settings.model_copy(update={"adapter": nowhere})), {})
     assert [(check.name, check.level) for check in found[-2:]] == [
