@@ -319,6 +319,41 @@ def test_no_number_is_used_twice(path: Path) -> None:
     journal.close()
 
 
+def test_the_newest_command_keeps_its_number_where_no_decision_is_stored(path: Path) -> None:
+    journal = Journal(path)
+    mine = operation("u@0", phase=Phase.CLOSED)
+    assert [journal.begin_command(mine, ACTIONS[1], at_s) for at_s in (1.0, 2.0, 3.0)] == [1, 2, 3]
+    while journal.prune(1e9):
+        pass
+    assert [found.command_id for found in journal.commands()] == [3]
+    assert journal.begin_command(mine, ACTIONS[1], 4.0) == 4
+    journal.close()
+
+
+def test_a_command_stays_as_long_as_its_decision(path: Path) -> None:
+    journal = Journal(path)
+    mine = operation("u@0", phase=Phase.CLOSED)
+    for number in range(5):
+        journal.add_decision(number, Decision(policy="test"), None)
+    for at_s in (3.5, 4.5, 5.5):
+        journal.begin_command(mine, ACTIONS[1], at_s)
+    left = []
+    while journal.prune(1e9, most=2):
+        left.append((len(journal.decisions(9)), len(journal.commands())))
+    assert left == [(3, 3), (1, 2)], "the newest decision stays, and so do the commands after it"
+    journal.close()
+
+
+def test_an_open_operation_without_a_command_is_not_pruned(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation("open@0"))
+    journal.save(operation("closed@0", phase=Phase.CLOSED))
+    assert journal.prune(1e9) == 1
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert [found.operation_id for found in again.operations_since(0.0)] == ["open@0"]
+
+
 def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(path: Path) -> None:
     like = Likeness("alice", "physics", "batch", 2)
     subject = Subject(likeness=like, ends=False)
