@@ -1,14 +1,19 @@
 """Small clusters for tests: short ways to write jobs, nodes and reservations."""
 
+from dataclasses import replace
+
 from makeway.policies.model import (
     RESERVATION_PREFIX,
     CheckpointSpec,
     Cluster,
+    Ending,
     Job,
     JobKind,
     JobState,
     Node,
     Operation,
+    OperationOutcome,
+    Phase,
     Reservation,
 )
 
@@ -110,3 +115,14 @@ def cluster(
         reservations=reservations,
         operations=operations,
     )
+
+
+def closed(operation: Operation) -> Operation:
+    """The operation, over: its job never started, and nothing that was planned was done."""
+    now_s = operation.opened_s
+    tasks = tuple(
+        replace(task, progress=Ending.NOT_NEEDED.progress, ending=Ending.NOT_NEEDED, ended_s=now_s)
+        for task in operation.tasks
+    )
+    outcome = OperationOutcome.NOT_STARTED
+    return replace(operation, phase=Phase.CLOSED, tasks=tasks, ended_s=now_s, outcome=outcome)

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.validation import validate
 from tests.paths import SHARED
 from tests.waiting import limit_s
 
 NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces", "shellcheck"}
 """Markers and fixtures of tests that need something of the machine. In CI the machine has it, or the run fails."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _operations_are_valid() -> None:  # pyright: ignore[reportUnusedFunction] - pytest uses it
+    """Every operation that a test writes into a journal is one that can come about."""
+    Journal.check = validate
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,9 @@ one daemon at a time, so what every cycle asks for is read once and then kept in
 before it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Learned, Lesson, Subject
 from makeway.daemon.estimate.run_times import Run
@@ -37,6 +38,9 @@ class Journal(Archive):
         JournalTooNew: a newer makeway wrote it, or a part of it that a start needs.
         JournalError: it is not a journal, or cannot be opened.
     """
+
+    check: ClassVar[Callable[[Operation], None] | None] = None
+    """Called with every operation that is written down: the tests set it to `validate`. None: nothing is checked."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         super().__init__(Database(path, read_only=read_only))
@@ -225,6 +229,9 @@ class Journal(Archive):
 
     def _upsert(self, operation: Operation) -> tuple[Statement, ...]:
         """What writes an operation down: nothing in a journal without a file, which no later start can read."""
+        check = Journal.check
+        if check is not None:
+            check(operation)
         if self._in_memory:
             return ()
         sql = (

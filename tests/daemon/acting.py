@@ -4,6 +4,7 @@ from makeway.daemon.operation.beginning import open_operation
 from makeway.daemon.operation.due import next_due
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.transitions import advance, issuing, record
+from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -73,9 +74,11 @@ def shrink(job_id: str, keep: tuple[str, ...]) -> Shrink:
 
 
 def begun(view: Cluster, *actions: Action, observe: bool = False) -> Operation:
-    return open_operation(
+    operation = open_operation(
         actions, view, operation_id="1", deadline_s=DEADLINE_S, timeouts=PATIENCE, observe=observe
     )
+    validate(operation)
+    return operation
 
 
 def due(operation: Operation, view: Cluster) -> list[Action]:
@@ -84,11 +87,13 @@ def due(operation: Operation, view: Cluster) -> list[Action]:
 
 
 def issue_all(operation: Operation, view: Cluster) -> tuple[Operation, list[Action]]:
-    issued = []
+    validate(operation)
+    issued: list[Action] = []
     while (index := next_due(operation, view, PATIENCE)) is not None:
         issued.append(operation.tasks[index].action)
         operation = issuing(operation, index, view.now_s)
         operation = record(operation, index, Progress.ACCEPTED, view.now_s)
+        validate(operation)
     return operation, issued
 
 

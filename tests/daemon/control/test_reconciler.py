@@ -12,11 +12,13 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.tasks import ended
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,
     Cluster,
+    Ending,
     JobState,
     Limits,
     Method,
@@ -270,7 +272,7 @@ def test_a_deadline_wakes_the_daemon() -> None:
         not_after_s=1234.0,
     )
     (operation,) = journal.open_operations()
-    hold = replace(operation.tasks[0], progress=Progress.DONE)
+    hold = ended(operation.tasks[0], Ending.SEEN, 1000.0)
     journal.save(replace(operation, tasks=(hold, Task(action=requeue))))
 
     assert loop.wakeup_s(1100.0, 500.0) == 1234.0

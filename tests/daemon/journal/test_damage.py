@@ -14,8 +14,8 @@ from makeway.daemon.inspect.doctor import check_journal
 from makeway.daemon.journal.errors import JournalError, JournalTooNew
 from makeway.daemon.journal.formats import FORMAT
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Decision, Notice, Phase, Plan
-from tests.builders import cluster, urgent
+from makeway.policies.model import Decision, Notice, Plan
+from tests.builders import closed, cluster, urgent
 from tests.daemon.journal.test_store import ACTIONS, operation
 
 NEWER = json.dumps({"format": FORMAT + 1, "body": {"a": "newer makeway's"}})
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
             mine = operation(f"u@{number}")
             journal.add_decision(number, Decision(policy="test", actions=ACTIONS), cluster(2, urgent("u", 1)))
             journal.begin_command(mine, ACTIONS[1], float(number))
-        journal.save(operation("u@1", phase=Phase.CLOSED))
+        journal.save(closed(operation("u@1")))
         journal.save_plan(plan)
         journal.add_notice(
             Notice(notice_id="n", user="u", node_count=1, walltime_s=9.0, announced_s=0.0, expected_s=9.0)

@@ -12,7 +12,8 @@ import pytest
 
 from makeway.daemon.journal.errors import JournalError, JournalUnfinished
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Decision, Phase
+from makeway.policies.model import Decision
+from tests.builders import closed
 from tests.daemon.journal import killer, old_schemas
 from tests.daemon.journal.test_store import ACTIONS, operation
 
@@ -100,7 +101,7 @@ def test_pruning_may_be_killed_before_any_statement(tmp_path: Path) -> None:
             journal.add_decision(number, Decision(policy="test", actions=ACTIONS[1:2]), None)
             mine = replace(operation(f"u@{number}"), opened_s=number)
             journal.begin_command(mine, ACTIONS[1], number + 0.5)
-            journal.save(replace(mine, phase=Phase.CLOSED))
+            journal.save(closed(mine))
     folder.mkdir()
     sizes = []
     for path in killed("prune", template, folder):

@@ -28,7 +28,6 @@ from makeway.policies.model import (
     Notice,
     Operation,
     OperationKind,
-    Phase,
     Prioritise,
     Rationale,
     Reason,
@@ -38,7 +37,7 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
-from tests.builders import cluster, node_names, running, urgent
+from tests.builders import closed, cluster, node_names, running, urgent
 
 NODES = node_names(2)
 BASE: dict[str, Any] = {"job_id": "7", "for_job_id": "u", "policy": "test", "reason": Reason.URGENT_ARRIVAL}
@@ -54,7 +53,7 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 
-def operation(operation_id: str = "u@0", *actions: Action, phase: Phase = Phase.MAKING_ROOM) -> Operation:
+def operation(operation_id: str = "u@0", *actions: Action) -> Operation:
     return Operation(
         operation_id=operation_id,
         kind=OperationKind.MAKE_WAY,
@@ -64,8 +63,7 @@ def operation(operation_id: str = "u@0", *actions: Action, phase: Phase = Phase.
         nodes=NODES,
         opened_s=1.5,
         deadline_s=2.0,
-        give_up_s=3.0,
-        phase=phase,
+        give_up_s=1e9,
         tasks=tuple(Task(action=action) for action in actions or ACTIONS),
     )
 
@@ -87,7 +85,7 @@ def test_a_closed_operation_is_not_open(path: Path) -> None:
     journal = Journal(path)
     journal.save(operation("a@0"))
     journal.save(operation("b@0"))
-    journal.save(replace(operation("a@0"), phase=Phase.CLOSED))
+    journal.save(closed(operation("a@0")))
 
     assert [found.operation_id for found in journal.open_operations()] == ["b@0"]
     journal.close()
@@ -282,7 +280,7 @@ def filled(path: Path, count: int) -> Journal:
             journal.finish_command(
                 command_id, mine, outcome="accepted", failed=False, detail="", now_s=number + 0.6
             )
-        journal.save(replace(mine, phase=Phase.CLOSED))
+        journal.save(closed(mine))
     return journal
 
 

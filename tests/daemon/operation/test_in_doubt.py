@@ -9,6 +9,7 @@ from makeway.daemon.operation.transitions import advance, issuing, record
 from makeway.policies.model import (
     Acknowledgement,
     CheckpointSpec,
+    Ending,
     Job,
     Method,
     Operation,
@@ -46,7 +47,9 @@ def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
     """It takes the job for ended, or for running still."""
     operation = lent_operation(requeue("v"))
     place = next(place for place, task in enumerate(operation.tasks) if isinstance(task.action, Requeue))
-    told = replace(operation.tasks[place], progress=progress, ended_s=1020.0, nodes=NODES)
+    ending = Ending.SEEN if progress is Progress.DONE else None
+    ended_s = None if ending is None else 1020.0
+    told = replace(operation.tasks[place], progress=progress, ending=ending, ended_s=ended_s, nodes=NODES)
     tasks = (*operation.tasks[:place], told, *operation.tasks[place + 1 :])
     operation = replace(operation, tasks=tasks)
     jobs = () if lender is None else (lender,)
