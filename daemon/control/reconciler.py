@@ -137,7 +137,7 @@ class Reconciler:
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
         """The next instant at which time alone makes something due. None: only a change of the cluster does."""
-        instants = []
+        instants: list[float] = []
         if self._again_s is not None and self._again_s > now_s:
             instants.append(self._again_s)
         for operation in self._journal.open_operations():

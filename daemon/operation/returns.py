@@ -44,7 +44,7 @@ def method_of(action: Action) -> Method | None:
 def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
     """What the lenders of an operation have given up and not got back, in the order of its tasks."""
     jobs = cluster.jobs_by_id()
-    found = []
+    found: list[Lease] = []
     for task in operation.tasks:
         method = method_of(task.action)
         lender = jobs.get(task.action.job_id)
