@@ -1,4 +1,6 @@
-"""The one place that starts processes: an argument list, never a shell, a time-out and a limit on what it may print."""
+"""The one place that starts processes: an argument list, never a shell, a time-out and a limit on what it may
+print.
+"""
 
 import contextlib
 import os
@@ -54,8 +56,8 @@ class Runner(Protocol):
 class CommandRunner:
     """Runs commands with an environment of their own: nothing of the caller's environment reaches them.
 
-    Output is decoded as UTF-8; a byte that is none becomes a lone surrogate (`surrogateescape`), so that nothing is
-    lost and nothing fails.
+    Output is decoded as UTF-8; a byte that is none becomes a lone surrogate (`surrogateescape`), so that
+    nothing is lost and nothing fails.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -78,7 +80,8 @@ class CommandRunner:
     ) -> CompletedCommand:
         """Run one command to its end.
 
-        `timeout_s`: None: the runner's. `environment` is added to the runner's; `stdin` is what the command may read.
+        `timeout_s`: None: the runner's. `environment` is added to the runner's; `stdin` is what the command
+        may read.
 
         Raises:
             Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.

@@ -15,7 +15,8 @@ _MOST_NAMES = 1 << 17
 
 @lru_cache(maxsize=1 << 14)
 def expand(text: str) -> tuple[str, ...]:
-    """The names in a host list, sorted as Slurm sorts them, numbers by value; none for Slurm's words for nothing.
+    """The names in a host list, sorted as Slurm sorts them, numbers by value; none for Slurm's words for
+    nothing.
 
     Raises:
         ValueError: it is no host list.

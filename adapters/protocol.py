@@ -57,9 +57,13 @@ class Capabilities:
     name: str
     """What `doctor` and the log call the cluster, with its version."""
     actions: frozenset[Verb]
-    """The kinds of action that `apply` takes. The arbiter refuses the others. Empty: the adapter only reads."""
+    """The kinds of action that `apply` takes. The arbiter refuses the others. Empty: the adapter only
+    reads.
+    """
     recomputes_priority: bool
-    """Whether a waiting job gets its old queue position back when its planned one is taken away, rather than the last one."""
+    """Whether a waiting job gets its old queue position back when its planned one is taken away, rather than
+    the last one.
+    """
 
 
 class Adapter(Protocol):
@@ -67,27 +71,29 @@ class Adapter(Protocol):
 
     What `apply` does with each action:
 
-    - `Checkpoint`: raise the running job's time limit to `walltime_s` if it is less, and send `signal` to the processes
-      that `signal_to` names. `Gone` if it is not running.
-    - `Requeue`: put the running job back into the queue; `Gone` if it is not running. With `forgotten_run` also a job
-      that was requeued from that run and that a controller which crashed takes for ended; `Gone` if it is over for
-      another reason.
+    - `Checkpoint`: raise the running job's time limit to `walltime_s` if it is less, and send `signal` to the
+      processes that `signal_to` names. `Gone` if it is not running.
+    - `Requeue`: put the running job back into the queue; `Gone` if it is not running. With `forgotten_run`
+      also a job that was requeued from that run and that a controller which crashed takes for ended; `Gone`
+      if it is over for another reason.
     - `Cancel`: end the job, pending or running. `Gone` if there is none.
-    - `Shrink`: leave the running job `keep_nodes` only and raise its time limit to `walltime_s` if it is less. `Gone` if
-      it is not running, `Rejected` if `keep_nodes` lacks the batch host or has nodes that are not the job's.
-    - `Expand`: add `nodes` to the running job; they are free, or held by `reservation` while that exists. `Gone` if it
-      is not running.
-    - `Reserve`: hold exactly `nodes`, busy ones too, until `duration_s` from now. With `user` None the pending job
-      `job_id` is bound to them; else the job of `user` has not arrived, and nothing is bound. A reservation of that name
-      is changed to these nodes and this end. With `out_of` other reservations may have the nodes too, and keep them.
-      `Gone` if the job is not pending, `Rejected` if another reservation has a node and `out_of` is empty.
-    - `Release`: end the reservation; its pending job goes back to the common queue, its running job runs on. `Gone` if
-      there is none, `Rejected` (retryable) while its job is about to end.
-    - `Prioritise`: with `queue_position` None, move the pending job to the front of the queue and lift any requeue delay;
-      else give it that position of the planned order, which follows the front and precedes the common queue, the lowest
-      first, and lifts no delay. `Gone` if the job is not pending.
-    - `RestorePriority`: let the cluster set the job's priority again: a running job's, or that of one in a queue position. `Gone`
-      if it neither runs nor waits in one, `Rejected` if it is held.
+    - `Shrink`: leave the running job `keep_nodes` only and raise its time limit to `walltime_s` if it is
+      less. `Gone` if it is not running, `Rejected` if `keep_nodes` lacks the batch host or has nodes that are
+      not the job's.
+    - `Expand`: add `nodes` to the running job; they are free, or held by `reservation` while that exists.
+      `Gone` if it is not running.
+    - `Reserve`: hold exactly `nodes`, busy ones too, until `duration_s` from now. With `user` None the
+      pending job `job_id` is bound to them; else the job of `user` has not arrived, and nothing is bound. A
+      reservation of that name is changed to these nodes and this end. With `out_of` other reservations may
+      have the nodes too, and keep them. `Gone` if the job is not pending, `Rejected` if another reservation
+      has a node and `out_of` is empty.
+    - `Release`: end the reservation; its pending job goes back to the common queue, its running job runs on.
+      `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
+    - `Prioritise`: with `queue_position` None, move the pending job to the front of the queue and lift any
+      requeue delay; else give it that position of the planned order, which follows the front and precedes the
+      common queue, the lowest first, and lifts no delay. `Gone` if the job is not pending.
+    - `RestorePriority`: let the cluster set the job's priority again: a running job's, or that of one in a
+      queue position. `Gone` if it neither runs nor waits in one, `Rejected` if it is held.
     """
 
     @property
@@ -105,7 +111,8 @@ class Adapter(Protocol):
         raise NotImplementedError
 
     def apply(self, action: Action) -> None:
-        """Send one action to the cluster. It is accepted when this returns; a later snapshot shows that it is done.
+        """Send one action to the cluster. It is accepted when this returns; a later snapshot shows that it is
+        done.
 
         Repeating it is safe: an action names the state that is wanted, or the run of the job that is meant.
 

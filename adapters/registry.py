@@ -1,4 +1,6 @@
-"""Adapters by name: each is an entry point of the group `makeway.adapters`, makeway's own and those of other packages."""
+"""Adapters by name: each is an entry point of the group `makeway.adapters`, makeway's own and those of other
+packages.
+"""
 
 import time
 from collections.abc import Callable

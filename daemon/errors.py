@@ -1,4 +1,6 @@
-"""The errors that are the user's to mend: one sentence on standard error and exit status 2, never a traceback."""
+"""The errors that are the user's to mend: one sentence on standard error and exit status 2, never a
+traceback.
+"""
 
 from makeway.adapters.site.text import printable
 

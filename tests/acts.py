@@ -1,4 +1,6 @@
-"""Actions for tests that apply them directly: a policy's fields are filled in, and do not matter to an adapter."""
+"""Actions for tests that apply them directly: a policy's fields are filled in, and do not matter to an
+adapter.
+"""
 
 from makeway.policies.model import (
     Cancel,

@@ -49,7 +49,9 @@ if [ -e scontrol-fails ]; then cat scontrol-fails >&2; exit 1; fi
 if [ -e rival ]; then cp rival comment; [ -e stubborn ] || rm rival; exit; fi
 printf %s "${3#Comment=}" >comment
 """
-"""While `rival` is there, somebody else's comment replaces ours at once; without `stubborn` that happens once."""
+"""While `rival` is there, somebody else's comment replaces ours at once; without `stubborn` that happens
+once.
+"""
 SCANCEL = """
 echo scancel "$@" >>calls
 """
@@ -110,7 +112,9 @@ class Batch:
         variables: Mapping[str, str | None] = NOTHING,
         source: bool = True,
     ) -> subprocess.Popen[bytes]:
-        """Start a script, in a session of its own. With `source` its first line is the one that takes in the helper."""
+        """Start a script, in a session of its own. With `source` its first line is the one that takes in the
+        helper.
+        """
         path = self.folder / "script"
         start = f'#!/usr/bin/env -S {self.shell}\n. "{HELPER}"\n' if source else ""
         path.write_text(start + script)

@@ -13,7 +13,9 @@ from tests.paths import SHARED
 from tests.waiting import limit_s
 
 NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces", "shellcheck"}
-"""Markers and fixtures of tests that need something of the machine. In CI the machine has it, or the run fails."""
+"""Markers and fixtures of tests that need something of the machine. In CI the machine has it, or the run
+fails.
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,9 +54,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Count a skipped test as failed if CI relies on it. Escape hostile text, so that a worker can send the report.
+    """Count a skipped test as failed if CI relies on it. Escape hostile text, so that a worker can send the
+    report.
 
-    A test of the conformance suite may be skipped for what the cluster cannot do: its marker "needs" names that.
+    A test of the conformance suite may be skipped for what the cluster cannot do: its marker "needs" names
+    that.
     """
     report = yield
     report.sections = [

@@ -7,7 +7,9 @@ from makeway.policies.model import VERBS, Action, Cluster, Release, Reservation,
 
 
 class FakeAdapter:
-    """Shows `view`, fails with `errors[verb]` where there is one, and lists every action in `actions` and `calls`."""
+    """Shows `view`, fails with `errors[verb]` where there is one, and lists every action in `actions` and
+    `calls`.
+    """
 
     def __init__(self, view: Cluster) -> None:
         self.view = view

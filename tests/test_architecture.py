@@ -125,7 +125,9 @@ def modules() -> Mapping[str, Path]:
 
 
 def ours(name: str) -> str | None:
-    """The module of makeway that an imported name is, or is in, without `makeway.`. None: it is not makeway's."""
+    """The module of makeway that an imported name is, or is in, without `makeway.`. None: it is not
+    makeway's.
+    """
     if not under(name, "makeway"):
         return None
     module = name.removeprefix("makeway.")
@@ -146,7 +148,9 @@ def under(module: str, prefix: str) -> bool:
 
 
 def every_import() -> Iterator[tuple[str, Import, str]]:
-    """Each import of a module of makeway by another one: the importing module, the import, the imported module."""
+    """Each import of a module of makeway by another one: the importing module, the import, the imported
+    module.
+    """
     for module, path in modules().items():
         for found in imports_of(path):
             target = ours(found.name)

@@ -1,4 +1,6 @@
-"""The scripts for batch users: read by every shell, explained, and those for CRIU and DMTCP tried with stand-ins."""
+"""The scripts for batch users: read by every shell, explained, and those for CRIU and DMTCP tried with
+stand-ins.
+"""
 
 import os
 import re
@@ -53,7 +55,9 @@ def test_shellcheck_finds_nothing(shellcheck: str) -> None:
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Batch:
-    """Scripts begin with #!/bin/sh: dash in one half of the world, bash in the other; the helper's tests run both."""
+    """Scripts begin with #!/bin/sh: dash in one half of the world, bash in the other; the helper's tests run
+    both.
+    """
     return make_batch(tmp_path, "dash")
 
 

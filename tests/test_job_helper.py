@@ -1,4 +1,6 @@
-"""The job's side of the checkpoint protocol, in every shell that a batch script may be: signals and programs."""
+"""The job's side of the checkpoint protocol, in every shell that a batch script may be: signals and
+programs.
+"""
 
 import sys
 from pathlib import Path

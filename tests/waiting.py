@@ -1,4 +1,6 @@
-"""How tests wait: for what is seen, with a limit that lasts longer on a busy machine. No test is quicker or slower for it."""
+"""How tests wait: for what is seen, with a limit that lasts longer on a busy machine. No test is quicker or
+slower for it.
+"""
 
 import time
 from collections.abc import Callable
@@ -20,7 +22,9 @@ def limit_s(idle_s: float = LIMIT_S) -> float:
 def await_that(
     what: str, condition: Callable[[], bool], explain: Callable[[], str] = str, *, poll_s: float = POLL_S
 ) -> None:
-    """Look again and again until the condition holds. Fails, with `explain`, if it does not within the limit."""
+    """Look again and again until the condition holds. Fails, with `explain`, if it does not within
+    the limit.
+    """
     limit = TimeLimit(LIMIT_S)
     while not condition():
         if limit.passed():

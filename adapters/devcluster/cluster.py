@@ -1,7 +1,8 @@
-"""A real Slurm on this machine for development: on loopback, in its own folder, removed without a trace afterwards.
+"""A real Slurm on this machine for development: on loopback, in its own folder, removed without a trace
+afterwards.
 
-The machine's own Slurm and munge are not touched: the cluster has its own configuration, key, sockets, ports and state.
-It needs the programs that `deploy/install-slurm.sh` installs.
+The machine's own Slurm and munge are not touched: the cluster has its own configuration, key, sockets, ports
+and state. It needs the programs that `deploy/install-slurm.sh` installs.
 """
 
 import contextlib
@@ -117,7 +118,9 @@ class DevCluster:
         _until("every node is idle", self._idle, _START_S + _NODE_START_S * len(self.spec.nodes))
 
     def cancel_all(self, limit_s: float = _START_S) -> None:
-        """Cancel every job and wait until no job holds a node. Raises DevClusterError if a job does not end in time."""
+        """Cancel every job and wait until no job holds a node. Raises DevClusterError if a job does not end
+        in time.
+        """
         _until("every job has ended", self._cancelled, limit_s)
 
     def processes(self) -> tuple[processes.Process, ...]:
@@ -136,7 +139,8 @@ class DevCluster:
     def _answers(self) -> bool:
         if self.runner.run(("scontrol", "ping"), timeout_s=scaled(_START_S)).returncode == 0:
             return True
-        # A process that forks while /proc is read can be missed once: slurmctld goes into the background by two forks.
+        # A process that forks while /proc is read can be missed once: slurmctld goes into the background by
+        # two forks.
         if not self._controller_runs() and not self._controller_runs():
             raise DevClusterError("slurmctld has ended")
         return False
@@ -171,8 +175,8 @@ class DevCluster:
 def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
     """Start a cluster and wait until every node is idle.
 
-    `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new folder in /tmp. If the
-    start fails or is interrupted, everything that it started is stopped again.
+    `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new folder in
+    /tmp. If the start fails or is interrupted, everything that it started is stopped again.
 
     Raises:
         DevClusterError: Slurm is not installed, the folder is in use, or the cluster did not come up.
@@ -199,8 +203,8 @@ def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
 def down(folder: Path) -> tuple[str, ...]:
     """Stop the cluster of that state folder, even if another process started it, and remove the folder.
 
-    Jobs are cancelled first, then the nodes stop, then slurmctld. Returns a sentence for each process that had to be
-    killed. Does nothing if there is no cluster.
+    Jobs are cancelled first, then the nodes stop, then slurmctld. Returns a sentence for each process that
+    had to be killed. Does nothing if there is no cluster.
 
     Raises:
         DevClusterError: the folder belongs to no cluster, or a process did not end.
@@ -228,7 +232,9 @@ def down(folder: Path) -> tuple[str, ...]:
 
 
 def attach(folder: Path) -> DevCluster:
-    """The cluster of a state folder, running or not. Raises DevClusterError if the folder belongs to no cluster."""
+    """The cluster of a state folder, running or not. Raises DevClusterError if the folder belongs to no
+    cluster.
+    """
     try:
         record = json.loads((folder / _RECORD).read_text())
         version = (record["version"][0], record["version"][1])
@@ -268,7 +274,8 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
     """Year and month of the Slurm release that is installed here, or in a chroot.
 
     Raises:
-        DevClusterError: Slurm, or a part of it, is missing, or it is in a chroot and this process is not root's.
+        DevClusterError: Slurm, or a part of it, is missing, or it is in a chroot and this process is not
+            root's.
     """
     if root is not None and os.geteuid() != 0:
         raise DevClusterError(f"only root can use the Slurm in the chroot {root}")
@@ -284,7 +291,9 @@ def slurm_version(root: str | None = None) -> tuple[int, int]:
 
 
 def _prepared(folder: Path | None, root: str | None) -> Path:
-    """The new state folder with its subfolders. Every user may enter it, as the jobs of other users have to."""
+    """The new state folder with its subfolders. Every user may enter it, as the jobs of other users
+    have to.
+    """
     if folder is None:
         base = Path(root or "/") / "tmp"
         folder = Path(tempfile.mkdtemp(prefix="makeway-dev-", dir=base))
@@ -345,7 +354,8 @@ def _runner(spec: DevSpec, folder: Path, *, marked: bool = False) -> CommandRunn
 
 
 def _bare_runner(root: str | None, environment: dict[str, str]) -> CommandRunner:
-    # A namespace of its own gives the chroot its /proc, which goes when the processes go: nothing is left mounted.
+    # A namespace of its own gives the chroot its /proc, which goes when the processes go: nothing is left
+    # mounted.
     prefix = ("unshare", "--mount", f"--root={root}", "--wd=/", "--mount-proc=/proc") if root else ()
     return CommandRunner(environment=environment, prefix=prefix)
 
@@ -364,7 +374,9 @@ def _process(pid_file: Path) -> processes.Process | None:
 
 
 def _until(what: str, true: Callable[[], bool], limit_s: float = _START_S) -> None:
-    """Look again and again until it is true. Raises DevClusterError after `limit_s`, in seconds of an idle machine."""
+    """Look again and again until it is true. Raises DevClusterError after `limit_s`, in seconds of an idle
+    machine.
+    """
     limit = TimeLimit(limit_s)
     since_s = time.monotonic()
     while not true():

@@ -34,7 +34,9 @@ class DevSpec:
     gres: tuple[str, ...] = ()
     """The lines of gres.conf."""
     switches: tuple[str, ...] = ()
-    """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: the cluster has no topology."""
+    """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: the cluster has no
+    topology.
+    """
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -51,8 +53,8 @@ def slurm_conf(
         spec: the cluster.
         folder: the state folder as Slurm sees it.
         host: the short name of this machine.
-        address: the loopback address that this name resolves to. None: it resolves to none, so slurmctld listens on
-            every address.
+        address: the loopback address that this name resolves to. None: it resolves to none, so slurmctld
+            listens on every address.
         user: the user that runs the daemons.
         ports: the first is slurmctld's, each other one a node's.
     """

@@ -1,4 +1,6 @@
-"""Time limits that hold on a busy machine: the more processes want its processors, the less a second counts."""
+"""Time limits that hold on a busy machine: the more processes want its processors, the less a second
+counts.
+"""
 
 import os
 import time
@@ -9,10 +11,11 @@ _LOAD_AVERAGE = Path("/proc/loadavg")
 
 
 def slowdown(load_average: Path = _LOAD_AVERAGE) -> float:
-    """How many times longer everything takes than on an idle machine: runnable processes per processor, at least 1.
+    """How many times longer everything takes than on an idle machine: runnable processes per processor, at
+    least 1.
 
-    It is the greater of the mean of the last minute and the number of this moment: load that has just begun counts, and
-    a pause of it does not shorten a limit. 1 where Linux's `/proc/loadavg` is not there.
+    It is the greater of the mean of the last minute and the number of this moment: load that has just begun
+    counts, and a pause of it does not shorten a limit. 1 where Linux's `/proc/loadavg` is not there.
     """
     try:
         words = load_average.read_text().split()
@@ -28,7 +31,8 @@ def scaled(limit_s: float) -> float:
 
 
 class TimeLimit:
-    """A limit in seconds of an idle machine, from now on. For a loop that looks again and again until something is seen.
+    """A limit in seconds of an idle machine, from now on. For a loop that looks again and again until
+    something is seen.
 
     Args:
         limit_s: the limit. 0: it has passed at the first look.
@@ -49,7 +53,9 @@ class TimeLimit:
         self._seen_s = now()
 
     def passed(self) -> bool:
-        """Whether the limit has passed. What has gone by since the last call counts by the load of this moment."""
+        """Whether the limit has passed. What has gone by since the last call counts by the load of this
+        moment.
+        """
         now_s = self._now()
         self._left_s -= (now_s - self._seen_s) / self._slowdown()
         self._seen_s = now_s

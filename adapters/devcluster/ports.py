@@ -1,4 +1,6 @@
-"""Ports of loopback for a development cluster, which no other cluster that starts at the same time chooses too."""
+"""Ports of loopback for a development cluster, which no other cluster that starts at the same time chooses
+too.
+"""
 
 import contextlib
 import random
@@ -19,7 +21,8 @@ class NoFreePorts(Exception):
 def claimed_ports(count: int) -> Iterator[range]:
     """That many consecutive ports on which no process listens.
 
-    They are claimed for the `with` block: until the cluster listens on them, no other process gets them from here.
+    They are claimed for the `with` block: until the cluster listens on them, no other process gets them from
+    here.
 
     Raises:
         NoFreePorts: there are none.
@@ -44,7 +47,9 @@ def loopback_address(host: str) -> str | None:
 
 
 def _claim(ports: range, claims: contextlib.ExitStack) -> bool:
-    """Claim every block of these ports by an abstract socket, which goes with its process. False: one is claimed."""
+    """Claim every block of these ports by an abstract socket, which goes with its process. False: one is
+    claimed.
+    """
     for block in range(ports.start // _BLOCK, (ports.stop - 1) // _BLOCK + 1):
         claim = claims.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         try:

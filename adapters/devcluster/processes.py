@@ -35,8 +35,8 @@ class Process:
 def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
     """The processes of the cluster whose state folder is `folder` as they see it, sorted by pid.
 
-    They are its daemons and the processes of its jobs, if they are in the chroot `root`. A shell that merely uses the
-    cluster is not one of them.
+    They are its daemons and the processes of its jobs, if they are in the chroot `root`. A shell that merely
+    uses the cluster is not one of them.
     """
     found = []
     for entry in Path("/proc").iterdir():
@@ -68,7 +68,9 @@ def end(processes: tuple[Process, ...], *, grace_s: float) -> tuple[Process, ...
 
 
 def wait(processes: tuple[Process, ...], *, timeout_s: float) -> tuple[Process, ...]:
-    """Wait until all have ended, for at most `timeout_s` seconds of an idle machine. Returns those that have not."""
+    """Wait until all have ended, for at most `timeout_s` seconds of an idle machine. Returns those that have
+    not.
+    """
     limit = TimeLimit(timeout_s)
     left = tuple(process for process in processes if process.alive)
     while left and not limit.passed():

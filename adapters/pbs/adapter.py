@@ -1,4 +1,6 @@
-"""PBS Pro by its commands `qstat` and `pbsnodes`, read only: one snapshot is two commands, whatever the number of jobs."""
+"""PBS Pro by its commands `qstat` and `pbsnodes`, read only: one snapshot is two commands, whatever the
+number of jobs.
+"""
 
 from pathlib import Path
 

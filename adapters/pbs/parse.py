@@ -1,6 +1,7 @@
 """What `qstat -f -F json` and `pbsnodes -a -F json` print, as typed records. Pure functions of text.
 
-Reference: PBS Professional Reference Guide, chapters "PBS Commands" (qstat, pbsnodes) and "Attributes" (of jobs and vnodes).
+Reference: PBS Professional Reference Guide, chapters "PBS Commands" (qstat, pbsnodes) and "Attributes" (of
+    jobs and vnodes).
 """
 
 import calendar
@@ -175,7 +176,9 @@ def size_bytes(text: str) -> int | None:
 
 
 def select(text: str) -> tuple[Chunk, ...]:
-    """The chunks of a `select`, such as `2:ncpus=4:mem=8gb+1:ngpus=1`. Raises ValueError for anything else."""
+    """The chunks of a `select`, such as `2:ncpus=4:mem=8gb+1:ngpus=1`. Raises ValueError for anything
+    else.
+    """
     chunks: list[Chunk] = []
     for part in text.split("+"):
         count, *needs = part.split(":")

@@ -10,7 +10,8 @@ from makeway.adapters.site.sections import AdapterSection, FilePath
 
 
 class PbsAdapterSettings(AdapterSection):
-    """A PBS Pro, by its commands. Of the conditions of a class, `partitions` are queues and `accounts` -A or -P.
+    """A PBS Pro, by its commands. Of the conditions of a class, `partitions` are queues and `accounts` -A or
+    -P.
 
     A PBS job has no QOS and no features: a class that asks for one has no jobs.
     """

@@ -1,8 +1,9 @@
 """From the records of PBS and the site's classes to the model. Pure functions.
 
-A job says what makeway should know of it in the environment variable MAKEWAY (`qsub -v MAKEWAY="makeway:min-nodes=2"`): PBS
-shows it in `Variable_List`. The field `comment` of a PBS job belongs to the scheduler. A job cannot change its variables
-once it runs, so it cannot acknowledge a checkpoint there: an adapter that acts would need another field.
+A job says what makeway should know of it in the environment variable MAKEWAY (`qsub -v
+MAKEWAY="makeway:min-nodes=2"`): PBS shows it in `Variable_List`. The field `comment` of a PBS job belongs to
+the scheduler. A job cannot change its variables once it runs, so it cannot acknowledge a checkpoint there: an
+adapter that acts would need another field.
 """
 
 from makeway.adapters.pbs.parse import PbsJob, PbsNode, size_bytes

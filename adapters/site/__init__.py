@@ -1,1 +1,3 @@
-"""What every batch system needs: job classes, words in comments, printable text, sections of a configuration, checks."""
+"""What every batch system needs: job classes, words in comments, printable text, sections of a configuration,
+checks.
+"""

@@ -58,15 +58,15 @@ class CheckpointSettings(Section):
     def _makes_sense(self) -> Self:
         if self.system_s is None and self.application_s is None:
             raise ValueError(
-                "system_s (the duration of a checkpoint that the signal starts), application_s (that of a regular one) "
-                "or both are expected: without them these jobs cannot checkpoint"
+                "system_s (the duration of a checkpoint that the signal starts), application_s (that of a "
+                "regular one) or both are expected: without them these jobs cannot checkpoint"
             )
         if self.interval_s is not None and self.application_s is None:
             raise ValueError("interval_s needs application_s, the duration of a regular checkpoint")
         if self.system_s is not None and self.grace_s < self.system_s:
             raise ValueError(
-                f"grace_s is {self.grace_s:g} and system_s is {self.system_s:g}: a job may not be given less time "
-                "than its checkpoint takes"
+                f"grace_s is {self.grace_s:g} and system_s is {self.system_s:g}: a job may not be given less "
+                "time than its checkpoint takes"
             )
         return self
 
@@ -89,7 +89,9 @@ class JobClassSettings(Section):
     features: SiteNames = Field(default=frozenset(), description="a list of names of node features")
     words: SiteNames = Field(
         default=frozenset(),
-        description="a list of words of small letters, digits and `-` that stand after `makeway:` in a comment",
+        description=(
+            "a list of words of small letters, digits and `-` that stand after `makeway:` in a comment"
+        ),
     )
     kind: JobKind = Field(default=JobKind.RIGID, description="rigid, malleable or on_demand")
     preemptible: bool = Field(default=False, description="true or false")
@@ -101,7 +103,9 @@ class JobClassSettings(Section):
     )
     checkpoint: CheckpointSettings | None = Field(
         default=None,
-        description="a mapping with system_s, application_s and so on, or null for jobs that cannot checkpoint",
+        description=(
+            "a mapping with system_s, application_s and so on, or null for jobs that cannot checkpoint"
+        ),
     )
     setup_s: float = Field(default=0.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
     start_within_s: float | None = Field(
@@ -123,7 +127,8 @@ class JobClassSettings(Section):
         for word in sorted(words):
             if not re.fullmatch(r"[a-z][a-z0-9\-]*", word, re.ASCII):
                 raise ValueError(
-                    f"{word!r} is never found: a word has small letters, digits and `-`, and stands without `makeway:`"
+                    f"{word!r} is never found: a word has small letters, digits and `-`, and stands without "
+                    f"`makeway:`"
                 )
         return words
 

@@ -1,4 +1,6 @@
-"""The words by which a job tells makeway about itself, in a text field that the batch system keeps with the job."""
+"""The words by which a job tells makeway about itself, in a text field that the batch system keeps with the
+job.
+"""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +18,8 @@ _SECOND_END_S = 0.999
 
 
 def comment_words(comment: str) -> Mapping[str, float | None]:
-    """The `makeway:` words of a comment and their numbers; None for a word without one. The last of a kind counts.
+    """The `makeway:` words of a comment and their numbers; None for a word without one. The last of a kind
+    counts.
 
     Anything else in the comment, and a word that is not written exactly so, means nothing.
     """
@@ -40,7 +43,9 @@ def instant_in_run(written_s: float | None, started_s: float | None, now_s: floa
 
 
 def smallest_size(found: JobClass, words: Mapping[str, float | None], size: int) -> int:
-    """The smallest number of nodes of a malleable job that has `size`: what it says itself, else what its class says."""
+    """The smallest number of nodes of a malleable job that has `size`: what it says itself, else what its
+    class says.
+    """
     said = words.get("min-nodes")
     smallest = found.node_count_min if said is None else int(said)
     return size if smallest is None else min(max(1, smallest), size)

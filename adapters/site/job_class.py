@@ -19,7 +19,9 @@ class JobClass:
     features: frozenset[str] = frozenset()
     """The job asks for at least one of these node features."""
     words: frozenset[str] = frozenset()
-    """The job's comment has at least one of these as `makeway:WORD`. Every user may write what he likes there."""
+    """The job's comment has at least one of these as `makeway:WORD`. Every user may write what he likes
+    there.
+    """
     kind: JobKind = JobKind.RIGID
     preemptible: bool = False
     """Whether we may touch these jobs. An urgent job is never touched."""

@@ -1,4 +1,6 @@
-"""What the sections of a configuration are made of. Each description completes the sentence "accepted: ..." of an error."""
+"""What the sections of a configuration are made of. Each description completes the sentence "accepted: ..."
+of an error.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +40,9 @@ class Section(BaseModel):
 
 
 class AdapterSection(Section):
-    """The section `adapter`. Each adapter derives its own, with a field `type` that accepts the adapter's name alone."""
+    """The section `adapter`. Each adapter derives its own, with a field `type` that accepts the adapter's
+    name alone.
+    """
 
     @property
     def adapter_name(self) -> str:

@@ -5,7 +5,9 @@ from makeway.policies.model import Cluster
 
 
 def check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
-    """Raise `Unreadable` if a job holds a node that is not listed: the two commands have seen two clusters."""
+    """Raise `Unreadable` if a job holds a node that is not listed: the two commands have seen two
+    clusters.
+    """
     known = {one.name for one in cluster.nodes}
     for job in cluster.jobs:
         if not known.issuperset(job.nodes):

@@ -4,7 +4,8 @@
 def printable(text: str) -> str:
     """`text` with everything that a terminal could obey written as an escape.
 
-    Control characters, line ends, bidirectional marks, lone surrogates: whatever Python does not call printable.
+    Control characters, line ends, bidirectional marks, lone surrogates: whatever Python does not call
+    printable.
     """
     if text.isprintable():
         return text

@@ -30,9 +30,9 @@ def new_token() -> str:
 def known_from(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tuple[int, int]]:
     """What the configuration tells of the cluster, and the release as year and month.
 
-    Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it permits: see
-    `slurm_build.RESIZES_CLEANLY`. Places can be taken back where Slurm computes priorities: with priority/basic, a job whose
-    priority is set anew comes behind all others.
+    Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it
+    permits: see `slurm_build.RESIZES_CLEANLY`. Places can be taken back where Slurm computes priorities: with
+    priority/basic, a job whose priority is set anew comes behind all others.
 
     Args:
         done: `scontrol show config`, as it answered.
@@ -65,7 +65,8 @@ class SlurmClient:
         settings: where Slurm is.
         runner: what runs the commands. None: one that follows the settings.
 
-    The first use reads the controller's version and configuration, and raises `Unavailable` if it does not answer.
+    The first use reads the controller's version and configuration, and raises `Unavailable` if it does not
+    answer.
     """
 
     def __init__(self, settings: SlurmSettings, runner: Runner | None = None) -> None:
@@ -86,7 +87,9 @@ class SlurmClient:
     def squeue(
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
     ) -> tuple[RawJob, ...]:
-        """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too that are over."""
+        """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too
+        that are over.
+        """
         fields = build.job_fields(self.known()[1])
         token = new_token()
         command = build.squeue(job_id, reservation, ended=ended)
@@ -128,7 +131,9 @@ class SlurmClient:
     def run(
         self, argv: tuple[str, ...], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> CompletedCommand:
-        """Run one command. Raises `Unavailable` if no controller answered it; any other failure is the caller's to read."""
+        """Run one command. Raises `Unavailable` if no controller answered it; any other failure is the
+        caller's to read.
+        """
         done = self._runner.run(argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {})
         if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
             raise error

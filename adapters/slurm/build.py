@@ -1,7 +1,8 @@
 """The argument lists of Slurm's commands: pure functions.
 
-Nothing that a user wrote becomes an option: job ids, node names, reservation names, signals and user numbers are checked
-before they are put into a command, and stand behind a keyword (`NodeList=...`) wherever the command has one.
+Nothing that a user wrote becomes an option: job ids, node names, reservation names, signals and user numbers
+are checked before they are put into a command, and stand behind a keyword (`NodeList=...`) wherever the
+command has one.
 """
 
 import math
@@ -16,8 +17,9 @@ from makeway.policies.model import QUEUE_POSITIONS, SignalTarget
 FRONT_PRIORITY = 4_294_967_200
 """The priority of a job at the front of the queue; Slurm's own never come near it."""
 PLANNED_PRIORITY = FRONT_PRIORITY - 1
-"""Minus its queue position: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760 under priority/basic, below
-the last of all places."""
+"""Minus its queue position: the priority of a job in a planned order. Slurm's own begin at 4,294,901,760
+under priority/basic, below the last of all places.
+"""
 PURGE_MIN = 1
 """Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
 RESTART_S = 3
@@ -68,8 +70,8 @@ KNOWS_EXCLUDED_NODES = (24, 11)
 RESIZES_CLEANLY = (24, 11)
 """The first release that was seen to account for a job's nodes after they were taken away or given back.
 
-On 22.05 the nodes that an exclusive job gives away serve one more job, and then none until `scontrol reconfigure`; after
-any job has grown, the same happens to its nodes.
+On 22.05 the nodes that an exclusive job gives away serve one more job, and then none until `scontrol
+reconfigure`; after any job has grown, the same happens to its nodes.
 """
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
@@ -101,7 +103,8 @@ def squeue(
 def squeue_environment(fields: tuple[str, ...], token: str) -> dict[str, str]:
     """The variables that make squeue print `fields`, each followed by `token`, and times in seconds.
 
-    The format goes by the environment, which no other user can read: `token` is what nobody can forge in a comment.
+    The format goes by the environment, which no other user can read: `token` is what nobody can forge in a
+    comment.
     """
     return {"SQUEUE_FORMAT2": ",".join(f"{field}:0{token}" for field in fields), "SLURM_TIME_FORMAT": "%s"}
 
@@ -112,7 +115,9 @@ def show_cluster() -> tuple[str, ...]:
 
 
 def show_script(token: str, job_ids: Iterable[str] = ()) -> bytes:
-    """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by `token`-end."""
+    """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by
+    `token`-end.
+    """
     lines: list[str] = []
     for section in ("nodes", "partitions", "reservations"):
         lines += [f"show hostnames {token}-{section}", f"show {section}"]
@@ -146,10 +151,11 @@ def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
 
 
 def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[str, ...], ...]:
-    """The commands that send a signal to those processes of a job. Raises `Rejected` for what cannot be a signal.
+    """The commands that send a signal to those processes of a job. Raises `Rejected` for what cannot be a
+    signal.
 
-    `scancel --full` is one command for both; it also reaches each child of the batch shell, and ends those that have no
-    handler (tried on 22.05 and 24.11).
+    `scancel --full` is one command for both; it also reaches each child of the batch shell, and ends those
+    that have no handler (tried on 22.05 and 24.11).
     """
     match target:
         case SignalTarget.BATCH:
@@ -163,7 +169,9 @@ def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[st
 
 
 def requeue(job_id: str) -> tuple[str, ...]:
-    """Put a running job back into the queue. `Incomplete`: without it a job that has just ended would run again."""
+    """Put a running job back into the queue. `Incomplete`: without it a job that has just ended would run
+    again.
+    """
     return ("scontrol", "requeue", "Incomplete", _job(job_id))
 
 
@@ -178,7 +186,9 @@ def cancel(job_id: str) -> tuple[str, ...]:
 
 
 def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | None) -> tuple[str, ...]:
-    """Leave a running job some of its nodes, change its time limit, or both at once. None: leave it as it is."""
+    """Leave a running job some of its nodes, change its time limit, or both at once. None: leave it
+    as it is.
+    """
     changes: list[str] = []
     if keep_nodes is not None:
         changes.append(f"NodeList={_nodes(keep_nodes)}")
@@ -198,8 +208,8 @@ def create_reservation(
 ) -> tuple[str, ...]:
     """Keep nodes, busy ones too, for some users, by number or checked name, from now.
 
-    When it ends, its pending jobs are not held but go back to the common queue; with `purge` Slurm removes it as soon
-    as it has no job, with `overlap` its jobs may start on nodes that other reservations keep as well.
+    When it ends, its pending jobs are not held but go back to the common queue; with `purge` Slurm removes it
+    as soon as it has no job, with `overlap` its jobs may start on nodes that other reservations keep as well.
     """
     flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" + (f",PURGE_COMP={PURGE_MIN}" if purge else "")
     flags += ",OVERLAP" if overlap else ""
@@ -231,10 +241,11 @@ def bind(job_id: str, reservation: str | None) -> tuple[str, ...]:
 
 
 def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[str, ...]:
-    """Give a pending job the highest priority and lift its requeue delay; `node_count` is its size, None: as it is.
+    """Give a pending job the highest priority and lift its requeue delay; `node_count` is its size, None: as
+    it is.
 
-    A slurmd refuses, and kills, a job whose credential is not younger, in whole seconds, than the end of its last run:
-    some of the delay has to stay.
+    A slurmd refuses, and kills, a job whose credential is not younger, in whole seconds, than the end of its
+    last run: some of the delay has to stay.
     """
     changes = [f"Priority={FRONT_PRIORITY}"]
     if requeued:
@@ -256,14 +267,18 @@ def queue_position_of(priority: int) -> int | None:
 
 
 def restore_priority(job_id: str) -> tuple[str, ...]:
-    """Let Slurm set the priority of a running job again: `release` undoes any `Priority=`, not only a hold."""
+    """Let Slurm set the priority of a running job again: `release` undoes any `Priority=`, not only a
+    hold.
+    """
     return ("scontrol", "release", _job(job_id))
 
 
 def allocate_expander(
     job_id: str, nodes: tuple[str, ...], *, reservation: str | None, user_id: str, group_id: str
 ) -> tuple[str, ...]:
-    """Get nodes, as the job's user, in an allocation that may be merged into the job. Waits some seconds at the most."""
+    """Get nodes, as the job's user, in an allocation that may be merged into the job. Waits some seconds at
+    the most.
+    """
     user = ("setpriv", f"--reuid={user_id}", f"--regid={group_id}", "--init-groups", "--")
     what = (f"--nodelist={_nodes(nodes)}", f"--nodes={len(nodes)}", "--exclusive", "--immediate=5")
     where = () if reservation is None else (f"--reservation={_name(reservation)}",)

@@ -1,8 +1,8 @@
 """How each action becomes Slurm's commands.
 
-A verb looks at its job first: Slurm takes some commands for a job in another state than the one that is meant, and does
-something else with them (a `NodeList=` on a pending job pins it, a `scancel --signal` waits for it to start, `scontrol
-requeue` runs a finished job again).
+A verb looks at its job first: Slurm takes some commands for a job in another state than the one that is
+meant, and does something else with them (a `NodeList=` on a pending job pins it, a `scancel --signal` waits
+for it to start, `scontrol requeue` runs a finished job again).
 """
 
 import re
@@ -84,9 +84,11 @@ class SlurmCommands:
         self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
 
     def _checkpoint(self, action: Checkpoint) -> None:
-        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps or both.
+        """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps
+        or both.
 
-        22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more than its limit.
+        22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more
+            than its limit.
         """
         job_id, walltime_s = action.job_id, action.walltime_s
         job = self._client.running(job_id)
@@ -109,9 +111,10 @@ class SlurmCommands:
     def _requeue_again(self, job_id: str, run: int) -> None:
         """Put back a job that was requeued and then taken for ended.
 
-        slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is started
-        again, hears from the node that the job has ended by a signal, and takes that for the job's own end. The job may
-        complete at any moment, so the command is the one that takes jobs which have ended.
+        slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is
+        started again, hears from the node that the job has ended by a signal, and takes that for the job's
+        own end. The job may complete at any moment, so the command is the one that takes jobs which have
+        ended.
         """
         job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
         if job is None or job.restarts != run or not (over(job) or state(job) in _LEAVING):
@@ -137,7 +140,9 @@ class SlurmCommands:
             self._client.do(build.resize(job_id, None, limit_min))
 
     def _expand(self, action: Expand) -> None:
-        """Add `nodes` to the running job: allocate them as its user, then merge the allocation into the job."""
+        """Add `nodes` to the running job: allocate them as its user, then merge the allocation into
+        the job.
+        """
         job = self._client.running(action.job_id)
         reservation = action.reservation
         wanted = tuple(name for name in action.nodes if name not in job.nodes)
@@ -156,7 +161,9 @@ class SlurmCommands:
             raise refusal(done)
 
     def _reserve(self, action: Reserve) -> None:
-        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to them."""
+        """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to
+        them.
+        """
         job_id, name = action.job_id, action.reservation
         if action.user is not None:
             self._keep(action, build.user_name(action.user), purge=False)
@@ -201,7 +208,8 @@ class SlurmCommands:
         return False
 
     def _release(self, name: str) -> None:
-        """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running ones run on.
+        """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running
+        ones run on.
 
         Slurm would end a running job together with its reservation, and does not unbind one that completes.
         """
@@ -219,9 +227,11 @@ class SlurmCommands:
             raise refusal(done)
 
     def _prioritise(self, action: Prioritise) -> None:
-        """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a planned order.
+        """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a
+        planned order.
 
-        22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted with.
+        22.05 requeues a job that was shrunk with its small size: it gets back the size that it was submitted
+            with.
         """
         job_id, queue_position = action.job_id, action.queue_position
         job = self._client.pending(job_id)
@@ -239,7 +249,9 @@ class SlurmCommands:
         )
 
     def _restore_priority(self, job_id: str) -> None:
-        """Let Slurm set the job's priority again: of a running one, or of one in a queue position; a user's hold would be lifted too."""
+        """Let Slurm set the job's priority again: of a running one, or of one in a queue position; a user's
+        hold would be lifted too.
+        """
         job = self._client.look(job_id)
         if state(job) is JobState.PENDING:
             _check_not_held(job)
@@ -272,7 +284,9 @@ class SlurmCommands:
         return granted.group(1)
 
     def _left_expander(self, job: RawJob, nodes: tuple[str, ...]) -> str | None:
-        """An allocation that was made for the job and, its maker dead or unheard, never merged. None: there is none."""
+        """An allocation that was made for the job and, its maker dead or unheard, never merged. None: there
+        is none.
+        """
         for other in self._client.squeue():
             if (
                 (other.name, other.user_id) == (build.EXPANDER_NAME, job.user_id)
@@ -290,6 +304,8 @@ def _is_longer(walltime_s: float, job: RawJob) -> bool:
 
 
 def _check_not_held(job: RawJob) -> None:
-    """Raise `Rejected` for a job that its user or an administrator holds: to set its priority would lift the hold."""
+    """Raise `Rejected` for a job that its user or an administrator holds: to set its priority would lift the
+    hold.
+    """
     if job.reason.startswith(_HELD):
         raise Rejected(f"job {job.job_id} is held ({job.reason})")

@@ -15,7 +15,9 @@ TRIED = ((22, 5), (24, 11), (26, 5))
 RPCS_PER_SNAPSHOT = 7
 """Requests that one snapshot costs the controller, as its sdiag counts them."""
 SKEW_S = 1.0
-"""A clock that is so much ahead or behind makes a checkpoint seem older, or younger, than the signal that started it."""
+"""A clock that is so much ahead or behind makes a checkpoint seem older, or younger, than the signal that
+started it.
+"""
 
 
 def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorContext) -> tuple[Check, ...]:
@@ -67,8 +69,8 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
         case Privilege.NONE if acts:
             return problem(
                 "privilege",
-                f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an operator "
-                f"(sacctmgr modify user {user} set adminlevel=operator)",
+                f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an "
+                f"operator (sacctmgr modify user {user} set adminlevel=operator)",
             )
         case Privilege.NONE:
             return ok(
@@ -85,7 +87,9 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
 
 
 def check_clock(survey: Survey) -> Check | None:
-    """Whether the controller's clock and ours agree: what jobs tell of their checkpoints is compared with ours."""
+    """Whether the controller's clock and ours agree: what jobs tell of their checkpoints is compared with
+    ours.
+    """
     ahead_s = survey.clock_ahead_s
     if ahead_s is None:
         return warning(
@@ -96,8 +100,8 @@ def check_clock(survey: Survey) -> Check | None:
     where = "ahead of" if ahead_s > 0 else "behind"
     return problem(
         "clock",
-        f"the controller's clock is {abs(ahead_s):.1f} s {where} ours: acknowledged checkpoints would be misjudged: "
-        "synchronise both machines",
+        f"the controller's clock is {abs(ahead_s):.1f} s {where} ours: acknowledged checkpoints would be "
+        "misjudged: synchronise both machines",
     )
 
 
@@ -121,7 +125,10 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         f"{one.name}: {name}" for one in classes for name in one.partitions if name not in survey.partitions
     )
     if missing:
-        text = f"there are no such partitions ({', '.join(missing)}): no job is ever in one of them; correct the names"
+        text = (
+            f"there are no such partitions ({', '.join(missing)}): no job is ever in one of them; "
+            f"correct the names"
+        )
         checks.append(warning("classes", text))
     by_qos = sorted(one.name for one in classes if one.qos)
     if by_qos and not accounting(survey):
@@ -138,7 +145,10 @@ def accounting(survey: Survey) -> bool:
 def _class_count(found: ClassCount, opted_in: bool) -> str:
     name = "of no class" if found.name is None else found.name
     unable = f", {found.unable} that cannot be requeued" if opted_in and found.unable else ""
-    return f"{name}: {found.running} running on {counted(found.nodes, 'node')} and {found.pending} pending{unable}"
+    return (
+        f"{name}: {found.running} running on {counted(found.nodes, 'node')} and {found.pending} "
+        f"pending{unable}"
+    )
 
 
 def check_open_door(survey: Survey, classes: tuple[JobClass, ...]) -> Check | None:
@@ -152,8 +162,9 @@ def check_open_door(survey: Survey, classes: tuple[JobClass, ...]) -> Check | No
         return ok("urgent", "only those whom the site lets can make a job urgent")
     return warning(
         "urgent",
-        f"everybody can make his job urgent by class {', '.join(doors)}: ask for a user, for a partition with "
-        "AllowGroups, AllowAccounts or AllowQos, or let accounting enforce QOS and accounts (AccountingStorageEnforce)",
+        f"everybody can make his job urgent by class {', '.join(doors)}: ask for a user, for a partition "
+        "with AllowGroups, AllowAccounts or AllowQos, or let accounting enforce QOS and accounts "
+        "(AccountingStorageEnforce)",
     )
 
 
@@ -175,19 +186,19 @@ def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: b
     if survey.release < RESIZES_CLEANLY:
         return warning(
             "growth",
-            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink, and are not shrunk at all if they "
-            "are exclusive: this release loses the nodes; upgrade to 24.11 or later",
+            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink, and are not shrunk at "
+            "all if they are exclusive: this release loses the nodes; upgrade to 24.11 or later",
         )
     if "permit_job_expansion" not in survey.parameters("SchedulerParameters"):
         return warning(
             "growth",
-            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: add permit_job_expansion to "
-            "SchedulerParameters",
+            f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: add "
+            "permit_job_expansion to SchedulerParameters",
         )
     return warning(
         "growth",
-        f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: that is done as the job's user, so "
-        "makeway has to run as root",
+        f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: that is done as the job's "
+        "user, so makeway has to run as root",
     )
 
 
@@ -199,7 +210,10 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         text = "JobRequeue=0: jobs without `sbatch --requeue` are left alone, whatever their class says"
         checks = [warning("requeue", f"{text}; set JobRequeue=1, or tell the users")]
     elif unable:
-        text = f"{counted(unable, 'job')} of preemptible classes left alone: Slurm would not requeue what is not from sbatch"
+        text = (
+            f"{counted(unable, 'job')} of preemptible classes left alone: Slurm would not requeue what "
+            f"is not from sbatch"
+        )
         checks = [warning("requeue", f"{text}, or was submitted with --no-requeue")]
     else:
         checks = [ok("requeue", "jobs of preemptible classes go back into the queue when they are evicted")]
@@ -212,8 +226,8 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         if delay_s <= 600
         else warning(
             "requeue delay",
-            f"a requeued job waits {delay_s:g} s; makeway lifts that, but if it dies in between they wait it out: lower "
-            "requeue_delay (before 25.05: AuthInfo=cred_expire)",
+            f"a requeued job waits {delay_s:g} s; makeway lifts that, but if it dies in between they wait it "
+            "out: lower requeue_delay (before 25.05: AuthInfo=cred_expire)",
         )
     )
     most = survey.settings.get("MaxBatchRequeue", "5")
@@ -247,8 +261,8 @@ def check_preemption(survey: Survey) -> Check:
         return ok("preemption", "Slurm itself preempts nobody")
     return warning(
         "preemption",
-        f"Slurm itself preempts ({printable(kind)}, {printable(modes)}) and does so before makeway can choose: let the "
-        "QOS and partitions of urgent jobs preempt nobody (Preempt=, PriorityTier=)",
+        f"Slurm itself preempts ({printable(kind)}, {printable(modes)}) and does so before makeway can "
+        "choose: let the QOS and partitions of urgent jobs preempt nobody (Preempt=, PriorityTier=)",
     )
 
 
@@ -289,6 +303,9 @@ def check_rate(survey: Survey, poll_interval_s: float) -> Check:
 def check_priority(survey: Survey) -> Check:
     """What the place in the queue that makeway gives back means for later."""
     if survey.settings.get("PriorityType") == "priority/multifactor":
-        text = "priority/multifactor: a job that makeway moves to the front keeps that fixed priority until it ends"
+        text = (
+            "priority/multifactor: a job that makeway moves to the front keeps that fixed priority until "
+            "it ends"
+        )
         return ok("priority", text)
     return ok("priority", "priority/basic: a job that makeway moves in the queue stays where it is put")

@@ -1,8 +1,8 @@
 """Slurm's expressions over node features (`--constraint`): which nodes satisfy one.
 
-The grammar is that of sbatch's manual: names joined by `&` and `|` of equal rank, from left to right, with parentheses, and
-`[a|b]` for nodes that all have the same one of several features. What cannot be said of a node by itself, such as
-`a*2&b*3`, is satisfied by no node: it is better to make no room than the wrong room.
+The grammar is that of sbatch's manual: names joined by `&` and `|` of equal rank, from left to right, with
+parentheses, and `[a|b]` for nodes that all have the same one of several features. What cannot be said of a
+node by itself, such as `a*2&b*3`, is satisfied by no node: it is better to make no room than the wrong room.
 """
 
 import re
@@ -15,8 +15,8 @@ _FEATURE = re.compile(r"[\w.\-=:+/]+")
 def satisfying(expression: str, features: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The nodes that satisfy the expression; all of them if it is empty, none if it cannot be understood.
 
-    `features` has the features of every node. Of the groups that `[a|b]` leaves to choose from, the largest is taken,
-    of equal ones the first.
+    `features` has the features of every node. Of the groups that `[a|b]` leaves to choose from, the largest
+    is taken, of equal ones the first.
     """
     if not expression:
         return frozenset(features)

@@ -1,8 +1,9 @@
-"""What Slurm's commands print, as records: pure functions of text, tested on what 22.05, 24.11 and 26.05 really print.
+"""What Slurm's commands print, as records: pure functions of text, tested on what 22.05, 24.11 and 26.05
+really print.
 
-A text that is not whole raises `Unreadable`. Fields that users write (names, comments, accounts) are taken as they are,
-newlines and lone surrogates included; they cannot make up a field or a record, because a token that only the caller knows
-follows each field and precedes each section.
+A text that is not whole raises `Unreadable`. Fields that users write (names, comments, accounts) are taken as
+they are, newlines and lone surrogates included; they cannot make up a field or a record, because a token that
+only the caller knows follows each field and precedes each section.
 """
 
 import re
@@ -72,7 +73,9 @@ class RawJob:
     nodes: tuple[str, ...]
     """The batch host first."""
     exclusive: bool
-    """Whether it shares no node with others. Before 26.05; there every job that did not ask to share is said to be so."""
+    """Whether it shares no node with others. Before 26.05; there every job that did not ask to share is said
+    to be so.
+    """
     requeueable: bool
     batch: bool
     restarts: int
@@ -142,11 +145,14 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
 
 
 def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, list[str]]:
-    """The lines of each section that `show_script` asked for, by the section's name. The end must be there."""
+    """The lines of each section that `show_script` asked for, by the section's name. The end must be
+    there.
+    """
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.split("\n"):
-        # With readline scontrol repeats what it reads after its prompt; without, the prompt stands before what it says.
+        # With readline scontrol repeats what it reads after its prompt; without, the prompt stands before
+        # what it says.
         said = line.removeprefix(_PROMPT)
         if said.startswith(f"{token}-"):
             current = found.setdefault(said.removeprefix(f"{token}-"), [])
@@ -228,7 +234,9 @@ def memory_mb(text: str) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def count(text: str) -> int:
-    """A number such as `12`, `2K` or, of a range such as `2-4`, the least. Raises ValueError for anything else."""
+    """A number such as `12`, `2K` or, of a range such as `2-4`, the least. Raises ValueError for anything
+    else.
+    """
     found = _COUNT.fullmatch(text.partition("-")[0])
     if found is None:
         raise ValueError(f"no number: {text!r}")
@@ -239,7 +247,8 @@ def count(text: str) -> int:
 def gres(text: str) -> tuple[Gres, ...]:
     """The resources of `gpu:a100:4(S:0-1),fpga::2`, `gres:gpu:2` or `gres/gpu=2`.
 
-    What looks like nothing known is a resource of that name: a job that asks for it finds no node that has it.
+    What looks like nothing known is a resource of that name: a job that asks for it finds no node that has
+    it.
     """
     if text in NOTHING:
         return ()

@@ -24,7 +24,9 @@ class SlurmSettings:
     """Where Slurm is, and the classes of its jobs."""
 
     classes: tuple[JobClass, ...] = ()
-    """The first class whose conditions a job fulfils is its class. A job of no class is rigid and never touched."""
+    """The first class whose conditions a job fulfils is its class. A job of no class is rigid and never
+    touched.
+    """
     conf: str | None = None
     """The path of slurm.conf. None: where Slurm's commands look by themselves."""
     bin_dir: str | None = None
@@ -52,7 +54,10 @@ class SlurmAdapterSettings(AdapterSection):
     timeout_s: float = Field(default=20.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
     placements: Placing = Field(
         default=Placing.ANY,
-        description="any (nodes), or topology (urgent jobs get nodes of one switch or block, where the policy is wcjs)",
+        description=(
+            "any (nodes), or topology (urgent jobs get nodes of one switch or block, where the "
+            "policy is wcjs)"
+        ),
     )
 
     @field_validator("bin_dir")

@@ -1,4 +1,6 @@
-"""What an administrator should know of a Slurm before makeway runs on it: read once, and nothing is changed."""
+"""What an administrator should know of a Slurm before makeway runs on it: read once, and nothing is
+changed.
+"""
 
 import os
 import pwd
@@ -48,7 +50,9 @@ class ClassCount:
     running: int = 0
     """All that are not pending."""
     unable: int = 0
-    """Of all of them, those that Slurm would not put back into the queue: not from sbatch, or with --no-requeue."""
+    """Of all of them, those that Slurm would not put back into the queue: not from sbatch, or with
+    --no-requeue.
+    """
     nodes: int = 0
     """Nodes held; one that jobs share counts for each."""
 
@@ -65,14 +69,18 @@ class Survey:
     user: str
     privilege: Privilege
     clock_ahead_s: float | None
-    """By how much the controller's clock is ahead of ours, as far as can be told for certain. None: not told."""
+    """By how much the controller's clock is ahead of ours, as far as can be told for certain. None:
+    not told.
+    """
     partitions: Mapping[str, bool]
     """By name: whether everybody may submit to it."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
 
     def parameters(self, name: str) -> Mapping[str, str]:
-        """The parts of a setting such as SchedulerParameters, by their names; empty for one without a value."""
+        """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
+        value.
+        """
         return parameters(self.settings.get(name, ""))
 
 
@@ -122,7 +130,9 @@ def survey(
 
 
 def parameters(text: str) -> Mapping[str, str]:
-    """The parts of `one=1,two`, by their names; a part without a value has an empty one. `(null)` has no parts."""
+    """The parts of `one=1,two`, by their names; a part without a value has an empty one. `(null)` has no
+    parts.
+    """
     parts = (part.partition("=") for part in text.split(",") if part.strip() and text != "(null)")
     return {name.strip().lower(): value.strip() for name, _, value in parts}
 
@@ -155,10 +165,11 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
 
 
 def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
-    """By how much the controller's clock is ahead of ours at the least; 0 if they may agree, None if it is not told.
+    """By how much the controller's clock is ahead of ours at the least; 0 if they may agree, None if it is
+    not told.
 
-    `config` is what `scontrol show config` printed between the two instants, with times in seconds: its first line has the
-    controller's present second.
+    `config` is what `scontrol show config` printed between the two instants, with times in seconds: its first
+    line has the controller's present second.
     """
     found = re.match(r"Configuration data as of (\d+)\n", config)
     if found is None:
@@ -170,7 +181,9 @@ def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
 
 
 def open_partitions(text: str) -> Mapping[str, bool]:
-    """The partitions that `scontrol --oneliner show partitions` lists, and whether everybody may submit to each."""
+    """The partitions that `scontrol --oneliner show partitions` lists, and whether everybody may submit to
+    each.
+    """
     found: dict[str, bool] = {}
     for line in text.splitlines():
         name = re.match(r"PartitionName=(\S+)", line)

@@ -11,7 +11,8 @@ _LINE = re.compile(r"(?:SwitchName|BlockName)=(?P<name>\S+)(?:\s.*)?\sNodes=(?P<
 
 
 def placements(done: CompletedCommand) -> tuple[Placement, ...]:
-    """The switches or blocks that `scontrol show topology` has printed, in its order; those without nodes are left out.
+    """The switches or blocks that `scontrol show topology` has printed, in its order; those without nodes are
+    left out.
 
     Raises:
         Unreadable: it told of none, or of nodes that are no host list.

@@ -1,4 +1,6 @@
-"""Which job is what, and where it may run: from Slurm's records and the site's classes to the model. Pure functions."""
+"""Which job is what, and where it may run: from Slurm's records and the site's classes to the model. Pure
+functions.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -74,7 +76,9 @@ _STARTABLE = (
     "Nodes required for job are DOWN",
     "Cleaning",
 )
-"""How the reasons begin with which a job waits for nodes, or for nothing. Any other is nothing that nodes would help."""
+"""How the reasons begin with which a job waits for nodes, or for nothing. Any other is nothing that nodes
+would help.
+"""
 _DOWN = frozenset(
     {"DOWN", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN"}
     | {"POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
@@ -142,7 +146,8 @@ class Translator:
         nodes: the nodes of the snapshot.
         partitions: its partitions.
         now_s: its instant.
-        exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not malleable.
+        exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not
+            malleable.
     """
 
     def __init__(
@@ -215,8 +220,9 @@ class Translator:
     def _least_size(self, raw: RawJob, size: int) -> int:
         """The least number of nodes that a waiting job asks for.
 
-        Slurm tells the size that it would give it now, of a range such as 2-4 mostly the largest. The least one is in its
-        resources, where that of a job which asks for CPUs alone is 1: such a job needs as many as hold its CPUs.
+        Slurm tells the size that it would give it now, of a range such as 2-4 mostly the largest. The least
+        one is in its resources, where that of a job which asks for CPUs alone is 1: such a job needs as many
+        as hold its CPUs.
         """
         told = raw.requested_node_count or size
         least_cpus = min((self._least_cpus.get(name, 1) for name in raw.partitions), default=1)

@@ -1,4 +1,6 @@
-"""The commands `devcluster up|down|status`: a real Slurm on this machine, for development and demonstrations."""
+"""The commands `devcluster up|down|status`: a real Slurm on this machine, for development and
+demonstrations.
+"""
 
 import os
 import signal
@@ -56,7 +58,8 @@ def up(options: UpOptions) -> None:
     given = "" if options.folder is None and root is None else f" --folder {cluster.folder}"
     inside = f", inside {root}" if root else ""
     click.echo(
-        f"Slurm {year}.{month:02} with {options.nodes} nodes runs in {printable(str(cluster.folder))}{inside}."
+        f"Slurm {year}.{month:02} with {options.nodes} nodes runs in "
+        f"{printable(str(cluster.folder))}{inside}."
     )
     click.echo(f"    export SLURM_CONF={cluster.inner_folder}/slurm.conf       # for sinfo, sbatch and so on")
     click.echo(f"    adapter: {{type: slurm, conf: {cluster.inner_folder}/slurm.conf}}       # for makeway")

@@ -106,7 +106,9 @@ def _render_list(listed: tuple[StoredDecision, ...], out: Console) -> None:
 
 
 def render(found: Explanation, out: Console) -> None:
-    """The decision for a reader: why, the candidates with their costs, the actions with what became of them."""
+    """The decision for a reader: why, the candidates with their costs, the actions with what became
+    of them.
+    """
     stored = found.stored
     out.print(
         plain(
@@ -144,7 +146,8 @@ def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> N
     out.print()
     out.print(
         plain(
-            f"{job} {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, on time for another {span(left_s)}"
+            f"{job} {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, on time for "
+            f"another {span(left_s)}"
         )
     )
     out.print(plain(why.summary))

@@ -49,7 +49,8 @@ def _load(point: EntryPoint) -> click.Command:
 def _unusable(point: EntryPoint, cause: str) -> click.Command:
     def refuse(words: tuple[str, ...]) -> None:
         raise CommandUnusable(
-            f"command {point.name}: {point.value} of an installed package cannot be loaded: {printable(cause)}"
+            f"command {point.name}: {point.value} of an installed package cannot be loaded: "
+            f"{printable(cause)}"
         )
 
     return click.Command(

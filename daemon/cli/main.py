@@ -66,8 +66,8 @@ def check_config(file: Path) -> None:
 def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
     """Look for problems that would keep makeway from working here.
 
-    Checks the configuration, the folders, the cluster, and the settings of Slurm that matter to makeway. Changes nothing.
-    Exit status 1 if there is a problem.
+    Checks the configuration, the folders, the cluster, and the settings of Slurm that matter to makeway.
+    Changes nothing. Exit status 1 if there is a problem.
     """
     from makeway.daemon.cli import doctor as cli_doctor
 
@@ -86,7 +86,10 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
 @click.option(
     "--shrink/--no-shrink",
     default=None,
-    help="Whether malleable jobs may give nodes instead of leaving [default: as policy eviction is configured].",
+    help=(
+        "Whether malleable jobs may give nodes instead of leaving [default: as policy eviction is "
+        "configured]."
+    ),
 )
 @_config_option
 @click.option(
@@ -102,8 +105,8 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
 def whatif(shell: Shell, /, **options: Any) -> None:
     """What making room for an urgent job now would cost.
 
-    Prints the least loss of work for every deadline up to --deadline, and for each loss which jobs would have to leave,
-    and how, when checkpoints are written one after another. Changes nothing.
+    Prints the least loss of work for every deadline up to --deadline, and for each loss which jobs would have
+    to leave, and how, when checkpoints are written one after another. Changes nothing.
     """
     from makeway.daemon.cli import whatif as cli_whatif
 
@@ -135,8 +138,8 @@ def explain(decision: str | None, config: Path | None, journal: Path | None, as_
 def summary(since: float | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
     """The decisions of some days, and what became of them.
 
-    In observe mode: which urgent jobs would have been served, which jobs would have had to leave at what loss, and when
-    plain Slurm started the urgent jobs.
+    In observe mode: which urgent jobs would have been served, which jobs would have had to leave at what
+    loss, and when plain Slurm started the urgent jobs.
     """
     from makeway.daemon.cli import summary as cli_summary
 
@@ -313,7 +316,9 @@ def run_cli(
 
 
 def _is_the_users(error: Exception) -> bool:
-    """Whether the user can mend it. Policies cannot import the daemon: they have a base class of their own."""
+    """Whether the user can mend it. Policies cannot import the daemon: they have a base class of
+    their own.
+    """
     from makeway.policies.contract import PolicyError
 
     return isinstance(error, UserError | PolicyError)
@@ -327,7 +332,9 @@ def _complain(message: str) -> int:
 
 
 def _from_config(config: Path | None, name: str, default: Path) -> Path:
-    """A path that a configuration says. Without one: the default configuration's if there is one, else `default`."""
+    """A path that a configuration says. Without one: the default configuration's if there is one, else
+    `default`.
+    """
     if config is None and not CONFIG_PATH.exists():
         return default
     from makeway.daemon.config.load import load

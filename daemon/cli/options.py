@@ -1,4 +1,5 @@
-"""What the options of several commands share: default paths, durations, and what the program gives each command.
+"""What the options of several commands share: default paths, durations, and what the program gives each
+command.
 
 Only click is imported here, so that a command that joins by entry point costs no more than its own module.
 """

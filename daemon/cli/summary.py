@@ -63,8 +63,9 @@ def render(found: DecisionSummary, out: Console) -> None:
     """The summary for a reader."""
     out.print(
         plain(
-            f"{instant(found.from_s)} to {instant(found.to_s)} ({span(found.to_s - found.from_s)}): {found.decisions} "
-            f"decisions by {', '.join(found.policies)}; {found.acted} operations were carried out, {found.observed} only observed.",
+            f"{instant(found.from_s)} to {instant(found.to_s)} ({span(found.to_s - found.from_s)}): "
+            f"{found.decisions} decisions by {', '.join(found.policies)}; {found.acted} operations were "
+            f"carried out, {found.observed} only observed.",
             style="bold",
         )
     )
@@ -88,9 +89,12 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
     by = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
     out.print(
         plain(
-            f"On time by the decisions: {expected} of {len(urgent)}, nodes ready after {_mean(found.expected_wait_s())} on average.",
-            f"On time {by}: {on_time} of {len(urgent)}, started after {_mean(found.actual_wait_s())} on average"
-            f"{f'; {waiting} still waiting' if waiting else ''}.",
+            (
+                f"On time by the decisions: {expected} of {len(urgent)}, nodes ready after "
+                f"{_mean(found.expected_wait_s())} on average."
+            ),
+            f"On time {by}: {on_time} of {len(urgent)}, started after {_mean(found.actual_wait_s())} on "
+            f"average{f'; {waiting} still waiting' if waiting else ''}.",
         )
     )
     table = _table("job", "user", "nodes", "decided", "answer", "ready after", "started after")
@@ -114,8 +118,8 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
     out.print()
     out.print(
         plain(
-            f"{all_lenders.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, {count} times: "
-            f"a loss of {all_lenders.loss_node_s / 3600:.2f} node-hours of work was expected."
+            f"{all_lenders.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, "
+            f"{count} times: a loss of {all_lenders.loss_node_s / 3600:.2f} node-hours of work was expected."
         )
     )
     table = _table("account", "jobs", *WAYS.values(), "node-hours lost")

@@ -88,7 +88,8 @@ def _stored(path: Path, decision_id: int | None) -> Cluster:
         raise UserError(f"{printable(str(path))}: there is no decision {decision_id}")
     if stored.cluster is None:
         raise UserError(
-            f"{printable(str(path))}: decision {decision_id} was stored without its snapshot (keep_snapshots: false)"
+            f"{printable(str(path))}: decision {decision_id} was stored without its snapshot "
+            f"(keep_snapshots: false)"
         )
     return stored.cluster
 

@@ -18,7 +18,9 @@ class Complaint(NamedTuple):
 
 
 def complaints(error: ValidationError) -> list[Complaint]:
-    """What pydantic found, once for each value: of a union of plain values it tells every branch by itself."""
+    """What pydantic found, once for each value: of a union of plain values it tells every branch by
+    itself.
+    """
     found: dict[tuple[int | str, ...], Complaint] = {}
     for entry in error.errors():
         location = entry["loc"]

@@ -55,7 +55,8 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
 
     Args:
         path: the file.
-        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, files beside this one.
+        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, files beside
+            this one.
 
     Raises:
         ConfigError: every problem of the file, one a line.
@@ -145,7 +146,9 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def _choose_adapter(file: "ConfigFile", problems: "list[Problem]") -> AdapterType[Any] | None:
-    """The adapter that the file names; None with the problem noted, or left to the check of the whole file."""
+    """The adapter that the file names; None with the problem noted, or left to the check of the whole
+    file.
+    """
     from makeway.daemon.config.yaml_file import Problem
 
     section = file.values.get("adapter")

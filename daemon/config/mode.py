@@ -1,4 +1,6 @@
-"""Whether makeway acts. A module of its own, because what only runs cycles imports nothing else of the room."""
+"""Whether makeway acts. A module of its own, because what only runs cycles imports nothing else of
+the room.
+"""
 
 from enum import StrEnum
 

@@ -1,7 +1,8 @@
-"""Finds the policy that a configuration or a command line names: one of makeway, of an installed package, or of a file.
+"""Finds the policy that a configuration or a command line names: one of makeway, of an installed package, or
+of a file.
 
-A package offers policies as entry points of the group `makeway.policies`, each a `Policy`. A file is named by a path that
-ends in `.py` and defines exactly one `Policy`. Both are read again at every call.
+A package offers policies as entry points of the group `makeway.policies`, each a `Policy`. A file is named by
+a path that ends in `.py` and defines exactly one `Policy`. Both are read again at every call.
 """
 
 import importlib.util

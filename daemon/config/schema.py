@@ -1,4 +1,6 @@
-"""The settings and what each accepts. Every description completes the sentence "accepted: ..." of an error."""
+"""The settings and what each accepts. Every description completes the sentence "accepted: ..." of an
+error.
+"""
 
 import ipaddress
 from pathlib import Path
@@ -143,13 +145,17 @@ class Settings(Section):
     )
     learn_durations: bool = Field(
         default=True,
-        description="true or false: whether measured durations of checkpoints take the place of declared ones",
+        description=(
+            "true or false: whether measured durations of checkpoints take the place of declared ones"
+        ),
     )
     journal_keep_days: float | None = Field(
         default=30.0,
         ge=1,
         le=36_500,
-        description="days from 1 to 36500 for which closed operations and decisions are kept, or null for ever",
+        description=(
+            "days from 1 to 36500 for which closed operations and decisions are kept, or null for ever"
+        ),
     )
     journal: FilePath = Field(
         default=Path("/var/lib/makeway/journal.sqlite"),
@@ -178,7 +184,9 @@ _WITH_SECTION: dict[type[AdapterSection], type[Settings]] = {}
 
 
 def settings_with(section: type[AdapterSection]) -> type[Settings]:
-    """The settings with the section of one adapter: the same class for the same section, so that values compare."""
+    """The settings with the section of one adapter: the same class for the same section, so that values
+    compare.
+    """
     model = _WITH_SECTION.get(section)
     if model is None:
         model = create_model("Settings", __base__=Settings, adapter=(section, Field(description=_ADAPTER)))

@@ -1,6 +1,7 @@
 """Reads the YAML of a configuration: plain values, and the line of every key.
 
-Accepted: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each with its
+Accepted: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each
+    with its
 line: a repeated key, anchors and aliases, merge keys, tags, numbers that are not finite. Dates stay text.
 """
 
@@ -70,7 +71,8 @@ def read(path: Path) -> ConfigFile:
     """Read one configuration file.
 
     Raises:
-        ConfigError: it cannot be read, is not YAML, is not a mapping, or holds something that is not accepted.
+        ConfigError: it cannot be read, is not YAML, is not a mapping, or holds something that is not
+            accepted.
     """
     name = printable(str(path))
     try:

@@ -1,8 +1,8 @@
 """The numbers that a cycle reports, each declared once.
 
 The daemon exports every entry of both tables (`service/metrics.py`). `makeway explain` shows every entry of
-`RATIONALE_METRICS` for a stored decision. A test asks for a panel of the dashboard for each. Labels are values of
-enumerations only: no text from a user becomes a label.
+`RATIONALE_METRICS` for a stored decision. A test asks for a panel of the dashboard for each. Labels are
+values of enumerations only: no text from a user becomes a label.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,9 @@ class CycleMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RationaleMetric:
-    """A number of what was decided for one job: a line of `makeway explain`, and a histogram over stored decisions."""
+    """A number of what was decided for one job: a line of `makeway explain`, and a histogram over stored
+    decisions.
+    """
 
     name: str
     help: str
@@ -147,7 +149,10 @@ CYCLE_METRICS = (
     ),
     CycleMetric(
         name="makeway_checkpoint",
-        help="Time from the request for a checkpoint to its acknowledgement, or to the end of the grace without one.",
+        help=(
+            "Time from the request for a checkpoint to its acknowledgement, or to the end of the grace "
+            "without one."
+        ),
         kind=MetricKind.HISTOGRAM,
         unit="seconds",
         labels=("acknowledged",),

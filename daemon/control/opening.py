@@ -89,7 +89,9 @@ def _open_or_extend(
 
 
 def _extendable(actions: tuple[Action, ...], cluster: Cluster) -> Operation | None:
-    """The open operation that a group of actions belongs to: the one that holds nodes for its job, or one of its kind."""
+    """The open operation that a group of actions belongs to: the one that holds nodes for its job, or one of
+    its kind.
+    """
     for operation in _making_room(actions, cluster):
         if operation.kind.holds_nodes:
             return operation
@@ -97,7 +99,9 @@ def _extendable(actions: tuple[Action, ...], cluster: Cluster) -> Operation | No
 
 
 def _same_kind(actions: tuple[Action, ...], cluster: Cluster) -> Operation | None:
-    """An open operation without a hold, of the kind that the actions would open. One that is only observed stays as it is."""
+    """An open operation without a hold, of the kind that the actions would open. One that is only observed
+    stays as it is.
+    """
     kind: OperationKind = kind_of(actions)
     for operation in _making_room(actions, cluster):
         if operation.kind is kind and not operation.kind.holds_nodes and not operation.observe:

@@ -1,7 +1,7 @@
 """Plans are made beside the cycles: one may take minutes, and no cycle waits for it.
 
-A thread is given the snapshot and leaves its plan in a mailbox; the cycle that finds it there writes it down, and from
-then on it is part of every snapshot. A plan that a crash interrupts is simply asked for again.
+A thread is given the snapshot and leaves its plan in a mailbox; the cycle that finds it there writes it down,
+and from then on it is part of every snapshot. A plan that a crash interrupts is simply asked for again.
 """
 
 import threading
@@ -53,11 +53,14 @@ class Planning:
 
     @property
     def failure(self) -> str | None:
-        """Why the last plan that was asked for could not be made: a defect of the policy. None: it could, or it is being made."""
+        """Why the last plan that was asked for could not be made: a defect of the policy. None: it could, or
+        it is being made.
+        """
         return self._failure
 
     def reconfigure(self, policy: Policy[Any], config: object) -> None:
-        """Plan for this policy from now on; what is being made for another one, or with other settings, is dropped.
+        """Plan for this policy from now on; what is being made for another one, or with other settings, is
+        dropped.
 
         Raises:
             SolverUnavailable: the policy plans, and OR-Tools is not installed.
@@ -124,7 +127,9 @@ class Planning:
 
 
 def _work(order: _Order, make: Callable[[], Plan]) -> Callable[[], None]:
-    """What the thread does: its plan, or why there is none, goes into the mailbox, and nothing else is touched."""
+    """What the thread does: its plan, or why there is none, goes into the mailbox, and nothing else is
+    touched.
+    """
 
     def work() -> None:
         try:

@@ -1,4 +1,6 @@
-"""One cycle of the daemon: read, compare, decide, limit, write down, act, and say in one sentence what was done."""
+"""One cycle of the daemon: read, compare, decide, limit, write down, act, and say in one sentence what was
+done.
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -51,8 +53,8 @@ class Reconciler:
         policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
         settings: mode, limits and waits.
         now: the time in the seconds of the snapshots.
-        plan_beside: whether plans are made beside the cycles, which then never wait for one; else within the cycle that
-            asks for it, as in a replay.
+        plan_beside: whether plans are made beside the cycles, which then never wait for one; else within the
+            cycle that asks for it, as in a replay.
 
     Raises:
         SolverUnavailable: the policy plans, and OR-Tools is not installed.
@@ -76,7 +78,8 @@ class Reconciler:
         self._planning = Planning(journal, beside=plan_beside)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
-        # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users depends on it.
+        # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
+        # depends on it.
         self._ran: dict[str, Job] = {}
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
@@ -91,7 +94,9 @@ class Reconciler:
         self._settings = settings
 
     def reconcile(self) -> CycleReport:
-        """Run one cycle. Adapter failures are part of the report; anything else that is raised is a defect."""
+        """Run one cycle. Adapter failures are part of the report; anything else that is raised is a
+        defect.
+        """
         began = time.perf_counter()
         # 1. One whole snapshot, or no decision.
         try:
@@ -171,7 +176,9 @@ class Reconciler:
         closed: tuple[Operation, ...],
         actions: tuple[ActionReport, ...],
     ) -> CycleReport:
-        """What a cycle did. `before` and `operations`: the same operations, before and after they were brought up to date."""
+        """What a cycle did. `before` and `operations`: the same operations, before and after they were
+        brought up to date.
+        """
         started = [
             new
             for old, new in zip(before, operations, strict=True)
@@ -216,7 +223,8 @@ class Reconciler:
     def _hand_over(self, operations: tuple[Operation, ...], seen: Cluster) -> tuple[Operation, ...]:
         """Bring the announcements up to date; what is held for one whose job has arrived becomes the job's.
 
-        First which job it is, then the operation: wherever a death comes in between, the next cycle goes on from there.
+        First which job it is, then the operation: wherever a death comes in between, the next cycle goes on
+        from there.
         """
         notices = self._journal.notices()
         if not notices:
@@ -295,7 +303,8 @@ class Reconciler:
         """Send what is due of all operations. `opened`: some are newer than `cluster`."""
         if opened:
             cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
-        # What is held for announced jobs first: they may have to give up nodes that a job which is here needs.
+        # What is held for announced jobs first: they may have to give up nodes that a job which is here
+        # needs.
         reports: list[ActionReport] = []
         for operation in sorted(
             self._journal.open_operations(), key=lambda one: one.kind is not OperationKind.NOTICE
@@ -340,7 +349,9 @@ class Reconciler:
         return tuple(measurement for _, measurement in found.measured)
 
     def _store_decision(self, decision: Decision, cluster: Cluster, *, new: bool) -> int | None:
-        """Store a decision that begins something, is refused for the first time, or concerns other jobs than the last one."""
+        """Store a decision that begins something, is refused for the first time, or concerns other jobs than
+        the last one.
+        """
         waiting = frozenset(why.for_job_id for why in decision.rationale)
         worth = (bool(decision.actions) and new) or bool(waiting - self._waiting_before)
         self._waiting_before = waiting

@@ -54,7 +54,9 @@ class CycleReport:
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
     planning_failure: str | None = None
-    """Why the last plan could not be made: a defect of the policy. None: it could, or the policy does not plan."""
+    """Why the last plan could not be made: a defect of the policy. None: it could, or the policy does not
+    plan.
+    """
 
     @property
     def again(self) -> bool:

@@ -1,11 +1,12 @@
 """How long checkpoints really take: measured at every request, and used by the next decision.
 
-A checkpoint is measured from its command to its acknowledgement: the instant that the job reports, its requeue, or its end
-if that is how it acknowledges. The longest of the latest durations of similar jobs replaces the duration that a class or a
-job declares. Similar jobs have the same user, account and partition, and about as many nodes.
+A checkpoint is measured from its command to its acknowledgement: the instant that the job reports, its
+requeue, or its end if that is how it acknowledges. The longest of the latest durations of similar jobs
+replaces the duration that a class or a job declares. Similar jobs have the same user, account and partition,
+and about as many nodes.
 
-A checkpoint without an acknowledgement in the grace period counts with twice that period: until a better measurement
-exists, the next plan gives it more time, or does not rely on it.
+A checkpoint without an acknowledgement in the grace period counts with twice that period: until a better
+measurement exists, the next plan gives it more time, or does not rely on it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,7 +77,9 @@ Learned = Mapping[Likeness, tuple[float, ...]]
 
 
 class CheckpointTimes:
-    """The checkpoints that are under way and the durations of earlier ones, kept in memory for every cycle."""
+    """The checkpoints that are under way and the durations of earlier ones, kept in memory for every
+    cycle.
+    """
 
     def __init__(self) -> None:
         self.under_way: dict[CheckpointRequest, Subject] = {}
@@ -116,7 +119,8 @@ def likeness(job: Job) -> Likeness:
 def with_learned(jobs: tuple[Job, ...], learned: Learned) -> tuple[Job, ...]:
     """The jobs, with measured durations of checkpoints in place of the declared ones where there are any.
 
-    A duration is never above the job's grace period, which limits the wait. A job without a declared checkpoint gets none.
+    A duration is never above the job's grace period, which limits the wait. A job without a declared
+    checkpoint gets none.
     """
     if not learned:
         return jobs

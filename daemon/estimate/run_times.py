@@ -1,8 +1,8 @@
 """The share of its time limit that each finished run took, by user: from this a policy may predict run times.
 
-A run has ended if its job ran in the last snapshot and is absent or completing in this one. Some runs do not count: those
-that end while makeway takes no snapshots, those of jobs that were requeued before (a part of their work was done already),
-and those with short time limits, which say little about long ones.
+A run has ended if its job ran in the last snapshot and is absent or completing in this one. Some runs do not
+count: those that end while makeway takes no snapshots, those of jobs that were requeued before (a part of
+their work was done already), and those with short time limits, which say little about long ones.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """What could keep makeway from doing its work here: checks, each a value.
 
-A check is a pure function of what was read. `examine` reads the folders of the configuration and the cluster through its
-adapter, which adds checks of its own.
+A check is a pure function of what was read. `examine` reads the folders of the configuration and the cluster
+through its adapter, which adds checks of its own.
 """
 
 import fcntl

@@ -55,7 +55,9 @@ def numbers(why: Rationale) -> list[tuple[RationaleMetric, float]]:
 
 
 def is_urgent(why: Rationale, cluster: Cluster | None) -> bool:
-    """Whether a rationale is about an urgent job, as far as the snapshot shows; some policies act for other jobs too."""
+    """Whether a rationale is about an urgent job, as far as the snapshot shows; some policies act for other
+    jobs too.
+    """
     job = None if cluster is None else cluster.jobs_by_id().get(why.for_job_id)
     return job is None or job.kind is JobKind.ON_DEMAND
 

@@ -1,7 +1,9 @@
-"""What the daemon decided over some time, and what became of it: the basis for the choice between observe and act.
+"""What the daemon decided over some time, and what became of it: the basis for the choice between observe and
+act.
 
-Reads the journal only. In observe mode the starts are those that plain Slurm gave the urgent jobs, and the summary also
-says when their nodes would have been free. In act mode they are the starts that the daemon brought about.
+Reads the journal only. In observe mode the starts are those that plain Slurm gave the urgent jobs, and the
+summary also says when their nodes would have been free. In act mode they are the starts that the daemon
+brought about.
 """
 
 from collections import Counter
@@ -83,7 +85,9 @@ class LenderTotals:
     departures: Mapping[Method, int]
     """How often one was to leave or to shrink, by method."""
     loss_node_s: int
-    """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots were kept."""
+    """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots
+    were kept.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,9 @@ class ActionTotals:
     reason: str
     decided: int
     sent: int
-    """Number of commands. It may exceed `decided`: commands are repeated, and policies do not decide on returns."""
+    """Number of commands. It may exceed `decided`: commands are repeated, and policies do not decide on
+    returns.
+    """
     accepted: int
     refused: int
     """Rejected by the cluster, or never answered."""
@@ -120,7 +126,9 @@ class DecisionSummary:
     actions: tuple[ActionTotals, ...]
 
     def expected_wait_s(self) -> float | None:
-        """Mean time from submission until the nodes were expected to be free, of the jobs that were served. None: none was."""
+        """Mean time from submission until the nodes were expected to be free, of the jobs that were served.
+        None: none was.
+        """
         waits = [
             max(job.ready_s, job.submit_s) - job.submit_s for job in self.urgent if job.ready_s is not None
         ]
@@ -133,7 +141,8 @@ class DecisionSummary:
 
 
 def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None:
-    """Summarise the last `since_s` seconds before the newest decision of a journal. None for `since_s`: all of it.
+    """Summarise the last `since_s` seconds before the newest decision of a journal. None for `since_s`: all
+    of it.
 
     Returns: None if no decision is stored.
     """
@@ -189,7 +198,9 @@ class _Tally:
         self._journal = journal
         self._operations: dict[str, list[Operation]] = {}
         self.allowed: set[tuple[str, float]] = set()
-        """Job and time of every opening or extension of an operation: the decisions that the arbiter allowed."""
+        """Job and time of every opening or extension of an operation: the decisions that the arbiter
+        allowed.
+        """
         for operation in operations:
             self._operations.setdefault(operation.for_job_id, []).append(operation)
             instants = {operation.opened_s, *(task.planned_s for task in operation.tasks)}

@@ -1,7 +1,10 @@
-"""What making room now would cost: the least loss by deadline, and for each loss which jobs would leave, and how.
+"""What making room now would cost: the least loss by deadline, and for each loss which jobs would leave, and
+how.
 
-Pure: the answer depends on the snapshot and the question only. It comes from the functions that policy `eviction` uses.
-Nodes that other urgent jobs are about to get do not count as free, and checkpoints are written one after another.
+Pure: the answer depends on the snapshot and the question only. It comes from the functions that policy
+    `eviction` uses.
+Nodes that other urgent jobs are about to get do not count as free, and checkpoints are written one after
+another.
 """
 
 from dataclasses import dataclass

@@ -101,8 +101,8 @@ class Archive:
     def operations_since(self, since_s: float) -> tuple[Operation, ...]:
         """The operations that were opened since then, closed ones among them, oldest first."""
         rows = self._database.read(
-            "SELECT operation_id, CAST(body AS BLOB) FROM operations WHERE opened_s >= ?"
-            " ORDER BY opened_s, rowid",
+            "SELECT operation_id, CAST(body AS BLOB) FROM operations WHERE opened_s >= ? ORDER BY opened_s, "
+            "rowid",
             (since_s,),
         )
         path = self._database.path
@@ -124,7 +124,9 @@ class Archive:
         return self._commands("WHERE job_id = ? AND issued_s >= ?", job_id, since_s)
 
     def unreadable(self) -> tuple[str, ...]:
-        """Why decisions, commands and closed operations cannot be read: one sentence for each row. Snapshots are not read."""
+        """Why decisions, commands and closed operations cannot be read: one sentence for each row. Snapshots
+        are not read.
+        """
         found: list[str] = []
         for table, key, body_column, which, decode in _BODIES:
             for row_key, body in self._database.read(

@@ -20,7 +20,9 @@ _Value = TypeVar("_Value")
 
 
 class BadBody(ValueError):
-    """A stored body cannot be read. The message says why, without a name for it: its reader knows where it is from."""
+    """A stored body cannot be read. The message says why, without a name for it: its reader knows where it is
+    from.
+    """
 
 
 class BodyTooNew(BadBody):

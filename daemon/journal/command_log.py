@@ -17,7 +17,9 @@ class _Sent:
     job_id: str
     issued_s: float
     latest_s: float
-    """The latest instant at which this command or an earlier one was issued: the clock may have been set back."""
+    """The latest instant at which this command or an earlier one was issued: the clock may have been set
+    back.
+    """
     outcome: str | None = None
     failed: bool = False
 
@@ -39,7 +41,9 @@ class SentCommands:
         self._by_id[command_id] = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
 
     def answer(self, command_id: int, outcome: str, *, failed: bool) -> None:
-        """Take note of the answer to a command, and whether the circuit breaker counts it; drop one that no limit counts."""
+        """Take note of the answer to a command, and whether the circuit breaker counts it; drop one that no
+        limit counts.
+        """
         sent = self._by_id.get(command_id)
         if sent is None:
             return

@@ -61,7 +61,9 @@ class Database:
             raise JournalError(f"{self.path}: cannot be read: {error}") from error
 
     def write(self, *statements: Statement) -> int:
-        """Carry out all statements in one transaction. Returns the number of the last inserted row; 0: none was."""
+        """Carry out all statements in one transaction. Returns the number of the last inserted row; 0: none
+        was.
+        """
         cursor = self._connection.cursor()
         with self.mutex, transaction(self._connection):
             for sql, values in statements:
@@ -69,14 +71,17 @@ class Database:
         return cursor.lastrowid or 0
 
     def delete(self, *statements: Statement) -> list[list[Row]]:
-        """Carry out all statements in one transaction. Returns the rows that each of them gave (RETURNING)."""
+        """Carry out all statements in one transaction. Returns the rows that each of them gave
+        (RETURNING).
+        """
         with self.mutex, transaction(self._connection):
             return [self._connection.execute(sql, values).fetchall() for sql, values in statements]
 
     def shrink(self, pages: int) -> None:
         """Give up to `pages` unused pages back to the file system."""
         with self.mutex:
-            # As a script: `execute` stops after the first page, because the rows of this pragma have no columns.
+            # As a script: `execute` stops after the first page, because the rows of this pragma have no
+            # columns.
             self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     def close(self) -> None:
@@ -109,7 +114,9 @@ def _take_lock(path: Path) -> int:
 
 
 def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection, int]:
-    """Open the file, with the tables of this makeway unless it is only read. Returns the version of its schema, too."""
+    """Open the file, with the tables of this makeway unless it is only read. Returns the version of its
+    schema, too.
+    """
     if path is None:
         where = ":memory:"
     elif read_only:
@@ -149,7 +156,9 @@ def _known_version(connection: sqlite3.Connection, path: Path | None) -> int:
 
 
 def _make_ready(connection: sqlite3.Connection, path: Path | None, version: int) -> None:
-    """What the writer needs. Each statement may be the last one before a kill: the next start does the rest."""
+    """What the writer needs. Each statement may be the last one before a kill: the next start does
+    the rest.
+    """
     try:
         if connection.execute("PRAGMA page_count").fetchone() == (0,):
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

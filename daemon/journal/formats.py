@@ -1,9 +1,9 @@
 """The formats of stored bodies, and how a body in an older format is brought up to date.
 
-A body is a value of the model as JSON. Whenever the JSON of a stored value changes (a field is renamed, moved, or gets
-another meaning), the change is described here by one `Step`, and the number of the format rises by one. A step consists
-of pure functions of plain JSON values: it must not use the classes of the model, which will change again. A new field
-with a default needs no step.
+A body is a value of the model as JSON. Whenever the JSON of a stored value changes (a field is renamed,
+moved, or gets another meaning), the change is described here by one `Step`, and the number of the format
+rises by one. A step consists of pure functions of plain JSON values: it must not use the classes of the
+model, which will change again. A new field with a default needs no step.
 
 Format 0 is that of bodies without a format number, which makeway wrote before bodies had one.
 """
@@ -48,7 +48,9 @@ def renamed(old: str, new: str) -> Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From one format to the next: how the JSON of each noun changes. What a noun contains has been changed before it."""
+    """From one format to the next: how the JSON of each noun changes. What a noun contains has been changed
+    before it.
+    """
 
     action: Change = unchanged
     task: Change = unchanged
@@ -89,7 +91,9 @@ class Step:
 
 
 def _inside(value: JsonObject, key: str, change: Change) -> JsonObject:
-    """Change the object, or the list of objects, in a field. A field of another shape is left for the codec to refuse."""
+    """Change the object, or the list of objects, in a field. A field of another shape is left for the codec
+    to refuse.
+    """
     match value.get(key):
         case list() as entries:
             changed: JsonValue = [change(entry) if isinstance(entry, dict) else entry for entry in entries]

@@ -1,7 +1,7 @@
 """Format 2 to 3: what makeway derived from reasons, tasks and English sentences before, and now stores.
 
-A hold said by its `reason` what it was for; an operation was what its first hold said; how a task had ended, and what an
-operation had come to, were sentences.
+A hold said by its `reason` what it was for; an operation was what its first hold said; how a task had ended,
+and what an operation had come to, were sentences.
 """
 
 from typing import Final

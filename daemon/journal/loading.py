@@ -1,9 +1,11 @@
-"""What a start reads of the journal: open operations, announcements, the plan, and the commands that the limits count.
+"""What a start reads of the journal: open operations, announcements, the plan, and the commands that the
+limits count.
 
-A body that is damaged must not keep the daemon from starting: the start is what returns nodes and priorities, and without
-it a job may wait for ever. Such a row is set aside: moved to a table of its own as it is, and reported. For the open
-operation in it makeway then has no record; what it left on the cluster is found and undone as after the loss of the
-journal (`daemon.operation.orphans`). A body of a newer makeway is not damaged: the start is refused, and that version goes on.
+A body that is damaged must not keep the daemon from starting: the start is what returns nodes and priorities,
+and without it a job may wait for ever. Such a row is set aside: moved to a table of its own as it is, and
+reported. For the open operation in it makeway then has no record; what it left on the cluster is found and
+undone as after the loss of the journal (`daemon.operation.orphans`). A body of a newer makeway is not
+damaged: the start is refused, and that version goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +38,8 @@ class DamagedRow:
     def set_aside(self) -> tuple[Statement, Statement]:
         """What moves it out of its table."""
         copy = (
-            f"INSERT INTO set_aside (source, key, problem, body) SELECT ?, ?, ?, CAST({self.body_column} AS BLOB)"
-            f" FROM {self.table} WHERE {self.where}"
+            f"INSERT INTO set_aside (source, key, problem, body) SELECT ?, ?, ?, CAST({self.body_column} AS "
+            f"BLOB) FROM {self.table} WHERE {self.where}"
         )
         return (
             (copy, (self.table, self.where, self.problem)),

@@ -16,15 +16,15 @@ from makeway.daemon.journal.database import Database, Statement
 
 _KEYS: Final = "operation_id = ? AND job_id = ? AND issued_s = ?"
 _BEGIN: Final = (
-    "INSERT OR REPLACE INTO checkpoints (operation_id, job_id, issued_s, user, account, partition, size, ends)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR REPLACE INTO checkpoints (operation_id, job_id, issued_s, user, account, partition, size, "
+    "ends) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _END: Final = f"UPDATE checkpoints SET duration_s = ?, acknowledged = ? WHERE {_KEYS}"
 _DROP: Final = f"DELETE FROM checkpoints WHERE {_KEYS}"
 _ADD_RUN: Final = "INSERT OR REPLACE INTO runs (job_id, user, ended_s, share) VALUES (?, ?, ?, ?)"
 _KEEP_LATEST: Final = (
-    "DELETE FROM runs WHERE user = ? AND rowid NOT IN"
-    " (SELECT rowid FROM runs WHERE user = ? ORDER BY ended_s DESC, job_id DESC LIMIT ?)"
+    "DELETE FROM runs WHERE user = ? AND rowid NOT IN (SELECT rowid FROM runs WHERE user = ? ORDER BY "
+    "ended_s DESC, job_id DESC LIMIT ?)"
 )
 
 
@@ -52,8 +52,8 @@ def load_checkpoint_times(database: Database) -> CheckpointTimes:
     if database.schema_version < 2:
         return times
     rows = database.read(
-        "SELECT operation_id, job_id, issued_s, ends, duration_s, acknowledged, user, account, partition, size"
-        " FROM checkpoints ORDER BY issued_s, job_id, operation_id"
+        "SELECT operation_id, job_id, issued_s, ends, duration_s, acknowledged, user, account, partition, "
+        "size FROM checkpoints ORDER BY issued_s, job_id, operation_id"
     )
     for operation_id, job_id, issued_s, ends, duration_s, acknowledged, *like in rows:
         likeness = Likeness(*like)

@@ -1,9 +1,9 @@
 """The journal's tables, and how those of an older makeway become these.
 
-Every change of the schema is one transaction: a process that is killed at any instant leaves the old schema or the new
-one. Statements of versions 1 to 3 say IF NOT EXISTS because makeway used to carry them out one by one: they complete what
-a killed start left half done then. Only the change of `auto_vacuum` cannot be part of a transaction. It is asked for at
-every start until the file has it, and VACUUM is atomic by itself.
+Every change of the schema is one transaction: a process that is killed at any instant leaves the old schema
+or the new one. Statements of versions 1 to 3 say IF NOT EXISTS because makeway used to carry them out one by
+one: they complete what a killed start left half done then. Only the change of `auto_vacuum` cannot be part of
+a transaction. It is asked for at every start until the file has it, and VACUUM is atomic by itself.
 """
 
 import sqlite3
@@ -35,10 +35,10 @@ _CHECKPOINT_DURATIONS: Final = (
     "CREATE INDEX IF NOT EXISTS operations_by_age ON operations (closed, opened_s)",
     "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (at_s)",
     (
-        "CREATE TABLE IF NOT EXISTS checkpoints (operation_id TEXT NOT NULL, job_id TEXT NOT NULL, issued_s REAL NOT NULL,"
-        " user TEXT NOT NULL, account TEXT NOT NULL, partition TEXT NOT NULL, size INTEGER NOT NULL,"
-        " ends INTEGER NOT NULL, duration_s REAL, acknowledged INTEGER,"
-        " PRIMARY KEY (operation_id, job_id, issued_s)) STRICT"
+        "CREATE TABLE IF NOT EXISTS checkpoints (operation_id TEXT NOT NULL, job_id TEXT NOT NULL, issued_s "
+        "REAL NOT NULL, user TEXT NOT NULL, account TEXT NOT NULL, partition TEXT NOT NULL, size INTEGER NOT "
+        "NULL, ends INTEGER NOT NULL, duration_s REAL, acknowledged INTEGER, PRIMARY KEY (operation_id, "
+        "job_id, issued_s)) STRICT"
     ),
 )
 _ENDED_RUNS: Final = (
@@ -49,14 +49,18 @@ _ENDED_RUNS: Final = (
     "CREATE INDEX IF NOT EXISTS runs_by_user ON runs (user, ended_s)",
 )
 _FAILURES_AND_DAMAGE: Final = (
-    # Which commands the circuit breaker counts. Before, a request to try again was not told from a final refusal.
+    # Which commands the circuit breaker counts. Before, a request to try again was not told from a final
+    # refusal.
     "ALTER TABLE commands ADD COLUMN failed INTEGER NOT NULL DEFAULT 0",
     (
-        "UPDATE commands SET failed = 1 WHERE outcome = 'in_doubt' OR (outcome = 'rejected'"
-        " AND verb IN ('checkpoint', 'requeue', 'cancel', 'shrink', 'reserve'))"
+        "UPDATE commands SET failed = 1 WHERE outcome = 'in_doubt' OR (outcome = 'rejected' AND verb IN "
+        "('checkpoint', 'requeue', 'cancel', 'shrink', 'reserve'))"
     ),
     # Rows that a start could not read, as they were.
-    "CREATE TABLE set_aside (source TEXT NOT NULL, key TEXT NOT NULL, problem TEXT NOT NULL, body BLOB) STRICT",
+    (
+        "CREATE TABLE set_aside (source TEXT NOT NULL, key TEXT NOT NULL, problem TEXT NOT NULL, body "
+        "BLOB) STRICT"
+    ),
 )
 STEPS: Final = (_OPERATIONS_AND_DECISIONS, _CHECKPOINT_DURATIONS, _ENDED_RUNS, _FAILURES_AND_DAMAGE)
 """The statements at index n lead from version n to version n + 1; version 0 is an empty file."""
@@ -74,7 +78,9 @@ class ForeignSchema(ValueError):
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Generator[None]:
-    """All statements inside, or none of them. The connection must be in autocommit mode (`isolation_level=None`)."""
+    """All statements inside, or none of them. The connection must be in autocommit mode
+    (`isolation_level=None`).
+    """
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -86,7 +92,8 @@ def transaction(database: sqlite3.Connection) -> Generator[None]:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """The version of the schema. 0: the file is empty, or an older makeway was killed while it made the tables.
+    """The version of the schema. 0: the file is empty, or an older makeway was killed while it made the
+    tables.
 
     Raises:
         ForeignSchema: it is not makeway's.
@@ -110,7 +117,9 @@ def _has_rows(database: sqlite3.Connection, table: str) -> bool:
 
 
 def bring_up_to_date(database: sqlite3.Connection, version: int) -> None:
-    """Make the tables, or change those of an older version, and let the file shrink from now on when entries go."""
+    """Make the tables, or change those of an older version, and let the file shrink from now on when entries
+    go.
+    """
     if version < SCHEMA_VERSION:
         with transaction(database):
             for statements in STEPS[version:]:

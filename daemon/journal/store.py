@@ -1,9 +1,10 @@
-"""What the daemon remembers: operations, commands, decisions and announcements, in SQLite (WAL, synchronous FULL).
+"""What the daemon remembers: operations, commands, decisions and announcements, in SQLite (WAL, synchronous
+FULL).
 
-A command is written down before it is sent, and its answer after. After a crash the journal therefore has every command
-that may have reached the cluster; one without an answer is in doubt, and only a snapshot settles it. A journal belongs to
-one daemon at a time, so what every cycle asks for is read once and then kept in memory, changed after the file and never
-before it.
+A command is written down before it is sent, and its answer after. After a crash the journal therefore has
+every command that may have reached the cluster; one without an answer is in doubt, and only a snapshot
+settles it. A journal belongs to one daemon at a time, so what every cycle asks for is read once and then kept
+in memory, changed after the file and never before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,9 @@ class Journal(Archive):
 
     Args:
         path: the file, made if absent. None: in memory, for a replay.
-        read_only: look at what another daemon writes, without taking it over. Operations, evictions, failures and
-            notices are then those of the instant of opening; decisions and commands are read when they are asked for.
+        read_only: look at what another daemon writes, without taking it over. Operations, evictions, failures
+            and notices are then those of the instant of opening; decisions and commands are read when they
+            are asked for.
 
     Raises:
         JournalInUse: another daemon has it open.
@@ -61,15 +63,18 @@ class Journal(Archive):
         self._notices = loaded.notices
         self._plan = loaded.plan
         self.damaged = tuple(f"{path}: {row}" for row in loaded.damaged)
-        """The rows that could not be read at this start, each with its problem. The daemon has moved them to the table
-        `set_aside`; a reader left them in place."""
+        """The rows that could not be read at this start, each with its problem. The daemon has moved them to
+        the table `set_aside`; a reader left them in place.
+        """
 
     def open_operations(self) -> tuple[Operation, ...]:
         """The operations that are not closed, oldest first."""
         return tuple(self._open_operations.values())
 
     def new_operation_id(self) -> str:
-        """An id that no operation of this journal ever had: a count, stored with the first operation that bears it."""
+        """An id that no operation of this journal ever had: a count, stored with the first operation that
+        bears it.
+        """
         with self._mutex:
             self._last_operation += 1
             return str(self._last_operation)
@@ -202,8 +207,8 @@ class Journal(Archive):
     def prune(self, before_s: float, most: int = 50) -> int:
         """Delete some of what is older than `before_s`: at most `most` entries of each table.
 
-        Nothing of an open operation is deleted. `before_s` must not be later than what the limits count. Returns how many
-        entries are gone: 0 once nothing more is to be deleted.
+        Nothing of an open operation is deleted. `before_s` must not be later than what the limits count.
+        Returns how many entries are gone: 0 once nothing more is to be deleted.
         """
         with self._mutex:
             count, command_ids = retention.prune(self._database, before_s, most)
@@ -218,7 +223,9 @@ class Journal(Archive):
         self._database.close()
 
     def _write(self, *statements: Statement) -> int:
-        """The one way to the file for what a cycle writes down. Returns the number of the last inserted row."""
+        """The one way to the file for what a cycle writes down. Returns the number of the last
+        inserted row.
+        """
         return self._database.write(*statements)
 
     def _remember(self, operation: Operation) -> None:
@@ -235,8 +242,8 @@ class Journal(Archive):
         if self._in_memory:
             return ()
         sql = (
-            "INSERT INTO operations (operation_id, closed, opened_s, body) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
+            "INSERT INTO operations (operation_id, closed, opened_s, body) VALUES (?, ?, ?, ?) ON CONFLICT "
+            "(operation_id) DO UPDATE SET closed = excluded.closed, body = excluded.body"
         )
         closed = int(operation.phase is Phase.CLOSED)
         upsert = (sql, (operation.operation_id, closed, operation.opened_s, OPERATION.encode(operation)))

@@ -33,8 +33,8 @@ def open_operation(
         actions: what the policy wants, at least one; a `Reserve` among them makes the hold.
         cluster: the snapshot that they were decided on.
         operation_id: a new one.
-        deadline_s: when the urgent job should have started; for an announced one, when it should arrive; of a job that
-            starts before its turn, when it may have to leave.
+        deadline_s: when the urgent job should have started; for an announced one, when it should arrive; of a
+            job that starts before its turn, when it may have to leave.
         timeouts: how long it waits.
         observe: whether it is only recorded.
     """
@@ -73,9 +73,9 @@ def extend(
 ) -> Operation:
     """Add what the policy wants: it makes up for nodes that were lost, or holds others for an announced job.
 
-    A new hold replaces the old one. The first hold for an announced job that has arrived is its own: the operation
-    makes way for that job from then on. With a release, the operation gives back. It is not given up before the new
-    deadline has passed.
+    A new hold replaces the old one. The first hold for an announced job that has arrived is its own: the
+    operation makes way for that job from then on. With a release, the operation gives back. It is not given
+    up before the new deadline has passed.
     """
     hold = _hold_in(actions)
     if hold is not None and operation.kind is OperationKind.ARRIVAL:

@@ -1,6 +1,8 @@
-"""When which task of an operation may be issued: the order that the laws ask for is kept here, and here alone.
+"""When which task of an operation may be issued: the order that the laws ask for is kept here, and here
+alone.
 
-No job is asked to leave before the hold was seen, and the hold is released after the lenders are first in the queue.
+No job is asked to leave before the hold was seen, and the hold is released after the lenders are first in the
+queue.
 """
 
 from collections.abc import Mapping
@@ -104,7 +106,9 @@ def _rests(operation: Operation) -> bool:
 
 
 def _sleeps(operation: Operation, task: Task) -> bool:
-    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten does not."""
+    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten
+    does not.
+    """
     return operation.phase is Phase.LENT and operation.kind.holds_while_running and not task.forgotten
 
 
@@ -141,7 +145,8 @@ def _may_issue(
 
 
 def _let_go(hold: Reserve, cluster: Cluster) -> bool:
-    """Whether no other hold of makeway's has one of the nodes any more, except those out of which they are lent.
+    """Whether no other hold of makeway's has one of the nodes any more, except those out of which they are
+    lent.
 
     What another hold gives up for this one must be seen first.
     """

@@ -32,7 +32,9 @@ def give_back(
 
 
 def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:
-    """Plan what has to go back by now. No job is asked to leave any more; one that is now seen to have left returns too."""
+    """Plan what has to go back by now. No job is asked to leave any more; one that is now seen to have left
+    returns too.
+    """
     tasks = tuple(
         ended(task, Ending.NOT_NEEDED, cluster.now_s)
         if may_be_dropped(task) and method_of(task.action) is not None

@@ -1,4 +1,6 @@
-"""Announcements: which are kept, and what becomes of an operation when the announced job arrives. Pure functions."""
+"""Announcements: which are kept, and what becomes of an operation when the announced job arrives. Pure
+functions.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +44,8 @@ def changes(
 ) -> Changes:
     """What a snapshot says about the announcements.
 
-    One without a job is kept until `give_up_after_s` after the arrival that it promised, as long as the hold for it.
+    One without a job is kept until `give_up_after_s` after the arrival that it promised, as long as the hold
+    for it.
     """
     jobs = cluster.jobs_by_id()
     found = arrivals(notices, cluster.jobs, (operation.for_job_id for operation in operations))
@@ -83,8 +86,9 @@ def handed_over(operation: Operation, notices: Sequence[Notice], cluster: Cluste
 def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
     """Pass what is held for an announcement on to its job, which has arrived.
 
-    No further job is asked to leave for the announcement: the policy decides again which jobs have to. Only those that
-    are saving their work already leave once they have. If the job did not wait for the nodes, they go back.
+    No further job is asked to leave for the announcement: the policy decides again which jobs have to. Only
+    those that are saving their work already leave once they have. If the job did not wait for the nodes, they
+    go back.
     """
     asked = {
         task.action.job_id

@@ -25,7 +25,9 @@ from makeway.policies.model import (
 )
 
 FORGETS_S = 60.0
-"""A controller that crashes may forget what it did so short a while ago; Slurm's saves its state every five seconds."""
+"""A controller that crashes may forget what it did so short a while ago; Slurm's saves its state every five
+seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,12 @@ def settled(task: Task, now_s: float) -> bool:
 def _is_forgotten(
     task: Task, action: Requeue, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> bool:
-    """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that crashed.
+    """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that
+    crashed.
 
-    Then its job is in the run that it had left, or it is not there: the controller took the kill for the job's own end.
-    (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster can tell.)
+    Then its job is in the run that it had left, or it is not there: the controller took the kill for the
+    job's own end. (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster
+    can tell.)
     """
     job = jobs.get(action.job_id)
     same_run = (
@@ -149,7 +153,8 @@ def _seen_requeue(task: Task, job: Job | None) -> _Seen | None:
 
 
 def _seen_prioritise(action: Prioritise, job: Job | None) -> _Seen | None:
-    """A lender has its place in the queue back when it runs again, an urgent job when it is first in the queue.
+    """A lender has its place in the queue back when it runs again, an urgent job when it is first in the
+    queue.
 
     A job of a planned order is there when it is seen in its position.
     """
@@ -196,7 +201,8 @@ def _doubt(
 ) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
-    A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled twice.
+    A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled
+    twice.
     """
     if cluster.now_s < issued_s + timeouts.settle_s:
         return task

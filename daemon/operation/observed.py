@@ -1,4 +1,6 @@
-"""The life of an operation in observe mode: nothing is issued, and its job is watched until it starts without help."""
+"""The life of an operation in observe mode: nothing is issued, and its job is watched until it starts without
+help.
+"""
 
 from dataclasses import replace
 from typing import assert_never
@@ -18,8 +20,8 @@ from makeway.policies.model import (
 def advance_observed(operation: Operation, cluster: Cluster) -> Operation:
     """Bring an operation of observe mode up to date with a snapshot; itself where nothing has changed.
 
-    One for a start ends when its job has started or is gone. An urgent job that waits for too long is watched further:
-    in act mode its nodes would be lent by then, so they are promised to no other job any more.
+    One for a start ends when its job has started or is gone. An urgent job that waits for too long is watched
+    further: in act mode its nodes would be lent by then, so they are promised to no other job any more.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     match operation.kind:

@@ -21,7 +21,8 @@ def left_behind(
         cluster: the snapshot.
         operations: those that are open; what they account for is not left behind.
         policy: the name that the actions bear.
-        plans: whether that policy gives waiting jobs places; else those that jobs have are an earlier policy's.
+        plans: whether that policy gives waiting jobs places; else those that jobs have are an earlier
+            policy's.
     """
     restored = _front_places(cluster, operations, policy)
     if not plans and cluster.recomputes_priority:

@@ -65,8 +65,8 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
 def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> tuple[Action, ...]:
     """What must still be asked for so that everything goes back, derived anew from each snapshot.
 
-    A lender that was shrunk grows, one that was requeued goes first in the queue, then the hold ends. What the
-    operation already has a task for is left out.
+    A lender that was shrunk grows, one that was requeued goes first in the queue, then the hold ends. What
+    the operation already has a task for is left out.
     """
     jobs = cluster.jobs_by_id()
     asked = {
@@ -98,7 +98,9 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
 
 
 def _outdated(operation: Operation, given: Task) -> bool:
-    """Whether a lender got something back before it left (again), because a controller had forgotten that it was gone."""
+    """Whether a lender got something back before it left (again), because a controller had forgotten that it
+    was gone.
+    """
     return given.ended_s is not None and any(
         method_of(task.action) is not None
         and task.action.job_id == given.action.job_id
@@ -109,7 +111,8 @@ def _outdated(operation: Operation, given: Task) -> bool:
 
 
 def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
-    """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until it can.
+    """Whether a lender was put first and could not start yet: its nodes are kept from the common queue until
+    it can.
 
     A cluster may let a requeued job start only some seconds later.
     """
@@ -166,7 +169,9 @@ def _lent_nodes(task: Task) -> tuple[str, ...]:
 
 
 def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that a shrunk job gave up and that may go back to it: up, held by nobody and kept for nobody else."""
+    """The nodes that a shrunk job gave up and that may go back to it: up, held by nobody and kept for nobody
+    else.
+    """
     others = set(names(job.nodes for job in cluster.jobs))
     for reservation in cluster.reservations:
         if reservation.name != operation.reservation:

@@ -41,7 +41,9 @@ def to_do_again(task: Task) -> Task:
 
 
 def may_be_dropped(task: Task) -> bool:
-    """Whether a task was never carried out, so that it can simply be left out. What the cluster forgot was carried out."""
+    """Whether a task was never carried out, so that it can simply be left out. What the cluster forgot was
+    carried out.
+    """
     return task.progress is Progress.PLANNED and not task.forgotten
 
 

@@ -1,15 +1,17 @@
 """The life of one operation as pure functions of values: each kind has a transition function of its own.
 
 An operation is a list of tasks, one action each. `advance` reads a snapshot and says how far every task is;
-`due.next_due` says which task may be issued now; `record` notes the answer. Nothing here remembers an event: the same
-operation and the same snapshot always give the same result, so a start after a crash goes on where the journal ends.
+`due.next_due` says which task may be issued now; `record` notes the answer. Nothing here remembers an event:
+the same operation and the same snapshot always give the same result, so a start after a crash goes on where
+the journal ends.
 
-    reserve -> signal -> acknowledgement or grace over -> requeue or shrink -> nodes free -> the urgent job runs
+    reserve -> signal -> acknowledgement or grace over -> requeue or shrink -> nodes free -> the urgent job
+    runs
             -> it ends -> expand, prioritise -> release
 
-Two kinds of operations hold nodes for a start only, and release them when it is seen. A job that is started before its
-turn keeps its operation until it ends or is evicted. The first job of the queue keeps what it has got, so its operation
-gives back at once: the jobs that left for it go first in the queue.
+Two kinds of operations hold nodes for a start only, and release them when it is seen. A job that is started
+before its turn keeps its operation until it ends or is evicted. The first job of the queue keeps what it has
+got, so its operation gives back at once: the jobs that left for it go first in the queue.
 """
 
 from dataclasses import replace
@@ -172,7 +174,9 @@ def _await_arrival(operation: Operation, cluster: Cluster, timeouts: Timeouts) -
 
 
 def _start_early(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
-    """For a waiting job that starts before its turn. The hold ends at the start, the operation with the run."""
+    """For a waiting job that starts before its turn. The hold ends at the start, the operation with
+    the run.
+    """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     match operation.phase:
         case Phase.MAKING_ROOM:
@@ -200,7 +204,9 @@ def _start_early(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> 
 
 
 def _serve_queue_head(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
-    """For the first job of the queue. When it runs, the jobs that left for it get their places back, and the hold ends."""
+    """For the first job of the queue. When it runs, the jobs that left for it get their places back, and the
+    hold ends.
+    """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     match operation.phase:
         case Phase.MAKING_ROOM:
@@ -236,7 +242,9 @@ def _running(operation: Operation, job: Job, cluster: Cluster) -> Operation:
 
 
 def _is_given_up(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether the operation has waited long enough, or its hold was refused long enough ago to decide again."""
+    """Whether the operation has waited long enough, or its hold was refused long enough ago to decide
+    again.
+    """
     refused_s = hold_refused_s(operation)
     refused = refused_s is not None and cluster.now_s >= refused_s + timeouts.refused_s
     return refused or cluster.now_s >= operation.give_up_s
@@ -259,7 +267,9 @@ def _waits_again(operation: Operation, job: Job | None, cluster: Cluster) -> boo
 
 
 def _take_up_again(operation: Operation, cluster: Cluster) -> Operation:
-    """The operation with its hold for the urgent job again; what was to go back goes back after its next end."""
+    """The operation with its hold for the urgent job again; what was to go back goes back after its
+    next end.
+    """
     tasks = tuple(
         ended(task, Ending.JOB_WAITS_AGAIN, cluster.now_s)
         if isinstance(task.action, Expand | Prioritise | Release) and may_be_dropped(task)

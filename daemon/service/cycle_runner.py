@@ -1,7 +1,7 @@
 """What the ticker calls: one cycle with everything around it. Reload, metrics, log, status, housekeeping.
 
-One thread makes these calls. Other threads only read the status and ask for a reload. An exception ends the cycle that
-raised it, and never the process.
+One thread makes these calls. Other threads only read the status and ask for a reload. An exception ends the
+cycle that raised it, and never the process.
 """
 
 import sys
@@ -133,7 +133,9 @@ class CycleRunner:
         return CycleResult(failures=failures, again=report.again, due_in_s=due_in_s)
 
     def prune_journal(self) -> None:
-        """Remove journal entries that are older than `journal_keep_days`, a part of them at a time. Raises nothing."""
+        """Remove journal entries that are older than `journal_keep_days`, a part of them at a time. Raises
+        nothing.
+        """
         settings = self._config.settings
         if settings.journal_keep_days is None:
             return

@@ -1,7 +1,7 @@
 """Log lines: JSON for machines, or plain lines for a terminal. Text from users is escaped.
 
-JSON escapes everything that is not ASCII. The console escapes every character that is not printable and indents
-tracebacks, so that no job name can look like a log line or move the cursor.
+JSON escapes everything that is not ASCII. The console escapes every character that is not printable and
+indents tracebacks, so that no job name can look like a log line or move the cursor.
 """
 
 import json

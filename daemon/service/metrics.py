@@ -1,4 +1,6 @@
-"""The metrics for Prometheus: those of `control/metric_table.py`, and the ones that only the service knows."""
+"""The metrics for Prometheus: those of `control/metric_table.py`, and the ones that only the service
+knows.
+"""
 
 import time
 from collections.abc import Callable, Generator
@@ -114,7 +116,8 @@ class Metrics:
 
     @contextmanager
     def serve(self, host: str, port: int) -> Generator[int]:
-        """Answer scrapes on `host`:`port` until the block ends. Gives the port that was bound (0 asks for a free one).
+        """Answer scrapes on `host`:`port` until the block ends. Gives the port that was bound (0 asks for a
+        free one).
 
         Raises:
             UserError: the address cannot be bound.
@@ -123,8 +126,8 @@ class Metrics:
             server, thread = start_http_server(port, addr=host, registry=self.registry)
         except OSError as error:
             raise UserError(
-                f"metrics: cannot listen on {host} port {port}: {error.strerror or error}; "
-                "choose another metrics.port, or set metrics.enabled to false"
+                f"metrics: cannot listen on {host} port {port}: {error.strerror or error}; choose another "
+                "metrics.port, or set metrics.enabled to false"
             ) from error
         try:
             yield server.server_port

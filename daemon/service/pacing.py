@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 REPEAT_LIMIT = 20
-"""Consecutive cycles that follow at once because the cluster accepted a command; then the poll interval applies again."""
+"""Consecutive cycles that follow at once because the cluster accepted a command; then the poll interval
+applies again.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""The service: it opens the journal, the cluster and the socket, runs cycles until it is told to stop, closes everything.
+"""The service: it opens the journal, the cluster and the socket, runs cycles until it is told to stop, closes
+everything.
 
 Signals and clients of the socket only leave a message. Cycles and reloads run in the ticker's thread
 (`cycle_runner.py`), which alone uses the adapter.
@@ -60,7 +61,9 @@ def serve(config_path: Path, factories: Mapping[str, AdapterFactory]) -> int:
 
 @contextmanager
 def _signals() -> "Generator[SimpleQueue[SignalMessage]]":
-    """Turn SIGTERM, SIGINT and SIGHUP into messages. A handler may fill a SimpleQueue; it must not set an Event."""
+    """Turn SIGTERM, SIGINT and SIGHUP into messages. A handler may fill a SimpleQueue; it must not set an
+    Event.
+    """
     inbox: SimpleQueue[SignalMessage] = SimpleQueue()
     meanings = {
         signal.SIGTERM: SignalMessage.STOP,
@@ -142,7 +145,8 @@ class Service:
     def acknowledge(self, job_id: str) -> bool:
         """Start a cycle if an open operation waits for this job. Returns whether one does.
 
-        What the job has saved, or that it has left, is read from the cluster in that cycle, never from the message.
+        What the job has saved, or that it has left, is read from the cluster in that cycle, never from the
+        message.
         """
         awaited = any(
             task.action.job_id == job_id and task.progress in _UNFINISHED

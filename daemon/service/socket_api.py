@@ -1,16 +1,18 @@
 """The local socket: one JSON object on one line in, one out, and the connection ends.
 
     {"command": "poke"}                                                  start a cycle at once
-    {"command": "ack", "job_id": "4711"}                                 the same, if makeway waits for this job
-    {"command": "status"}                                                the state of the daemon
-    {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}  announce an urgent job
+    {"command": "ack", "job_id": "4711"} the same, if makeway waits for this job {"command": "status"} the
+    state of the daemon {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900} announce an urgent
+    job
 
-A reply has `ok`; if that is false, `error` says why. The reply to `ack` has `awaited`: whether an open operation waits for
-the job. An acknowledgement itself is what the cluster shows (the job's comment, its requeue, its end); `ack` only spares it
-the wait for the next poll. A notice belongs to the user at the other end of the socket, as the kernel reports it; only root
-and the daemon's own user may name another user with `user`.
+A reply has `ok`; if that is false, `error` says why. The reply to `ack` has `awaited`: whether an open
+operation waits for the job. An acknowledgement itself is what the cluster shows (the job's comment, its
+requeue, its end); `ack` only spares it the wait for the next poll. A notice belongs to the user at the other
+end of the socket, as the kernel reports it; only root and the daemon's own user may name another user with
+`user`.
 
-A client may be hostile: lines, waits and the number of clients are limited, and a bad request ends its own connection only.
+A client may be hostile: lines, waits and the number of clients are limited, and a bad request ends its own
+connection only.
 """
 
 import json
@@ -170,7 +172,8 @@ class SocketInUse(UserError):
 
 @contextmanager
 def serve(path: Path, control: SocketControl, log: "FilteringBoundLogger") -> Generator[None]:
-    """Answer on the socket `path` (mode 0660) until the block ends. A socket that a dead daemon left is replaced.
+    """Answer on the socket `path` (mode 0660) until the block ends. A socket that a dead daemon left is
+    replaced.
 
     Raises:
         SocketInUse: another daemon answers on it.

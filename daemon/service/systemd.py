@@ -1,6 +1,7 @@
 """The service's notifications to systemd, with its watchdog: the protocol of sd_notify(3).
 
-A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. No function
+A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. No
+function
 raises: a service must not fail because nothing listens.
 """
 
@@ -31,7 +32,9 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Notifier":
-        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID; a value that is not understood counts as absent."""
+        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID; a value that is not understood counts as
+        absent.
+        """
         address = environment.get("NOTIFY_SOCKET", "")
         microseconds = environment.get("WATCHDOG_USEC", "")
         meant = environment.get("WATCHDOG_PID", "") in {"", str(os.getpid())}

@@ -1,4 +1,5 @@
-"""Calls one function repeatedly: at intervals, and at once on request. Calls never overlap, and no request is lost.
+"""Calls one function repeatedly: at intervals, and at once on request. Calls never overlap, and no request is
+lost.
 
 APScheduler keeps the time. One thread makes all the calls; a request only moves the time of the next one.
 """
@@ -17,7 +18,9 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from makeway.daemon.service.pacing import Pace
 
 LATE_S = 5.0
-"""A call that is this late is requested again: APScheduler uses the wall clock, which may have been set back."""
+"""A call that is this late is requested again: APScheduler uses the wall clock, which may have been
+set back.
+"""
 
 HOUSEKEEPING_S = 300.0
 """Interval of the housekeeping."""
@@ -41,8 +44,8 @@ class Ticker:
     Args:
         run: the function to call. It should not raise; if it does, the call counts as failed.
         pace: gives the present settings; called after every call of `run`.
-        housekeeping: called in a thread of its own at the start and every `HOUSEKEEPING_S` seconds; must not raise.
-            None: there is none.
+        housekeeping: called in a thread of its own at the start and every `HOUSEKEEPING_S` seconds; must not
+            raise. None: there is none.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class Ticker:
             executors={"default": ThreadPoolExecutor(1), "housekeeping": ThreadPoolExecutor(1)},
             timezone=UTC,
         )
-        # Guards everything below. It may be held while APScheduler's own locks are taken, never the other way round:
-        # the thread that keeps the time calls nothing of makeway. All times are of the monotonic clock.
+        # Guards everything below. It may be held while APScheduler's own locks are taken, never the other way
+        # round: the thread that keeps the time calls nothing of makeway. All times are of the monotonic
+        # clock.
         self._lock = threading.Lock()
         self._running = False
         self._requested = False
@@ -76,8 +80,8 @@ class Ticker:
     def running(self) -> Generator[None]:
         """Make calls, the first at once, until the block ends. A call in progress is finished."""
         self._due_s = time.monotonic()
-        # Two instances and one thread: the next call may be handed over while this one is about to return, and waits
-        # for it. With one instance APScheduler would drop it.
+        # Two instances and one thread: the next call may be handed over while this one is about to return,
+        # and waits for it. With one instance APScheduler would drop it.
         self._scheduler.add_job(
             self._call,
             "interval",

@@ -32,7 +32,9 @@ def load(path: Path) -> State:
 
 
 def save(state: State, path: Path) -> None:
-    """Replace the saved state atomically: a reader finds the old one or the new one, even after a power cut."""
+    """Replace the saved state atomically: a reader finds the old one or the new one, even after a
+    power cut.
+    """
     new = path.with_name(path.name + ".new")
     with new.open("w") as file:
         json.dump(asdict(state), file)

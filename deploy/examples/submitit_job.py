@@ -1,7 +1,8 @@
 """A submitit job with submitit's own checkpoints, and one more line of configuration.
 
-submitit's jobs save and requeue themselves when their steps get the signal USR2. The line `slurm_comment` makes this one a
-job of the site's class for them, which says `signal: USR2`, `signal_to: steps` and `acknowledgement: requeue`.
+submitit's jobs save and requeue themselves when their steps get the signal USR2. The line `slurm_comment`
+makes this one a job of the site's class for them, which says `signal: USR2`, `signal_to: steps` and
+`acknowledgement: requeue`.
 """
 
 import argparse

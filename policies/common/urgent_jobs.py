@@ -55,7 +55,8 @@ class UrgentJob:
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, by (submission, job id)."""
-    # A job may have two operations, such as one that makes way and one for its priority: that with nodes counts.
+    # A job may have two operations, such as one that makes way and one for its priority: that with nodes
+    # counts.
     operations = {
         operation.for_job_id: operation
         for operation in sorted(cluster.operations, key=lambda one: one.kind.holds_nodes)

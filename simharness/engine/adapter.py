@@ -1,4 +1,6 @@
-"""The adapter of the simulated cluster: the daemon's actions, applied to a `SimCluster`, and faults where a test wants them."""
+"""The adapter of the simulated cluster: the daemon's actions, applied to a `SimCluster`, and faults where a
+test wants them.
+"""
 
 from dataclasses import dataclass
 

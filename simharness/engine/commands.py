@@ -1,6 +1,8 @@
-"""What commands do to the simulated machine, and what it answers: the words and the refusals of Slurm's controller.
+"""What commands do to the simulated machine, and what it answers: the words and the refusals of Slurm's
+controller.
 
-Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks for its full size again (26.05).
+Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks for its full size again
+    (26.05).
 """
 
 from math import isfinite
@@ -64,7 +66,9 @@ def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
 
 
 def _requeue(machine: SimMachine, action: Requeue) -> None:
-    """Put the running job back into the queue. This cluster forgets nothing: a job that is over stays over."""
+    """Put the running job back into the queue. This cluster forgets nothing: a job that is over stays
+    over.
+    """
     live = _running(machine, action.job_id)
     if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
         raise Gone(f"job {action.job_id}: it has been requeued")
@@ -84,7 +88,9 @@ def _cancel(machine: SimMachine, job_id: str) -> None:
 
 
 def _shrink(machine: SimMachine, action: Shrink) -> None:
-    """Leave the running job these nodes only; its time limit rises to `walltime_s` from its start, and never falls."""
+    """Leave the running job these nodes only; its time limit rises to `walltime_s` from its start, and never
+    falls.
+    """
     job_id, walltime_s = action.job_id, action.walltime_s
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
@@ -110,7 +116,9 @@ def _shrink(machine: SimMachine, action: Shrink) -> None:
 
 
 def _expand(machine: SimMachine, action: Expand) -> None:
-    """Add these nodes, free or held by the action's reservation while that exists, to the running malleable job."""
+    """Add these nodes, free or held by the action's reservation while that exists, to the running malleable
+    job.
+    """
     job_id = action.job_id
     live = _running(machine, job_id)
     if live.job.kind is not JobKind.MALLEABLE:
@@ -134,7 +142,8 @@ def _expand(machine: SimMachine, action: Expand) -> None:
 
 
 def _reserve(machine: SimMachine, action: Reserve) -> None:
-    """Hold these nodes, busy or not, from now on, and bind the pending job to them; an announced job is not there yet.
+    """Hold these nodes, busy or not, from now on, and bind the pending job to them; an announced job is not
+    there yet.
 
     A hold out of others shares their nodes with them.
     """
@@ -162,7 +171,9 @@ def _release(machine: SimMachine, name: str) -> None:
 
 
 def _prioritise(machine: SimMachine, action: Prioritise) -> None:
-    """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a planned order."""
+    """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a
+    planned order.
+    """
     job_id, queue_position = action.job_id, action.queue_position
     live = _pending(machine, job_id)
     if queue_position is None:
@@ -171,12 +182,15 @@ def _prioritise(machine: SimMachine, action: Prioritise) -> None:
         machine.give_queue_position(live, queue_position)
     else:
         raise Rejected(
-            f"job {job_id}: Invalid priority: queue position {queue_position} is not between 1 and {QUEUE_POSITIONS}"
+            f"job {job_id}: Invalid priority: queue position {queue_position} is not between 1 and "
+            f"{QUEUE_POSITIONS}"
         )
 
 
 def _restore_priority(machine: SimMachine, job_id: str) -> None:
-    """Put a job that waits in a planned position back into the common queue; one that runs has lost that by starting."""
+    """Put a job that waits in a planned position back into the common queue; one that runs has lost that by
+    starting.
+    """
     live = machine.live.get(job_id)
     if live is not None and not live.nodes and PLANNED_RANK < live.rank < 0:
         machine.give_queue_position(live, None)
@@ -185,7 +199,9 @@ def _restore_priority(machine: SimMachine, job_id: str) -> None:
 
 
 def finish(machine: SimMachine, job_id: str) -> None:
-    """End the job now, as if by itself: a command may arrive just after that. Nothing happens if there is no such job."""
+    """End the job now, as if by itself: a command may arrive just after that. Nothing happens if there is no
+    such job.
+    """
     live = machine.live.get(job_id)
     if live is not None:
         machine.interfere()

@@ -41,8 +41,8 @@ class Fault:
 class FaultPlan:
     """Which calls go wrong. Ordinals count from 1; snapshots are counted apart from verbs.
 
-    The first of `by_call`, `by_verb` and the rates that has something for a call decides. Equal plans do the same to
-    equal sequences of calls.
+    The first of `by_call`, `by_verb` and the rates that has something for a call decides. Equal plans do the
+    same to equal sequences of calls.
     """
 
     by_call: Mapping[int, Fault] = field(default_factory=dict[int, Fault])

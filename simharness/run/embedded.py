@@ -1,4 +1,6 @@
-"""The simulated cluster behind a running daemon: virtual time that follows the clock on the wall, faster if asked to."""
+"""The simulated cluster behind a running daemon: virtual time that follows the clock on the wall, faster if
+asked to.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What every adapter must do, whatever stands behind it: one suite, written against a small `World`.
 
-A test module makes a class of its own out of `AdapterConformance` and gives it a fixture `world`: an empty cluster of six
-or more nodes that are up, on which a requeued job is held back for a while.
+A test module makes a class of its own out of `AdapterConformance` and gives it a fixture `world`: an empty
+cluster of six or more nodes that are up, on which a requeued job is held back for a while.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,9 @@ class World(Protocol):
         """
 
     def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
-        """Let time pass until a snapshot fulfils the condition; return that one. Fails, naming `what`, if none does."""
+        """Let time pass until a snapshot fulfils the condition; return that one. Fails, naming `what`, if
+        none does.
+        """
 
 
 def job_of(cluster: Cluster, job_id: str) -> Job:
@@ -314,7 +316,9 @@ class AdapterConformance:
 
     @needs("expand", "reserve", "shrink")
     def test_growing_into_the_nodes_of_a_reservation(self, world: World) -> None:
-        """The lender gets its nodes back before anybody else can start on them, or the cluster cannot grow jobs at all."""
+        """The lender gets its nodes back before anybody else can start on them, or the cluster cannot grow
+        jobs at all.
+        """
         lender = running(world, world.submit(len(world.nodes), kind=JobKind.MALLEABLE, node_count_min=2))
         lent = lender.nodes[2:]
         urgent = world.submit(len(lent), kind=JobKind.ON_DEMAND, runtime_s=30.0, walltime_s=600.0)

@@ -1,4 +1,6 @@
-"""Adapters by entry point: makeway's own, an installed package's, and what is said about those that cannot be used."""
+"""Adapters by entry point: makeway's own, an installed package's, and what is said about those that cannot be
+used.
+"""
 
 import importlib.metadata
 from importlib.metadata import EntryPoint, EntryPoints
@@ -84,7 +86,10 @@ def test_an_adapter_that_only_reads_refuses_mode_act(tmp_path: Path, monkeypatch
     with pytest.raises(ConfigError) as caught:
         load(written(tmp_path, "adapter: {type: packaged}\nmode: act\n"))
     assert caught.value.problems == (
-        f"{tmp_path}/makeway.yaml:2: mode: act is not accepted: the adapter packaged only reads; accepted: observe",
+        (
+            f"{tmp_path}/makeway.yaml:2: mode: act is not accepted: the adapter packaged only reads; "
+            f"accepted: observe"
+        ),
     )
 
 

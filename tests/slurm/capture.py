@@ -1,7 +1,8 @@
-"""Writes what a real Slurm prints into `tests/adapters/slurm/captured/RELEASE/`, for the tests of the parsers.
+"""Writes what a real Slurm prints into `tests/adapters/slurm/captured/RELEASE/`, for the tests of the
+parsers.
 
-Run as `python -m tests.slurm.capture [CHROOT]` whenever the adapter asks Slurm for something else. What tells of the
-machine alone (its name and kernel) is replaced.
+Run as `python -m tests.slurm.capture [CHROOT]` whenever the adapter asks Slurm for something else. What tells
+of the machine alone (its name and kernel) is replaced.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""A real Slurm for every module that asks for one: of this machine, or of the chroot that MAKEWAY_SLURM_ROOT names."""
+"""A real Slurm for every module that asks for one: of this machine, or of the chroot that MAKEWAY_SLURM_ROOT
+names.
+"""
 
 import os
 from collections.abc import Iterator

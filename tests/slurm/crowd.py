@@ -25,7 +25,9 @@ WHOLE = ("--ntasks-per-node=2", "--time=60")
 
 
 def crowd_spec(root: str | None) -> DevSpec:
-    """The cluster; slurmctld takes more jobs than by default, and looks at its queue every half a minute only."""
+    """The cluster; slurmctld takes more jobs than by default, and looks at its queue every half a minute
+    only.
+    """
     settings = {
         "MaxJobCount": str(3 * WAITING),
         "MaxArraySize": str(WAITING + 1),

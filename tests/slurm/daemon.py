@@ -137,7 +137,8 @@ AWAIT_SAVE = """saved="saved-$$-$(date +%s%N)"
 """
 """Changes a job and waits until the change is in slurmctld's saved state, and with it everything before.
 
-slurmctld saves all jobs some seconds after a request has changed one. A start by its backfill alone is not saved.
+slurmctld saves all jobs some seconds after a request has changed one. A start by its backfill alone is not
+saved.
 """
 
 
@@ -148,9 +149,13 @@ class Killing:
     target: Literal["daemon", "controller"]
     when: Literal["before", "after"]
     step: str = ""
-    """Kill only at the first command whose name in `DaemonProcess.steps` begins so. Empty: at each command."""
+    """Kill only at the first command whose name in `DaemonProcess.steps` begins so. Empty: at each
+    command.
+    """
     saved: bool = False
-    """The command waits until slurmctld has saved what came before it, so that only the command can be forgotten."""
+    """The command waits until slurmctld has saved what came before it, so that only the command can be
+    forgotten.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +207,9 @@ class DaemonProcess:
         self.config.write_text(CONFIGURATION.format(policy=policy, settings=settings, **self._configured))
 
     def start(self, *, sees: bool = True) -> None:
-        """Start it, and wait until it has looked at the cluster; `sees` says whether it is to see something there."""
+        """Start it, and wait until it has looked at the cluster; `sees` says whether it is to see something
+        there.
+        """
         self._spawn()
         self.await_sight(sees=sees)
 
@@ -301,7 +308,9 @@ def _program(*arguments: str) -> list[str]:
 
 
 def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Path | None:
-    """A folder with Slurm's commands that run inside a chroot, or kill. None: the commands as they are will do."""
+    """A folder with Slurm's commands that run inside a chroot, or kill. None: the commands as they are will
+    do.
+    """
     root = cluster.spec.root
     if root is None and killing is None:
         return None

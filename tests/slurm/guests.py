@@ -1,4 +1,6 @@
-"""The story of an announced urgent job, for whom nodes are collected, and of a job that passes the time on them."""
+"""The story of an announced urgent job, for whom nodes are collected, and of a job that passes the time on
+them.
+"""
 
 from dataclasses import dataclass
 
@@ -59,7 +61,9 @@ def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
 
 
 def lodges_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
-    """The lodger runs on held nodes until the announced job comes, and goes on at its end from where it had saved."""
+    """The lodger runs on held nodes until the announced job comes, and goes on at its end from where it had
+    saved.
+    """
     freed = story.nodes(queue.short)
     guest = queue.guest
     explain = story.explain(daemon)

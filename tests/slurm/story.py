@@ -1,4 +1,6 @@
-"""The story that is played on a real Slurm: a full cluster, an urgent job, and what is left of it all at the end."""
+"""The story that is played on a real Slurm: a full cluster, an urgent job, and what is left of it all at the
+end.
+"""
 
 import re
 from collections.abc import Callable
@@ -36,9 +38,11 @@ count() {
     done
 }
 """
-"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step shows.
+"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step
+shows.
 
-A step is one command, which no signal divides, and no handler of a signal returns: what was saved is what was done.
+A step is one command, which no signal divides, and no handler of a signal returns: what was saved is what was
+done.
 """
 SAVES = (
     COUNT
@@ -198,7 +202,8 @@ def starts_on_the_held_nodes(story: Story, daemon: DaemonProcess, *urgent: str) 
 def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool = True) -> None:
     """These workers run again and go on where they had saved: every step was done exactly once.
 
-    Without `once`: every step that was saved. A slurmctld that is killed may lose a signal, or start a job twice.
+    Without `once`: every step that was saved. A slurmctld that is killed may lose a signal, or start a job
+    twice.
     """
     explain = story.explain(daemon)
     for job_id in lenders:
@@ -215,7 +220,9 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
 
 
 def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
-    """No operation, reservation, hold, priority, binding or size of ours is left on the cluster, a little later at most."""
+    """No operation, reservation, hold, priority, binding or size of ours is left on the cluster, a little
+    later at most.
+    """
     explain = story.explain(daemon)
     await_that("no operation is open", lambda: daemon.operations() == (), explain)
     await_that("nothing is held", lambda: story.reservations() == [], explain)
@@ -226,7 +233,9 @@ def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
 
 
 def makes_room_and_gives_it_back(story: Story, daemon: DaemonProcess, *, once: bool = True) -> str:
-    """The urgent job starts on the nodes that were held; its one lender goes on where it had saved. Returns the lender."""
+    """The urgent job starts on the nodes that were held; its one lender goes on where it had saved. Returns
+    the lender.
+    """
     (urgent,) = story.urgent
     starts_on_the_held_nodes(story, daemon, urgent)
     # A slurmctld that was killed may have forgotten that the lender was requeued, but not the daemon.
@@ -239,7 +248,9 @@ def makes_room_and_gives_it_back(story: Story, daemon: DaemonProcess, *, once: b
 
 
 def shrinks_and_grows_back(story: Story, daemon: DaemonProcess, worker: str) -> None:
-    """An urgent job starts on nodes that the malleable worker gave up; it has them again where jobs can grow."""
+    """An urgent job starts on nodes that the malleable worker gave up; it has them again where jobs
+    can grow.
+    """
     before = story.nodes(worker)
     others = [job_id for job_id in story.sizes if job_id != worker]
     urgent = story.urgent_comes()

@@ -1,4 +1,6 @@
-"""On a real Slurm: a job starts before its turn, leaves for the first of the queue, and goes on from its checkpoint."""
+"""On a real Slurm: a job starts before its turn, leaves for the first of the queue, and goes on from its
+checkpoint.
+"""
 
 import signal
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ LONG = ("--ntasks-per-node=2", "--time=60")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Half of the cluster is busy; two jobs want all of it, a third would fit, but not before the first two."""
+    """Half of the cluster is busy; two jobs want all of it, a third would fit, but not before the
+    first two.
+    """
 
     story: Story
     busy: str

@@ -1,6 +1,7 @@
 """`kill -9` of slurmctld at every step of the story, and a restart each time: the same end.
 
-The steps are the commands that the daemon sends to Slurm, each through a script that kills (see `test_deaths_slurm`).
+The steps are the commands that the daemon sends to Slurm, each through a script that kills (see
+`test_deaths_slurm`).
 """
 
 import threading
@@ -56,11 +57,13 @@ def restarted(cluster: DevCluster) -> Iterator[None]:
 def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: Killing) -> None:
     """Right after a command it forgets that command and what came up to five seconds before.
 
-    Where that would be the start of a job it is let save it: Slurm itself loses a job whose start it has forgotten.
+    Where that would be the start of a job it is let save it: Slurm itself loses a job whose start it has
+    forgotten.
     """
     story.fill()
     urgent = story.urgent_comes()
-    # What is younger than its last save, slurmctld forgets when it is killed; that is not to be the urgent job itself.
+    # What is younger than its last save, slurmctld forgets when it is killed; that is not to be the urgent
+    # job itself.
     story.world.cluster.stop_controller()
     story.world.cluster.start_controller()
     story.world.wait(

@@ -1,4 +1,6 @@
-"""The daemon's own process beside a real Slurm: an urgent job comes to a full cluster, is served, and all goes back."""
+"""The daemon's own process beside a real Slurm: an urgent job comes to a full cluster, is served, and all
+goes back.
+"""
 
 import re
 
@@ -44,7 +46,9 @@ def full_cluster(world: SlurmWorld) -> tuple[Story, str]:
 
 
 def plays_to_the_end(story: Story, daemon: DaemonProcess, batch: str) -> None:
-    """From the arrival of the urgent job on: it starts on the nodes that were held, and everything goes back."""
+    """From the arrival of the urgent job on: it starts on the nodes that were held, and everything
+    goes back.
+    """
     (urgent,) = story.urgent
     starts_on_the_held_nodes(story, daemon, urgent)
     assert story.state(batch) == "PENDING"

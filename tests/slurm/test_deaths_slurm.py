@@ -1,7 +1,7 @@
 """`kill -9` of the daemon at every step of the story, and a restart each time: the same end.
 
-The steps are the commands that the daemon sends to Slurm. Each goes through a script that kills, the first time that the
-command comes, before it is carried out or right after, when nobody has heard the answer.
+The steps are the commands that the daemon sends to Slurm. Each goes through a script that kills, the first
+time that the command comes, before it is carried out or right after, when nobody has heard the answer.
 """
 
 from typing import Literal

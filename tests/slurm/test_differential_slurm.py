@@ -1,6 +1,7 @@
 """The same small workload on a real Slurm and on the simulated cluster: the same commands, in the same order.
 
-What differs is left out on purpose: job ids and names of nodes, and instants, as a job of the story ends when it is told to.
+What differs is left out on purpose: job ids and names of nodes, and instants, as a job of the story ends when
+it is told to.
 """
 
 import pytest
@@ -28,7 +29,8 @@ Told = tuple[str, str, str, int | None]
 def told(commands: tuple[StoredCommand, ...], names: dict[str, str]) -> list[Told]:
     """Each command that was accepted: its verb, its job, why, and how many nodes a shrunk job keeps.
 
-    But for the priority that a real Slurm is asked to give back: on the simulated cluster the start itself does that.
+    But for the priority that a real Slurm is asked to give back: on the simulated cluster the start itself
+    does that.
     """
     return [
         (

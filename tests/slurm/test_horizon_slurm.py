@@ -21,7 +21,9 @@ def limit(minutes: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The cluster is full; three jobs want all of it, and the one that came first would make the others late."""
+    """The cluster is full; three jobs want all of it, and the one that came first would make the
+    others late.
+    """
 
     story: Story
     busy: str

@@ -1,4 +1,6 @@
-"""An announced urgent job on a real Slurm: nodes are collected from the notice on, the rest is shrunk at the arrival."""
+"""An announced urgent job on a real Slurm: nodes are collected from the notice on, the rest is shrunk at the
+arrival.
+"""
 
 import pytest
 

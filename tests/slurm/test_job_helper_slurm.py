@@ -1,4 +1,6 @@
-"""The examples for batch users on a real Slurm: stopped as the daemon stops them, they go on where they were."""
+"""The examples for batch users on a real Slurm: stopped as the daemon stops them, they go on where
+they were.
+"""
 
 import hashlib
 import os
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.slurm
 
 STEPS = 24
 STEP_S = limit_s(0.2)
-"""A job is signalled after its third step, and is not to be over before the signal comes, on a busy machine either."""
+"""A job is signalled after its third step, and is not to be over before the signal comes, on a busy machine
+either.
+"""
 MINE = "mine; $(touch evil) makeway:min-nodes=2"
 """What the user has written into the comment: it stays."""
 
@@ -135,7 +139,8 @@ def test_the_shell_loop_goes_on_where_it_was(world: SlurmWorld, work: Path) -> N
     gone_on = re.findall(r"^goes on after step (\d+)$", output, re.MULTILINE)
     assert len(gone_on) == 1
     assert reached <= int(gone_on[0]) < STEPS
-    # Each number comes from the one before and from the step: a step that is done twice, or not, changes the result.
+    # Each number comes from the one before and from the step: a step that is done twice, or not, changes the
+    # result.
     assert re.findall(r"^the result of .*$", output, re.MULTILINE) == [
         f"the result of {STEPS} steps is {chain(STEPS)}"
     ]

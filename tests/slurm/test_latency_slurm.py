@@ -1,4 +1,6 @@
-"""How soon the daemon acts when an urgent job comes: in the cycle that a poke starts, else in that of the next poll."""
+"""How soon the daemon acts when an urgent job comes: in the cycle that a poke starts, else in that of the
+next poll.
+"""
 
 import pytest
 

@@ -1,6 +1,7 @@
 """A real Slurm as the `World` of the conformance suite: jobs go in by sbatch, time passes by itself.
 
-Jobs take whole nodes by their tasks and not by `--exclusive`: 22.05 loses the nodes that an exclusive job gives away.
+Jobs take whole nodes by their tasks and not by `--exclusive`: 22.05 loses the nodes that an exclusive job
+gives away.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,9 @@ save() {
 trap save USR1
 while :; do sleep 0.5 & wait; done
 """
-"""At the signal it reports its checkpoint as complete. (A step waits for the last sleep of a shell that was ended.)"""
+"""At the signal it reports its checkpoint as complete. (A step waits for the last sleep of a shell that was
+ended.)
+"""
 
 CLASSES = (
     JobClass(name="urgent", accounts=frozenset({"urgent"}), kind=JobKind.ON_DEMAND, start_within_s=60.0),
@@ -62,7 +65,9 @@ ACCOUNTS = {JobKind.RIGID: "batch", JobKind.MALLEABLE: "malleable", JobKind.ON_D
 
 
 def slurm_settings(**settings: str) -> dict[str, str]:
-    """Lines of slurm.conf for a cluster of tests: a command to a dead slurmctld fails soon, but not on a busy machine."""
+    """Lines of slurm.conf for a cluster of tests: a command to a dead slurmctld fails soon, but not on a busy
+    machine.
+    """
     return {"MessageTimeout": str(ceil(limit_s(2.0))), "MinJobAge": str(KEEPS_ENDED_S), **settings}
 
 

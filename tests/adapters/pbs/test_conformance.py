@@ -25,7 +25,9 @@ def printed(kind: str, objects: dict[str, Any]) -> str:
 
 
 class PbsWorld:
-    """Six vnodes; a job starts at once if enough of them are free, and a short one is over when it is looked for."""
+    """Six vnodes; a job starts at once if enough of them are free, and a short one is over when it is looked
+    for.
+    """
 
     def __init__(self) -> None:
         self.nodes = tuple(f"n{number}" for number in range(1, 7))

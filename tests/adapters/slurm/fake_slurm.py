@@ -11,7 +11,10 @@ from makeway.policies.model import JobKind
 from tests.adapters.slurm.test_parse import ROW
 
 NODES = "\n".join(
-    f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null) Gres=(null) Partitions=batch"
+    (
+        f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null) Gres=(null) "
+        f"Partitions=batch"
+    )
     for number in range(1, 9)
 )
 PARTITIONS = "PartitionName=batch State=UP"

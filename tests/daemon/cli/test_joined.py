@@ -77,8 +77,9 @@ def test_a_broken_command_is_one_line(
 @pytest.mark.parametrize("command", ["status", "whatif"])
 def test_no_other_package_is_imported_for_a_command_of_makeways(command: str) -> None:
     code = (
-        f"import sys; from makeway.daemon.cli.main import run_cli; run_cli([{command!r}, '--help'], factories={{}});"
-        "print(any(name.startswith('makeway.simharness') for name in sys.modules), file=sys.stderr)"
+        f"import sys; from makeway.daemon.cli.main import run_cli; run_cli([{command!r}, '--help'], "
+        f"factories={{}});print(any(name.startswith('makeway.simharness') for name in sys.modules), "
+        "file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "False\n"

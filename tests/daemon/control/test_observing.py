@@ -1,4 +1,6 @@
-"""Observe mode: everything is decided, nothing is done, and who would have been served is watched until he starts."""
+"""Observe mode: everything is decided, nothing is done, and who would have been served is watched until he
+starts.
+"""
 
 from dataclasses import replace
 

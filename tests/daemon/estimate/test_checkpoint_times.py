@@ -1,4 +1,6 @@
-"""What is learned of checkpoints: when one is measured, what it says of others, and that a restart knows it still."""
+"""What is learned of checkpoints: when one is measured, what it says of others, and that a restart knows it
+still.
+"""
 
 from dataclasses import replace
 from io import StringIO

@@ -1,4 +1,6 @@
-"""What is known of a user's finished runs, and how it gets from snapshots through the journal into the next decision."""
+"""What is known of a user's finished runs, and how it gets from snapshots through the journal into the next
+decision.
+"""
 
 from dataclasses import replace
 from pathlib import Path

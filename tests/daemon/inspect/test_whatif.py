@@ -105,9 +105,12 @@ def test_more_nodes_than_there_are() -> None:
     down = cluster(4, now_s=NOW_S)
     drained = Cluster(
         now_s=NOW_S,
-        nodes=tuple(node if index else type(node)(name=node.name, state=NodeState.DRAINED) for index, node in enumerate(down.nodes)),
+        nodes=tuple(
+            node if index else type(node)(name=node.name, state=NodeState.DRAINED)
+            for index, node in enumerate(down.nodes)
+        ),
         jobs=(),
-    )  # fmt: skip
+    )
     with pytest.raises(UserError, match="4 nodes are wanted, but only 3 nodes of the cluster are up"):
         request(drained, 4)
 
@@ -157,7 +160,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
 @settings(deadline=None)
 @given(clusters(), st.data())
 def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) -> None:
-    """For every deadline, the loss of the answer is that of the policy's decision for a job that comes now."""
+    """For every deadline, the loss of the answer is that of the policy's decision for a job that
+    comes now.
+    """
     nodes = data.draw(st.integers(1, len(view.nodes)))
     shrink = data.draw(st.booleans())
     question = WhatIfQuestion(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)

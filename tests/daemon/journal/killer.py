@@ -1,8 +1,10 @@
-"""A program that is killed before every single SQL statement of a job, each time in a child process of its own.
+"""A program that is killed before every single SQL statement of a job, each time in a child process of its
+own.
 
-Usage: killer.py start|prune TEMPLATE FOLDER. The job is done on a copy of the file TEMPLATE (which may be absent), once for
-each statement: FOLDER/1.sqlite is the file of the process that was killed before its first statement, and so on. The
-last one was not killed. Prints how many there are.
+Usage: killer.py start|prune TEMPLATE FOLDER. The job is done on a copy of the file TEMPLATE (which may be
+    absent), once for
+each statement: FOLDER/1.sqlite is the file of the process that was killed before its first statement, and so
+on. The last one was not killed. Prints how many there are.
 """
 
 import os

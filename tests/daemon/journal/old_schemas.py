@@ -55,7 +55,9 @@ def statements(version: int) -> list[str]:
 
 
 def make(path: Path, version: int) -> None:
-    """A journal of that version: an open and a closed operation, four commands, a decision and an announcement."""
+    """A journal of that version: an open and a closed operation, four commands, a decision and an
+    announcement.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         if version > 1:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -70,8 +72,8 @@ def make(path: Path, version: int) -> None:
             )
         for outcome in ("accepted", "rejected", "in_doubt", None):
             database.execute(
-                "INSERT INTO commands (operation_id, verb, job_id, action, issued_s, outcome)"
-                " VALUES ('u@0', 'requeue', '7', ?, 1.0, ?)",
+                "INSERT INTO commands (operation_id, verb, job_id, action, issued_s, outcome) VALUES ('u@0', "
+                "'requeue', '7', ?, 1.0, ?)",
                 (_ACTION, outcome),
             )
         database.execute(

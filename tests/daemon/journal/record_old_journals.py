@@ -1,6 +1,7 @@
 """Records the journals in `old/`: run with the code of the commit that they are named after.
 
-Usage: record_old_journals.py COMMIT, with that commit's packages on PYTHONPATH. The modules are found by name because
+Usage: record_old_journals.py COMMIT, with that commit's packages on PYTHONPATH. The modules are found by name
+    because
 they have other names today.
 """
 

@@ -25,7 +25,9 @@ NOT_UTF_8 = b'{"format":1,"body":{"policy":"\xff\xfe"}}'
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A journal with an open and a closed operation, two commands, two decisions, a plan and an announcement."""
+    """A journal with an open and a closed operation, two commands, two decisions, a plan and an
+    announcement.
+    """
     path = tmp_path / "journal.sqlite"
     plan = Plan(made_s=0.0, order=("7",), starts_s=(1.0,), value=1.0, easy_value=2.0, bound=0.5)
     with closing(Journal(path)) as journal:

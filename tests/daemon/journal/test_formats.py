@@ -35,7 +35,8 @@ def stored_fields() -> list[str]:
 
 
 def test_what_is_stored_changes_with_its_format_only() -> None:
-    """If this fails: can older bodies be read as they are (a new field with a default, a new value of an enum)?
+    """If this fails: can older bodies be read as they are (a new field with a default, a new value of an
+    enum)?
 
     Then bring `stored_fields.txt` up to date. Else add a step to `daemon/journal/formats.py` first.
     """

@@ -1,4 +1,6 @@
-"""A journal survives SIGKILL before every statement: the next start finds the old schema or the new one, and every row."""
+"""A journal survives SIGKILL before every statement: the next start finds the old schema or the new one, and
+every row.
+"""
 
 import sqlite3
 import subprocess
@@ -21,7 +23,9 @@ INCREMENTAL = (2,)
 
 
 def objects(path: Path) -> set[str]:
-    """The names of all tables and indices in a file, the columns of `commands`, and the version that it says."""
+    """The names of all tables and indices in a file, the columns of `commands`, and the version that
+    it says.
+    """
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE sql NOT NULL")}
@@ -33,7 +37,9 @@ def objects(path: Path) -> set[str]:
 
 
 def killed(job: str, template: Path, folder: Path) -> Iterator[Path]:
-    """The files that the job left behind: one for each statement before which it was killed, and the whole one."""
+    """The files that the job left behind: one for each statement before which it was killed, and the whole
+    one.
+    """
     run = [sys.executable, killer.__file__, job, str(template), str(folder)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -100,7 +100,9 @@ def lost(old: Any, new: Any, where: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SCENE_NAMES)
 def test_no_field_of_an_old_body_is_lost(commit: str, name: str, tmp_path: Path) -> None:
-    """The reader ignores fields that it does not know, so a renamed one without a step would silently become its default."""
+    """The reader ignores fields that it does not know, so a renamed one without a step would silently become
+    its default.
+    """
     found = bodies(recorded(commit, name, tmp_path))
     assert {noun for noun, _ in found} >= {Noun.OPERATION, Noun.ACTION, Noun.DECISION, Noun.CLUSTER}
     for noun, text in found:
@@ -149,7 +151,9 @@ def stopped(scene: Scene, journal: Journal) -> Replay:
 
 @pytest.mark.parametrize("name", SCENE_NAMES)
 def test_a_start_goes_on_where_the_older_version_was_stopped(commit: str, name: str, tmp_path: Path) -> None:
-    """The cluster is the same, the journal is the older version's, and everything ends as if it had not been stopped."""
+    """The cluster is the same, the journal is the older version's, and everything ends as if it had not been
+    stopped.
+    """
     undisturbed = stopped(SCENES[name], Journal(None))
     run = stopped(SCENES[name], Journal(None))
     journal = Journal(recorded(commit, name, tmp_path))

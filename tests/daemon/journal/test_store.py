@@ -268,7 +268,9 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
 
 
 def filled(path: Path, count: int) -> Journal:
-    """Closed operations a second apart from 0 on, each with a decision and two commands, and an open one from 0."""
+    """Closed operations a second apart from 0 on, each with a decision and two commands, and an open one from
+    0.
+    """
     journal = Journal(path)
     journal.begin_command(operation("open@0"), ACTIONS[1], 0.0)
     view = cluster(4, urgent("u", 2), running("v", node_names(4)))
@@ -386,7 +388,8 @@ def test_the_commands_for_one_job_are_found_without_the_others(path: Path) -> No
     journal.close()
     with sqlite3.connect(path) as database:
         plan = database.execute(
-            "EXPLAIN QUERY PLAN SELECT * FROM commands WHERE job_id = '7' AND issued_s >= 3 ORDER BY command_id"
+            "EXPLAIN QUERY PLAN SELECT * FROM commands WHERE job_id = '7' AND issued_s >= 3 ORDER BY "
+            "command_id"
         ).fetchall()
     database.close()
     assert "USING INDEX commands_by_job" in plan[0][3]

@@ -1,4 +1,6 @@
-"""The operations of speculative backfill: a start before the turn, a promise, and way made for the queue's first job."""
+"""The operations of speculative backfill: a start before the turn, a promise, and way made for the queue's
+first job.
+"""
 
 from dataclasses import replace
 

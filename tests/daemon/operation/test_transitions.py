@@ -216,7 +216,9 @@ def test_at_its_end_the_lender_goes_first_and_then_the_hold_ends() -> None:
 def test_the_hold_lasts_until_the_lender_can_start(
     prioritised: bool, eligible_s: float | None, now_s: float, verbs: list[type[Action]]
 ) -> None:
-    """A waiting job would be on the nodes before a lender that may start only some seconds after it was put first."""
+    """A waiting job would be on the nodes before a lender that may start only some seconds after it was put
+    first.
+    """
     operation = lent_operation(requeue("v"))
     view = after_view(pending("v", 4, requeue_count=1), now_s=2000.0)
     operation, _ = issue_all(advance(operation, view, PATIENCE), view)

@@ -466,7 +466,9 @@ def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
 
 
 def test_the_program_makes_way_on_the_sample(site: Site) -> None:
-    """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its nodes."""
+    """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its
+    nodes.
+    """
     text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
     site.write(text)
     sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"

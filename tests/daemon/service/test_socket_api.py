@@ -276,7 +276,9 @@ def test_too_many_clients_are_asked_to_try_again(path: Path, monkeypatch: pytest
 
 
 def _poked(path: Path) -> bool:
-    """Whether the daemon took a poke. It may turn its back before it has read one that it has no place for."""
+    """Whether the daemon took a poke. It may turn its back before it has read one that it has no
+    place for.
+    """
     try:
         return bool(exchange(path, b'{"command": "poke"}\n')["ok"])
     except (BrokenPipeError, ConnectionResetError):

@@ -1,4 +1,6 @@
-"""Calls at intervals and on demand: never two at a time, never one forgotten. Nothing here waits for a clock."""
+"""Calls at intervals and on demand: never two at a time, never one forgotten. Nothing here waits for
+a clock.
+"""
 
 import threading
 import time

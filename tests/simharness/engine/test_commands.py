@@ -79,7 +79,9 @@ def test_a_bound_job_that_just_fits_its_reservation_starts() -> None:
 
 
 def test_backfilling_counts_reserved_nodes_from_the_end_of_the_reservation() -> None:
-    """The wide job can start at 50 s, when the reservation ends, and not at 20 s; so 40 s on one node fit before it."""
+    """The wide job can start at 50 s, when the reservation ends, and not at 20 s; so 40 s on one node fit
+    before it.
+    """
     cluster, adapter = world(
         3,
         job("a", 0.0, 20.0, 2),
