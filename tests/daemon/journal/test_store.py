@@ -370,6 +370,22 @@ def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(pa
     journal.close()
 
 
+def test_a_checkpoint_under_way_is_the_same_after_a_start(path: Path) -> None:
+    like = Likeness("alice", "physics", "batch", 2)
+    begun = tuple(
+        (CheckpointRequest(f"u@{number}", "7", float(number)), Subject(likeness=like, ends=ends))
+        for number, ends in enumerate((True, False))
+    )
+    with closing(Journal(path)) as journal:
+        journal.learn(Lesson(begun=begun, measured=(), void=()))
+        assert dict(journal.checkpoints_under_way()) == dict(begun)
+    with closing(Journal(path)) as again:
+        assert dict(again.checkpoints_under_way()) == dict(begun)
+        again.learn(Lesson(begun=(), measured=(), void=(begun[0][0],)))
+    with closing(Journal(path)) as again:
+        assert dict(again.checkpoints_under_way()) == dict(begun[1:])
+
+
 def test_the_file_shrinks_when_old_entries_go(path: Path) -> None:
     journal = filled(path, 400)
     journal.close()
