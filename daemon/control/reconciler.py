@@ -141,7 +141,9 @@ class Reconciler:
         )
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
-        """The next instant at which time alone makes something due. None: only a change of the cluster does."""
+        """The next instant at which time alone makes something due. None: only a change of the
+        cluster does.
+        """
         instants: list[float] = []
         if self._again_s is not None and self._again_s > now_s:
             instants.append(self._again_s)

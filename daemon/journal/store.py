@@ -42,7 +42,9 @@ class Journal(Archive):
     """
 
     check: ClassVar[Callable[[Operation], None] | None] = None
-    """Called with every operation that is written down: the tests set it to `validate`. None: nothing is checked."""
+    """Called with every operation that is written down: the tests set it to `validate`. None: nothing is
+    checked.
+    """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         super().__init__(Database(path, read_only=read_only))
@@ -235,7 +237,9 @@ class Journal(Archive):
             self._open_operations[operation.operation_id] = operation
 
     def _upsert(self, operation: Operation) -> tuple[Statement, ...]:
-        """What writes an operation down: nothing in a journal without a file, which no later start can read."""
+        """What writes an operation down: nothing in a journal without a file, which no later start
+        can read.
+        """
         check = Journal.check
         if check is not None:
             check(operation)

@@ -1,4 +1,6 @@
-"""What must hold for an operation, whatever happened to it. The tests check it at every write of the journal."""
+"""What must hold for an operation, whatever happened to it. The tests check it at every write of the
+journal.
+"""
 
 from collections.abc import Iterator
 from itertools import chain
