@@ -191,7 +191,7 @@ class EvictionCurve:
         if needed > sum(item.extra_node_count for item in self.items):
             return [None] * (self.steps + 1)
         if needed > self.rows:
-            raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} asked")
+            raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} wanted")
         block = self._best[needed:]
         rows = block.argmin(axis=0)
         prices = block[rows, np.arange(block.shape[1])]

@@ -1,4 +1,4 @@
-"""What is free and what comes free, worked out anew for every request as the definitions have it: the tests'
+"""What is free and what comes free, computed again for every request by the definitions: the tests'
 oracle."""
 
 from collections.abc import Callable

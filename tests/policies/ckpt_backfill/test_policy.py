@@ -176,7 +176,7 @@ def test_where_the_first_of_the_queue_fits_nothing_is_done(half_full: Cluster) -
     assert decide(fits, P20).actions == ()
 
 
-def test_nobody_passes_an_urgent_job_unless_he_fits_before_it_too(
+def test_no_job_passes_an_urgent_one_unless_it_also_fits_before_that(
     running: Build, cluster_of: BuildCluster
 ) -> None:
     # In 500 s there will be nodes for the urgent job, were it the first; for the one that is the first in
@@ -222,7 +222,7 @@ def test_nodes_that_the_first_cannot_use_are_taken_first(half_full: Cluster) -> 
 def test_the_order_of_the_queue_is_priority_then_submission(half_full: Cluster) -> None:
     urged = replace(half_full.jobs[2], node_count=5, priority=1.0)
     decision = decide(replace(half_full, jobs=(*half_full.jobs[:2], urged)), P20)
-    # x is first now, and h does not fit beside it.
+    # x is first now, and h does not fit next to it.
     assert decision.actions == ()
 
 
@@ -258,7 +258,7 @@ def test_at_the_time_of_the_first_the_largest_leaves(lent: Cluster) -> None:
     assert (why.ready_s, why.loss_node_s) == (NOW_S + 100.0, 0)
 
 
-def test_before_that_nobody_leaves(lent: Cluster) -> None:
+def test_before_that_no_job_leaves(lent: Cluster) -> None:
     decision = decide(replace(lent, now_s=NOW_S - 1.0), P20)
     assert decision.actions == ()
     assert decision.again_s == NOW_S

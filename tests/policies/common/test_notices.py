@@ -38,7 +38,7 @@ def test_a_job_of_the_same_user_that_is_not_larger_is_the_announced_one(waiting:
 
 def test_one_that_was_there_before_the_announcement_is_another(waiting: Build) -> None:
     assert found([notice()], waiting("u", 4, submit_s=NOW_S - 1001.0)) == {}
-    # The cluster tells whole seconds: the job came in the same second as the announcement.
+    # The cluster reports whole seconds: the job came in the same second as the announcement.
     late = notice(announced_s=NOW_S - 0.5)
     assert found([late], waiting("u", 4, submit_s=NOW_S - 1.0)) == {"notice-1": "u"}
 

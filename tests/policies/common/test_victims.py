@@ -1,4 +1,4 @@
-"""Who asks, who may be asked, and what it costs."""
+"""Which urgent jobs need nodes, which jobs may be evicted for them, and what that costs."""
 
 import math
 from collections.abc import Callable
@@ -236,7 +236,7 @@ def test_deadline(waiting: Build) -> None:
         (Progress.DROPPED, False),
     ],
 )
-def test_a_job_of_which_an_open_operation_wants_something_is_engaged(
+def test_a_job_that_an_open_operation_needs_is_committed(
     cluster_of: BuildCluster, progress: Progress, expected: bool
 ) -> None:
     under_way = operation("u", "n0", "a", progress=progress)
@@ -245,7 +245,7 @@ def test_a_job_of_which_an_open_operation_wants_something_is_engaged(
     assert committed(cluster_of(4, operations=(closed,))) == frozenset()
 
 
-def test_a_lender_that_is_growing_back_is_engaged(cluster_of: BuildCluster) -> None:
+def test_a_lender_that_is_growing_back_is_committed(cluster_of: BuildCluster) -> None:
     expand = Expand(
         job_id="a",
         for_job_id="u",
@@ -320,7 +320,7 @@ def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(
     assert shortfall(held, cluster_of(2, job, operations=(over, held))) == ("n1",)
 
 
-def test_nodes_that_are_kept_for_somebody_else(waiting: Build, cluster_of: BuildCluster) -> None:
+def test_nodes_that_are_held_for_other_jobs(waiting: Build, cluster_of: BuildCluster) -> None:
     def reservation(name: str, node: str, start_s: float, end_s: float = 90_000.0) -> Reservation:
         return Reservation(name=name, nodes=(node,), start_s=start_s, end_s=end_s)
 
@@ -348,7 +348,7 @@ def test_nodes_that_are_kept_for_somebody_else(waiting: Build, cluster_of: Build
     assert taken == {"n0", "n1", "n4", "n7", "n8", "n10"}
 
 
-def test_bundles_have_what_would_serve_and_what_it_costs(
+def test_groups_have_the_nodes_that_would_serve_and_their_cost(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     spec = CheckpointSpec(system_s=50.0, interval_s=600.0, application_s=20.0)
@@ -410,7 +410,7 @@ def test_jobs_that_share_nodes_leave_together(
     assert (pair.job_ids, pair.system_s, pair.application_s) == (("b", "d"), 100.0, None)
 
 
-def test_a_bundle_is_barred_by_any_of_its_jobs(
+def test_a_group_is_protected_by_any_of_its_jobs(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(4, running("a", "n0 n1"), running("b", "n1", state=JobState.SUSPENDED))

@@ -210,10 +210,10 @@ def test_impossible_and_trivial_questions() -> None:
     assert plan_fair(items, 3, 60.0, 60.0) is None
     assert plan_fair(items, 1, -1.0, 60.0) is None
     assert plans_concurrent(items, 1, -1.0, 60.0) == ()
-    nobody = plans_concurrent(items, 0, 60.0, 60.0)[-1]
-    assert nobody is not None
-    assert nobody.departures == ()
-    assert fair_end_s(nobody) == 0.0
+    none = plans_concurrent(items, 0, 60.0, 60.0)[-1]
+    assert none is not None
+    assert none.departures == ()
+    assert fair_end_s(none) == 0.0
     for step_s, parts in ((0.0, 10), (60.0, 0)):
         with pytest.raises(ValueError, match="wants positive numbers"):
             plan_fair(items, 1, 60.0, step_s, parts)

@@ -222,15 +222,15 @@ def test_impossible_and_trivial_questions() -> None:
     assert solve(items, 1, -1.0, 60.0).losses() == ()
     assert solve(items, 1, 60.0, 60.0).plan(-0.5) is None
     assert solve([], 1, 60.0, 60.0).plan(60.0) is None
-    nobody = solve(items, 0, 60.0, 60.0).plan(60.0)
-    assert nobody is not None
-    assert nobody.departures == ()
+    none = solve(items, 0, 60.0, 60.0).plan(60.0)
+    assert none is not None
+    assert none.departures == ()
 
 
 def test_no_more_nodes_can_be_asked_for_than_were_solved_for() -> None:
     curve = solve([item("a", 5, 1), item("b", 5, 2)], 4, 60.0, 60.0)
     assert ways(curve.plan(60.0, 3)) == {"a": Method.KILL}
-    with pytest.raises(ValueError, match=r"solved for up to 4 nodes, 7 asked"):
+    with pytest.raises(ValueError, match=r"solved for up to 4 nodes, 7 wanted"):
         curve.plan(60.0, 7)
 
 
@@ -281,7 +281,7 @@ def test_a_wrong_step_is_refused() -> None:
         solve([item("a", 1)], 1, 60.0, 0.0)
 
 
-def test_shrinking_takes_no_time_and_only_who_has_spare_nodes_can() -> None:
+def test_shrinking_takes_no_time_and_needs_spare_nodes() -> None:
     assert item("a", 1).duration_s(Method.SHRINK) is None
     assert replace(item("a", 2), spare_node_count=1).duration_s(Method.SHRINK) == 0.0
     assert Departure(item=item("a", 1, 5), method=Method.SYSTEM).loss_node_s == 0
@@ -401,5 +401,5 @@ def test_shrinks_are_spread_evenly_over_those_that_stay() -> None:
         "c": (shrink, 7),
     }
     curve = solve(items, 5, 0.0, 60.0)
-    with pytest.raises(ValueError, match=r"solved for up to 18 nodes, 20 asked"):
+    with pytest.raises(ValueError, match=r"solved for up to 18 nodes, 20 wanted"):
         curve.plan(0.0, 20)

@@ -36,11 +36,11 @@ BuildCluster = Callable[..., Cluster]
 from tests.policies.arriving import BOTH, NOW_S, decide, hold, prioritise, requeue, victims
 
 
-def test_nobody_urgent_nothing_to_do(running: Build, cluster_of: BuildCluster) -> None:
+def test_without_an_urgent_job_there_is_nothing_to_do(running: Build, cluster_of: BuildCluster) -> None:
     assert decide(cluster_of(4, running("a", "n0 n1"))) == Decision(policy="eviction")
 
 
-def test_free_nodes_are_held_exactly_and_nobody_leaves(
+def test_free_nodes_are_held_exactly_and_no_job_leaves(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     decision = decide(cluster_of(6, running("a", "n1"), waiting("u", 3)))
@@ -70,7 +70,7 @@ def test_of_a_range_the_most_is_held_that_is_free(
     assert decide(cluster).actions == (hold("u", nodes, 3000.0, Reason.URGENT_FITS),)
 
 
-def test_nobody_leaves_for_more_than_the_least_of_a_range(
+def test_no_job_leaves_for_more_than_the_least_of_a_range(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1 n2"), running("b", "n3 n4 n5"))
@@ -162,7 +162,7 @@ def test_checkpoints_are_counted_one_after_another(
     assert graces == {240.0}, "each may have to wait for the other, whatever its own grace"
 
 
-def test_no_choice_in_time_evicts_nobody(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
+def test_no_choice_in_time_evicts_no_job(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
     jobs = (running("a", "n0 n1"), running("b", "n2", preemptible=False))
     decision = decide(cluster_of(4, *jobs, waiting("u", 4)))
     assert decision.actions == (prioritise("u"),)
@@ -305,7 +305,7 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
     )
 
 
-def test_nodes_that_another_operation_frees_are_taken_before_anybody_is_asked(
+def test_nodes_that_another_operation_frees_are_taken_before_any_eviction(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     first = (hold("u", "n0", 3000.0), requeue("a", "u", Method.APPLICATION, NOW_S + 400.0))
@@ -322,7 +322,7 @@ def test_nodes_that_another_operation_frees_are_taken_before_anybody_is_asked(
     given_up = replace(under_way, phase=Phase.RETURNING)
     again = decide(replace(cluster, operations=(given_up, held)))
     assert [action.reason for action in again.actions] == [Reason.SHORTFALL] * 2, (
-        "nobody makes a leave any more"
+        "no operation evicts a any more"
     )
 
 

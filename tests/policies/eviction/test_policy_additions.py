@@ -24,7 +24,7 @@ def malleable(running: Build, job_id: str, nodes: str, smallest: int, **changes:
     return running(job_id, nodes, kind=JobKind.MALLEABLE, node_count_min=smallest, **changes)
 
 
-def test_a_malleable_job_gives_its_last_nodes_before_anybody_leaves(
+def test_a_malleable_job_gives_its_last_nodes_before_any_job_leaves(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1"), malleable(running, "m", "n2 n3 n4 n5", 2))

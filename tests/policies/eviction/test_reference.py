@@ -110,7 +110,7 @@ def test_greedy_stops_when_enough_is_free() -> None:
     assert [leaver.item.job_ids for leaver in plan.departures] == [("a",)]
 
 
-def test_greedy_checkpoints_nobody_when_the_dearest_has_no_checkpoint() -> None:
+def test_greedy_checkpoints_no_job_if_that_of_greatest_loss_has_no_checkpoint() -> None:
     items = [item("a", 1, 9), item("b", 1, 5, system_s=1.0)]
     plan = greedy(items, 2, 10.0, 1.0)
     assert plan is not None

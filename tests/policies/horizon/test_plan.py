@@ -102,14 +102,14 @@ def test_every_rule_gives_a_plan_that_fits_the_machine(problem: PlanProblem) -> 
 
 @settings(deadline=None, max_examples=150)
 @given(problem=problems())
-def test_no_order_has_more_jobs_in_time_than_are_spared(problem: PlanProblem) -> None:
+def test_no_order_has_more_jobs_in_time_than_the_bound(problem: PlanProblem) -> None:
     orders = permutations(range(len(problem.jobs)))
     fewest = min(late_count(problem, listed(problem, order)) for order in orders)
     assert len(problem.jobs) - len(in_time_at_best(problem)) <= fewest
     assert not any(problem.jobs[index].hopeless for index in in_time_at_best(problem))
 
 
-def test_the_job_with_most_work_is_not_spared() -> None:
+def test_the_job_with_most_work_is_left_out_of_the_bound() -> None:
     problem = PlanProblem(
         jobs=(job("big", 2, 10, 12), job("a", 2, 5, 12), job("b", 1, 7, 12), job("late", 1, 9, 8)),
         node_count=2,

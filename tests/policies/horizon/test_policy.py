@@ -1,4 +1,4 @@
-"""Policy "horizon": when a plan is due, what problem a snapshot poses, and which jobs get which places."""
+"""Policy "horizon": when a plan is due, the problem of a snapshot, and which jobs get which queue positions."""
 
 from dataclasses import replace
 from random import Random
@@ -74,7 +74,7 @@ def plan_of(*order: str) -> Plan:
 
 
 def moves(cluster: Cluster, config: HorizonConfig | None = None) -> dict[str, int | None]:
-    """Who is given which place."""
+    """Which job gets which queue position."""
     found = {}
     for action in decide(cluster, config or HorizonConfig()).actions:
         assert isinstance(action, Prioritise)
@@ -97,12 +97,12 @@ def test_only_those_that_have_to_move_get_a_place() -> None:
     assert moves(machine(*QUEUE, plan=plan_of("a", "c", "b"))) == {"a": STEP, "c": 2 * STEP}
 
 
-def test_who_has_his_place_keeps_it_and_who_is_gone_is_left_out() -> None:
+def test_a_job_keeps_its_position_and_one_that_is_gone_is_left_out() -> None:
     placed = replace(QUEUE[2], queue_position=STEP, priority=9.0)
     assert moves(machine(QUEUE[0], QUEUE[1], placed, plan=plan_of("gone", "c", "b", "a"))) == {"b": 2 * STEP}
 
 
-def test_a_newcomer_that_stands_before_planned_jobs_is_passed() -> None:
+def test_a_newcomer_ahead_of_planned_jobs_is_passed() -> None:
     newcomer = replace(waiting("new"), priority=5.0)
     assert moves(machine(newcomer, *QUEUE, plan=plan_of("a", "b", "c"))) == {
         "a": STEP,
@@ -119,7 +119,7 @@ def test_so_many_moves_a_cycle_the_first_ones_first() -> None:
     assert moves(machine(*QUEUE[:2], placed, plan=plan), config) == {"b": 2 * STEP}
 
 
-def test_nobody_who_came_after_a_job_that_must_not_be_touched_is_moved() -> None:
+def test_no_job_behind_one_that_may_not_be_touched_is_moved() -> None:
     foreign = replace(QUEUE[1], preemptible=False)
     plan = plan_of("c", "b", "a")
     assert moves(machine(QUEUE[0], foreign, QUEUE[2], plan=plan)) == {}
@@ -130,7 +130,7 @@ def test_nobody_who_came_after_a_job_that_must_not_be_touched_is_moved() -> None
     assert moves(protected) == {}
 
 
-def test_a_horizon_begins_when_nobody_of_the_last_plan_waits() -> None:
+def test_a_horizon_begins_when_no_job_of_the_last_plan_waits() -> None:
     config = HorizonConfig()
     assert is_due(machine(*QUEUE), config)
     assert not is_due(machine(QUEUE[0]), config), "one job has no order"
@@ -187,7 +187,7 @@ def test_a_plan_lets_a_short_job_pass_that_would_be_late() -> None:
     assert moves(machine(long, short, plan=plan)) == {"short": STEP}
 
 
-def test_the_rationale_tells_the_place_and_the_worth() -> None:
+def test_the_rationale_has_the_position_and_the_value() -> None:
     decision = HORIZON.decide(machine(*QUEUE, plan=plan_of("b", "a", "c")), HorizonConfig())
     assert decision.rationale[0].for_job_id == "b"
     assert decision.rationale[0].summary == (
@@ -203,7 +203,7 @@ def test_the_rationale_tells_the_place_and_the_worth() -> None:
     places=st.lists(st.none() | st.integers(1, 12) | st.just(QUEUE_POSITIONS), min_size=9, max_size=9),
     newcomers=st.integers(0, 2),
 )
-def test_with_its_places_the_queue_is_in_the_plan_s_order(
+def test_with_its_positions_the_queue_is_in_the_order_of_the_plan(
     count: int, seed: int, places: list[int | None], newcomers: int
 ) -> None:
     jobs = [

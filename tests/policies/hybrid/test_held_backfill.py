@@ -188,7 +188,9 @@ def test_only_jobs_that_may_leave_at_once_are_let_in(
     assert [action.job_id for action in decision.actions] == (["w"] if starts else [])
 
 
-def test_nobody_is_let_in_who_would_be_too_young_to_leave(queued: Build, cluster_of: BuildCluster) -> None:
+def test_no_job_becomes_a_guest_that_would_be_too_young_to_leave(
+    queued: Build, cluster_of: BuildCluster
+) -> None:
     seen = under_way(cluster_of(3, queued("w", 2)), collected("n0 n1 n2"))
     for least_s, starts in ((1200.0, True), (1201.0, False)):
         limited = replace(seen, limits=Limits(min_runtime_s=least_s))
@@ -214,7 +216,7 @@ def test_a_hold_that_is_about_to_change_lends_nothing(
     assert [action.job_id for action in decision.actions] == ["notice-1"]
 
 
-def test_nodes_with_lodgers_stay_collected(running: Build, cluster_of: BuildCluster) -> None:
+def test_nodes_with_guests_stay_collected(running: Build, cluster_of: BuildCluster) -> None:
     seen = under_way(
         cluster_of(5, running("w", "n0 n1"), running("busy", "n3 n4")),
         collected("n0 n1 n2"),
@@ -225,10 +227,10 @@ def test_nodes_with_lodgers_stay_collected(running: Build, cluster_of: BuildClus
     assert lost_for_good(seen.operations[0], seen) == ()
     assert CUA_PAA.decide(seen, ANY).actions == ()
     protected = replace(seen, limits=Limits(protected_users=frozenset({"alice"})))
-    assert lost_for_good(protected.operations[0], protected) == ("n0", "n1"), "it may not be asked to leave"
+    assert lost_for_good(protected.operations[0], protected) == ("n0", "n1"), "it may not be evicted"
 
 
-def test_another_urgent_job_has_no_right_to_nodes_with_lodgers(
+def test_another_urgent_job_may_not_have_nodes_with_guests(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     seen = under_way(
@@ -242,7 +244,7 @@ def test_another_urgent_job_has_no_right_to_nodes_with_lodgers(
     assert [action.job_id for action in leaving] == ["busy"]
 
 
-def test_at_the_arrival_the_lodgers_leave_and_nobody_else(
+def test_at_the_arrival_only_the_guests_leave(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cheap = running("cheap", "n3 n4", start_s=NOW_S - 1.0)
@@ -276,7 +278,7 @@ def test_at_the_arrival_the_lodgers_leave_and_nobody_else(
     )
 
 
-def test_lodgers_leave_first_and_others_for_what_is_still_missing(
+def test_guests_leave_first_and_others_for_what_is_still_missing(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     seen = under_way(
@@ -322,7 +324,7 @@ def test_a_start_that_has_not_come_about_is_called_off_at_the_arrival(
     assert all(verdict.allowed for verdict in arbitrate((release, hold), seen))
 
 
-def test_without_collecting_nobody_is_let_in(queued: Build, cluster_of: BuildCluster) -> None:
+def test_without_collecting_there_are_no_guests(queued: Build, cluster_of: BuildCluster) -> None:
     seen = replace(cluster_of(3, queued("w", 2)), notices=(NOTICE,))
     assert N_PAA.decide(seen, ANY).actions == ()
 
@@ -345,7 +347,7 @@ def test_the_arbiter_lends_only_what_is_held_for_announced_jobs(
     assert refusals(full, loan("w", "n0")) == [None], "what is lent is held already"
 
 
-def test_every_lodger_keeps_an_eviction_of_the_hour_free(
+def test_every_guest_keeps_an_eviction_of_the_hour_free(
     running: Build, queued: Build, cluster_of: BuildCluster
 ) -> None:
     limits = Limits(evictions_per_hour=2)
@@ -379,7 +381,7 @@ def test_every_lodger_keeps_an_eviction_of_the_hour_free(
 
 @st.composite
 def holding(draw: st.DrawFn) -> Cluster:
-    """A cluster with holds that stand, jobs on some of their nodes, and a queue."""
+    """A cluster with holds, jobs on some of their nodes, and a queue."""
     names = draw(st.permutations([f"n{index}" for index in range(10)]))
     cuts = sorted(draw(st.lists(st.integers(0, 8), min_size=2, max_size=2)))
     notices, operations = [], []

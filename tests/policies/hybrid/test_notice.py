@@ -1,4 +1,4 @@
-"""What CUA and CUP want held, and whom they ask to leave, as values."""
+"""What CUA and CUP want held, and which jobs they evict, as values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -300,7 +300,7 @@ def test_cup_gives_the_whole_warning_even_if_a_cycle_is_late(
     )
 
 
-def test_cup_counts_on_those_whom_it_asked(running: Build, cluster_of: BuildCluster) -> None:
+def test_cup_counts_on_the_jobs_that_it_evicts(running: Build, cluster_of: BuildCluster) -> None:
     notice = announced(node_count=1)
     leave = Requeue(
         job_id="r",
@@ -314,7 +314,7 @@ def test_cup_counts_on_those_whom_it_asked(running: Build, cluster_of: BuildClus
     assert cup(with_holds(cluster_of(1, saver), collecting(notice, "n0", leave))).actions == ()
 
 
-def test_cup_asks_nobody_for_an_arrival_that_it_cannot_serve_or_that_is_past(
+def test_cup_evicts_no_job_for_an_arrival_that_it_cannot_serve_or_that_is_past(
     running: Build, cluster_of: BuildCluster
 ) -> None:
     notice = announced(node_count=3)

@@ -153,7 +153,7 @@ def test_a_malleable_job_that_cannot_save_itself_in_time_is_treated_like_a_rigid
 
 
 @pytest.mark.parametrize("decide", [paa, spaa])
-def test_after_the_deadline_nobody_is_asked(
+def test_after_the_deadline_no_job_is_evicted(
     malleable: Build, waiting: Build, cluster_of: BuildCluster, decide: Callable[[Cluster], Decision]
 ) -> None:
     cluster = cluster_of(3, malleable("m", "n0 n1 n2"), waiting("u", 2, submit_s=NOW_S - 601.0))
@@ -209,7 +209,7 @@ def test_spaa_shrinks_all_evenly_and_lengthens_their_limits(
     ]
 
 
-def test_spaa_leaves_alone_whoever_need_not_give(
+def test_spaa_leaves_jobs_alone_that_need_not_give(
     malleable: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (malleable("a", "n0 n1"), malleable("b", "n2 n3"))

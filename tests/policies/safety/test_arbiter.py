@@ -197,9 +197,7 @@ def test_a_job_that_is_not_there_is_not_evicted(cluster_of: BuildCluster) -> Non
 
 
 @pytest.mark.parametrize("eviction", [requeue("a"), cancel("a"), checkpoint("a"), shrink("a", "n0")])
-def test_nobody_is_asked_to_leave_without_a_hold(
-    running: Build, cluster_of: BuildCluster, eviction: Action
-) -> None:
+def test_no_job_is_evicted_without_a_hold(running: Build, cluster_of: BuildCluster, eviction: Action) -> None:
     cluster = cluster_of(4, running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1))
     assert refusals((eviction,), cluster) == [Refusal.NO_HOLD]
     assert refusals((eviction, hold("u", "n0")), cluster) == [Refusal.NO_HOLD, Refusal.GROUP]
@@ -208,7 +206,7 @@ def test_nobody_is_asked_to_leave_without_a_hold(
     assert refusals((eviction,), replace(cluster, operations=(operation(),))) == [None]
 
 
-def test_a_group_stands_or_falls_together_and_only_that_group(
+def test_a_group_is_allowed_or_refused_together_and_only_that_group(
     running: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(6, running("a", "n0"), running("b", "n1", preemptible=False), running("c", "n2"))
@@ -263,7 +261,7 @@ def test_an_operation_under_way_is_not_stranded(running: Build, cluster_of: Buil
     limits = Limits(min_runtime_s=900.0, evictions_per_job=1, evictions_per_hour=0, max_nodes=2)
     cluster = cluster_of(4, job, limits=limits, operations=(under_way,))
     assert refusals((checkpoint("a"), requeue("a")), cluster) == [None, None]
-    assert refusals((hold("u", "n0 n1"),), cluster) == [None], "the hold may be asked for again"
+    assert refusals((hold("u", "n0 n1"),), cluster) == [None], "the hold may be requested again"
     gone = replace(cluster, jobs=())
     assert refusals((requeue("a"),), gone) == [None], "the cluster itself says that it is gone"
     assert refusals((cancel("a"),), cluster) == [Refusal.MIN_RUNTIME], "no task of it: a new eviction"
@@ -319,7 +317,7 @@ def test_holds(cluster_of: BuildCluster) -> None:
     assert refusals((hold("u", "n0", name="maintenance"),), cluster) == [Refusal.NOT_OURS]
 
 
-def test_holds_beside_reservations(cluster_of: BuildCluster) -> None:
+def test_holds_next_to_reservations(cluster_of: BuildCluster) -> None:
     def reservation(name: str, nodes: str, start_s: float = 0.0, end_s: float = 20_000.0) -> Reservation:
         return Reservation(name=name, nodes=tuple(nodes.split()), start_s=start_s, end_s=end_s)
 
@@ -351,7 +349,7 @@ def test_a_hold_that_was_issued_and_not_yet_seen_counts(
     assert refusals((hold("v", "n1"),), cluster) == [expected]
 
 
-def test_only_reservations_of_ours_are_released(cluster_of: BuildCluster) -> None:
+def test_only_makeway_s_reservations_are_released(cluster_of: BuildCluster) -> None:
     release = Release(
         job_id="u", for_job_id="u", policy="test", reason=Reason.ORPHANED, reservation="maintenance"
     )

@@ -12,11 +12,11 @@ from makeway.policies.model import Action, Cluster, Method
 from tests.policies import plain
 from tests.policies.any_cluster import clusters
 
-NOBODY: frozenset[str] = frozenset()
+NO_JOB: frozenset[str] = frozenset()
 
 
 def kill_the_first(request: Request) -> Proposal:
-    """Whoever comes first in the order of ids leaves, until there is room."""
+    """Jobs leave in the order of their ids, until there is room."""
     able = [
         group
         for group in victim_groups(
@@ -68,5 +68,5 @@ def test_a_cluster_remembers_nothing_of_another_one(
 @given(cluster=clusters(), unusable=st.frozensets(st.sampled_from(["n0", "n1", "n5"])))
 def test_jobs_that_share_useful_nodes_leave_together(cluster: Cluster, unusable: frozenset[str]) -> None:
     for urgent in urgent_jobs(cluster):
-        found = victim_groups(cluster, urgent, unusable=unusable, excluded=NOBODY)
+        found = victim_groups(cluster, urgent, unusable=unusable, excluded=NO_JOB)
         assert {frozenset(group.job_ids) for group in found} == plain.groups(cluster, urgent, unusable)

@@ -59,11 +59,11 @@ def unannounced(cluster: Cluster) -> Cluster:
 
 
 def groups(decision: Decision) -> Iterator[tuple[str, list[Action]]]:
-    """The actions for each urgent job; they must stand together."""
+    """The actions for each urgent job, which must follow each other."""
     found = [
         (key, list(group)) for key, group in groupby(decision.actions, key=lambda action: action.for_job_id)
     ]
-    assert len({key for key, _ in found}) == len(found), "the actions for one urgent job stand together"
+    assert len({key for key, _ in found}) == len(found), "the actions for one urgent job follow each other"
     yield from found
 
 
@@ -87,7 +87,7 @@ def under_way(cluster: Cluster) -> list[Evicting]:
 
 
 def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
-    """The nodes that nobody is on any more once these evictions are carried out."""
+    """The nodes that no job uses any more once these evictions are carried out."""
     held: Counter[str] = Counter()
     given: Counter[str] = Counter()
     leaving = {action.job_id: action for action in carried_out if not isinstance(action, Checkpoint)}
@@ -193,8 +193,8 @@ def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
 
 
 def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:
-    """Held for who comes: nothing of anybody's, and nobody leaves later than the arrival. Returns who is
-    asked.
+    """A hold for an announced job: no node of another one, and no job leaves later than the arrival. Returns the
+    jobs that are evicted.
     """
     assert (hold.user, hold.reservation) == (notice.user, f"mw_{notice.notice_id}")
     assert len(hold.nodes) == len(set(hold.nodes))
@@ -206,7 +206,7 @@ def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster:
     assert NOW_S + hold.duration_s >= notice.expected_s + 600.0
     occupied = {name for job in cluster.jobs for name in job.nodes}
     idle = set(hold.nodes) - occupied
-    assert len(idle) <= notice.node_count, "no more idle nodes than were asked for"
+    assert len(idle) <= notice.node_count, "no more idle nodes than were requested"
     if evictions(group):
         assert len(hold.nodes) == notice.node_count
         assert all(operation.phase is Phase.MAKING_ROOM for operation in own)
@@ -283,7 +283,7 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
     job = cluster.jobs_by_id()[action.job_id]
     assert protection(job, cluster) is None
     assert job.job_id not in {action.job_id for action in under_way(cluster)}
-    assert deadline_s >= NOW_S, "nobody is evicted for a start that is late anyway"
+    assert deadline_s >= NOW_S, "no job is evicted for a start that is late anyway"
     match action:
         case Checkpoint():
             follower = group[group.index(action) + 1]
@@ -291,7 +291,7 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
             assert (follower.job_id, follower.method) == (job.job_id, Method.SYSTEM)
             assert NOW_S + action.grace_s == pytest.approx(follower.not_after_s)
         case Requeue() | Cancel():
-            # Whoever is asked for an announced job keeps his whole warning, even if the request comes late.
+            # A job that is evicted for an announced job keeps its whole warning, even if the eviction is late.
             late_s = HybridConfig().warning_s if action.reason is Reason.ANNOUNCED else 0.0
             assert NOW_S <= action.not_after_s <= deadline_s + late_s
             if action.method is Method.SYSTEM:
@@ -309,7 +309,7 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
 
 
 def check_in_time(hold: Reserve, cluster: Cluster, carried_out: list[Evicting], deadline_s: float) -> None:
-    """Whoever is on the nodes is gone by the deadline, or there is no deadline to make any more."""
+    """The jobs on the nodes leave by the deadline, or the deadline has passed."""
     by_s = {
         action.job_id: action.not_after_s for action in carried_out if isinstance(action, Requeue | Cancel)
     }

@@ -177,7 +177,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         group = list(members)
         hold = group[0]
         if isinstance(hold, Prioritise):
-            event("a place in the queue")
+            event("a position in the queue")
             assert group == [hold]
             check_move(hold, cluster)
             continue
@@ -199,7 +199,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
 
 
 def check_move(move: Prioritise, cluster: Cluster) -> None:
-    """A place of its own for a waiting job that the site has opted in, ahead of which nobody waits who is not
+    """A queue position for a waiting job that the site has opted in, ahead of which no job waits that is not
     to be touched.
     """
     jobs = cluster.jobs_by_id()
@@ -215,11 +215,13 @@ def check_move(move: Prioritise, cluster: Cluster) -> None:
             and queue_key(other) < queue_key(job)
         ):
             delayed = other.eligible_s is not None and other.eligible_s > NOW_S
-            assert delayed or hard_protection(other, cluster) is None, "nobody passes who must not be touched"
+            assert delayed or hard_protection(other, cluster) is None, (
+                "no job passes one that may not be touched"
+            )
 
 
 def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> None:
-    """Exactly as many idle nodes as the job asks for, for longer than it may run; and it may be asked to
+    """Exactly as many idle nodes as the job asks for, for longer than it may run; and it may be told to
     leave.
     """
     assert start_protection(job, cluster) is None
@@ -234,7 +236,7 @@ def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> No
 
 
 def check_way(hold: Reserve, group: list[Action], cluster: Cluster, idle: set[str]) -> None:
-    """For the first of the queue: only jobs that may be asked leave, none of them needlessly, and the largest
+    """For the first of the queue: only jobs that may be evicted leave, none of them needlessly, and the largest
     first.
     """
     jobs = cluster.jobs_by_id()
@@ -283,7 +285,7 @@ def test_limits_are_never_exceeded_and_groups_never_torn(
     allowed = [verdict.action for verdict in verdicts if verdict.allowed]
     taken = {action.job_id for action in evictions(allowed)}
     assert per_hour is None or not taken or past + len(taken) <= per_hour
-    assert failures < 5 or not allowed, "nothing more is taken, and nobody is moved"
+    assert failures < 5 or not allowed, "nothing more is taken, and no job is moved"
     started = [
         action for action in allowed if isinstance(action, Reserve) and action.reason is Reason.SPECULATIVE
     ]

@@ -1,4 +1,4 @@
-"""Policy "wcjs": who becomes one of high priority, which placement is cleared, and who is spared."""
+"""Policy "wcjs": which jobs get high priority, which placement is cleared, and which jobs are not preempted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,7 +72,7 @@ def test_below_its_threshold_a_job_waits_and_the_decision_says_until_when(
     assert (decision.actions, decision.rationale, decision.again_s) == ((), (), NOW_S + 1.0)
 
 
-def test_a_free_placement_is_taken_and_nobody_leaves(
+def test_a_free_placement_is_taken_and_no_job_leaves(
     cluster_of: ClusterOf, running: JobOf, waiting: JobOf
 ) -> None:
     cluster = cluster_of(4, running("a", "n1"), waiting("u", 2), placements=halves(4))
@@ -140,8 +140,8 @@ def test_the_placement_whose_jobs_cost_least_is_cleared(
         ),
     )
     why = decision.rationale[0]
-    told = [(one.job_ids, one.chosen, one.note) for one in why.candidates]
-    assert told == [(("b", "c"), True, "right: cost 2.0"), (("old",), False, "left: cost 3.0")]
+    listed = [(one.job_ids, one.chosen, one.note) for one in why.candidates]
+    assert listed == [(("b", "c"), True, "right: cost 2.0"), (("old",), False, "left: cost 3.0")]
     assert (why.loss_node_s, why.ready_s) == (1000, NOW_S + 120.0)
     assert why.summary == "2 more nodes are needed: b, c leave right, the cheapest of 2, at a cost of 2.0."
 
@@ -269,9 +269,9 @@ def test_the_rationale_names_the_cheapest_placements_only(
     jobs = [running(f"a{index:02d}", f"n{index}", submit_s=9000.0 - 10.0 * index) for index in range(count)]
     single = tuple(Placement(name=f"p{index}", nodes=(f"n{index}",)) for index in range(count))
     decision = decide(cluster_of(count, *jobs, waiting("u", 1), placements=single), CONFIG)
-    told = decision.rationale[0].candidates
-    assert [one.job_ids for one in told] == [(f"a{index:02d}",) for index in range(SHOWN)]
-    assert [one.chosen for one in told] == [True] + [False] * (SHOWN - 1)
+    listed = decision.rationale[0].candidates
+    assert [one.job_ids for one in listed] == [(f"a{index:02d}",) for index in range(SHOWN)]
+    assert [one.chosen for one in listed] == [True] + [False] * (SHOWN - 1)
 
 
 @st.composite
