@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -127,7 +127,7 @@ class DevCluster:
         """Its daemons, and the processes of its jobs."""
         return processes.of_cluster(str(self.inner_folder), self.spec.root or "/")
 
-    def _start_all(self) -> None:
+    def start_all(self) -> None:
         """Start munged, slurmctld and every slurmd, and wait until every node is idle."""
         munge = [f"--{what}={self.inner_folder}/munge.{end}" for what, end in _MUNGE_FILES]
         self._start("munged", "--num-threads=2", *munge)
@@ -187,7 +187,7 @@ def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
     try:
         with claimed_ports(spec.node_count + 1) as ports:
             _write(spec, folder, version, ports)
-            cluster._start_all()
+            cluster.start_all()
     except BaseException as error:
         left = _log_ends(folder)
         if (folder / _RECORD).exists():
@@ -261,7 +261,7 @@ def status(folder: Path) -> Status:
 
 
 @contextlib.contextmanager
-def dev_cluster(spec: DevSpec, folder: Path | None = None) -> Iterator[DevCluster]:
+def dev_cluster(spec: DevSpec, folder: Path | None = None) -> Generator[DevCluster, None, None]:
     """A cluster for a `with` block. It is stopped and removed at the block's end, also after an error."""
     cluster = up(spec, folder)
     try:
@@ -387,7 +387,7 @@ def _until(what: str, true: Callable[[], bool], limit_s: float = _START_S) -> No
 
 def _log_ends(folder: Path) -> str:
     """The last lines of the logs of a cluster that did not come up."""
-    ends = []
+    ends: list[str] = []
     for path in (folder / "munge.log", folder / "slurmctld.log", folder / "slurmd.n1.log"):
         if path.exists():
             ends += [f"{path.name}: {line}" for line in path.read_text(errors="replace").splitlines()[-5:]]

@@ -25,11 +25,11 @@ class DevSpec:
     """A chroot that holds the Slurm to start. None: the Slurm of this machine."""
     expansion: bool = False
     """Whether running jobs may grow."""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Lines `key=value` of slurm.conf. They replace the default lines of the same keys, or are added."""
     partitions: tuple[str, ...] = ("PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
     """The partition lines of slurm.conf."""
-    node_options: Mapping[str, str] = field(default_factory=dict)
+    node_options: Mapping[str, str] = field(default_factory=dict[str, str])
     """By node: more for its NodeName line, such as `Feature=big Weight=5`."""
     gres: tuple[str, ...] = ()
     """The lines of gres.conf."""

@@ -5,7 +5,7 @@ too.
 import contextlib
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 
 _PORTS = range(20000, 32000)
 """Below the ports that Linux hands out by itself."""
@@ -18,7 +18,7 @@ class NoFreePorts(Exception):
 
 
 @contextlib.contextmanager
-def claimed_ports(count: int) -> Iterator[range]:
+def claimed_ports(count: int) -> Generator[range, None, None]:
     """That many consecutive ports on which no process listens.
 
     They are claimed for the `with` block: until the cluster listens on them, no other process gets them from

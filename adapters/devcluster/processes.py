@@ -38,7 +38,7 @@ def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
     They are its daemons and the processes of its jobs, if they are in the chroot `root`. A shell that merely
     uses the cluster is not one of them.
     """
-    found = []
+    found: list[Process] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             process = _read(int(entry.name))

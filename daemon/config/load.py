@@ -24,7 +24,7 @@ from makeway.daemon.errors import UserError, printable
 from makeway.policies.contract import Policy
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel, JsonValue, ValidationError
 
     from makeway.adapters.site.sections import AdapterSection
     from makeway.daemon.config.schema import Settings
@@ -199,7 +199,7 @@ def _choose_policy(
 
 
 def _policy_config(
-    policy: Policy[Any], settings: dict[str, Any], file: "ConfigFile"
+    policy: Policy[Any], settings: "dict[str, JsonValue]", file: "ConfigFile"
 ) -> "tuple[list[Problem], Any]":
     """Check a policy's own settings against its `config_type`, a dataclass of plain values."""
     from pydantic import TypeAdapter, ValidationError
@@ -234,7 +234,7 @@ def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Probl
     """What pydantic found, in our words."""
     from makeway.daemon.config.yaml_file import Problem
 
-    found = []
+    found: list[Problem] = []
     for entry in error.errors():
         place = _place(model, entry["loc"])
         key, value = place.key, entry["input"]
@@ -244,7 +244,7 @@ def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Probl
             case "missing":
                 text = f"this key is missing; accepted: {place.accepted}"
             case "value_error":
-                text = str(entry["ctx"]["error"])
+                text = str(entry.get("ctx", {}).get("error"))
             case _:
                 text = f"{_shown(value)} is not accepted; accepted: {place.accepted}"
         found.append(Problem(key=key, text=text))
@@ -293,17 +293,20 @@ def _bare(annotation: Any) -> list[Any]:
     return [] if annotation is NoneType else [annotation]
 
 
-def _placed(location: "Iterable[str | int]", values: Any) -> "Key":
+def _placed(location: "Iterable[str | int]", values: "JsonValue") -> "Key":
     """The key that a location of pydantic means: without the tags that it puts in for unions."""
     parts = tuple(location)
     key: list[str | int] = []
     for position, part in enumerate(parts):
-        here = isinstance(values, dict) and part in values
-        listed = isinstance(values, list) and isinstance(part, int) and part < len(values)
-        if here or listed:
-            values = values[part]
-        elif position < len(parts) - 1:
-            continue
+        match values, part:
+            case dict(), str() if part in values:
+                values = values[part]
+            case list(), int() if part < len(values):
+                values = values[part]
+            case _ if position < len(parts) - 1:
+                continue
+            case _:
+                pass
         key.append(part)
     return tuple(key)
 

@@ -9,12 +9,15 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from makeway.daemon.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 SIZE_LIMIT = 1 << 20
 """Largest configuration, in bytes."""
@@ -48,7 +51,7 @@ class ConfigFile:
     """A configuration as it is written in its file."""
 
     path: Path
-    values: dict[str, Any]
+    values: "dict[str, JsonValue]"
     lines: dict[Key, int] = field(default_factory=dict[Key, int])
 
     def locate(self, problem: Problem) -> str:
