@@ -6,6 +6,7 @@ from makeway.policies.model import (
     Cluster,
     JobState,
     Operation,
+    Progress,
     Reason,
     Release,
     RestorePriority,
@@ -35,7 +36,8 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
     kept: set[str] = set()
     for operation in operations:
         releases = [task for task in operation.tasks if isinstance(task.action, Release)]
-        if not any(task.progress in ENDED for task in releases):
+        # A release that was dropped has ended nothing: the operation holds its nodes again.
+        if not any(task.progress in ENDED - {Progress.DROPPED} for task in releases):
             kept.add(operation.reservation)
         kept.update(
             task.action.reservation

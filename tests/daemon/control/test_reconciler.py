@@ -19,6 +19,7 @@ from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
     Ending,
+    JobKind,
     JobState,
     Limits,
     Method,
@@ -380,3 +381,24 @@ def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
         adapter.view = replace(adapter.view, now_s=1000.0 + second)
         loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_two_operations_of_one_job_in_one_cycle_are_two() -> None:
+    """Its reservation and its place at the front of the queue are both what an earlier life left."""
+    runs = replace(running("u", FOUR[:2], start_s=900.0), prioritised=True)
+    adapter = FakeAdapter(cluster(4, runs, reservations=(held("u", FOUR[:2]),)))
+    journal = Journal(None)
+    daemon(adapter, journal).reconcile()
+
+    assert sorted(adapter.calls) == [("release", "mw_u"), ("restore_priority", "u")]
+    first, second = journal.open_operations()
+    assert first.operation_id != second.operation_id
+
+
+def test_only_urgent_jobs_that_wait_are_counted_as_waiting() -> None:
+    starts = running("u", FOUR[:2], kind=JobKind.ON_DEMAND)
+    adapter = FakeAdapter(cluster(4, starts, pending("b", 4)))
+    loop = daemon(adapter)
+    assert loop.reconcile().urgent_waiting == 0
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, urgent("w", 1)))
+    assert loop.reconcile().urgent_waiting == 1

@@ -321,7 +321,7 @@ def test_no_number_is_used_twice(path: Path) -> None:
 
 def test_the_newest_command_keeps_its_number_where_no_decision_is_stored(path: Path) -> None:
     journal = Journal(path)
-    mine = operation("u@0", phase=Phase.CLOSED)
+    mine = closed(operation("u@0"))
     assert [journal.begin_command(mine, ACTIONS[1], at_s) for at_s in (1.0, 2.0, 3.0)] == [1, 2, 3]
     while journal.prune(1e9):
         pass
@@ -332,7 +332,7 @@ def test_the_newest_command_keeps_its_number_where_no_decision_is_stored(path: P
 
 def test_a_command_stays_as_long_as_its_decision(path: Path) -> None:
     journal = Journal(path)
-    mine = operation("u@0", phase=Phase.CLOSED)
+    mine = closed(operation("u@0"))
     for number in range(5):
         journal.add_decision(number, Decision(policy="test"), None)
     for at_s in (3.5, 4.5, 5.5):
@@ -347,7 +347,7 @@ def test_a_command_stays_as_long_as_its_decision(path: Path) -> None:
 def test_an_open_operation_without_a_command_is_not_pruned(path: Path) -> None:
     journal = Journal(path)
     journal.save(operation("open@0"))
-    journal.save(operation("closed@0", phase=Phase.CLOSED))
+    journal.save(closed(operation("closed@0")))
     assert journal.prune(1e9) == 1
     journal.close()
     with closing(Journal(path)) as again:
@@ -463,3 +463,17 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path_factory: pytest.TempPath
     assert len(acknowledged) >= count
     assert {found.decision_id for found in journal.decisions(10**6)} >= set(acknowledged)
     journal.close()
+
+
+def test_an_id_of_an_operation_is_never_given_twice(path: Path) -> None:
+    with closing(Journal(path)) as journal:
+        first = journal.new_operation_id()
+        journal.save(closed(operation(first)))
+        while journal.prune(1e9):
+            pass
+        assert journal.operations_since(0.0) == ()
+    with closing(Journal(path)) as again:
+        second = again.new_operation_id()
+        again.save(operation(second))
+        assert again.new_operation_id() not in {first, second}
+    assert second != first

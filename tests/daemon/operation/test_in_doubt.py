@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.operation.due import next_due, wakeup_s
+from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.transitions import advance, issuing, record
 from makeway.policies.model import (
     Acknowledgement,
@@ -116,6 +117,7 @@ def test_an_urgent_job_that_waits_again_once_its_end_was_seen_keeps_its_nodes() 
     operation = advance(operation, again, PATIENCE)
     assert (operation.phase, operation.started_s, operation.ended_s) == (Phase.MAKING_ROOM, None, None)
     assert due(operation, again) == []
+    assert left_behind(again, (operation,), "test", plans=False) == (), "its hold is in use again"
 
     # It starts once more, and at its end everything goes back as ever.
     operation = advance(operation, lent_view(now_s=2010.0), PATIENCE)
