@@ -11,7 +11,8 @@ from makeway.adapters.devcluster.load import TimeLimit, scaled
 
 LIMIT_S = 60.0
 """How long anything is awaited before a test fails, in seconds of an idle machine."""
-POLL_S = 0.05
+POLL_S = 0.1
+"""Between two looks. Most looks start a command of Slurm: shorter pauses would keep a processor busy."""
 
 
 def limit_s(idle_s: float = LIMIT_S) -> float:

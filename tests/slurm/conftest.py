@@ -71,7 +71,7 @@ class StartDaemon(Protocol):
 
 @pytest.fixture
 def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemon]:
-    """The daemon beside the cluster."""
+    """Starts daemons on the cluster of the module."""
     started: list[DaemonProcess] = []
 
     def start(

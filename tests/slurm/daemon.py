@@ -1,4 +1,4 @@
-"""The daemon's own process beside a real Slurm, and the jobs of the story that it is to play."""
+"""The daemon's process with a real Slurm, and its configuration."""
 
 import json
 import signal

@@ -1,6 +1,4 @@
-"""The story of an announced urgent job, for whom nodes are collected, and of a job that passes the time on
-them.
-"""
+"""An announced urgent job, for which nodes are collected, and a guest that uses these nodes meanwhile."""
 
 from dataclasses import dataclass
 
@@ -21,21 +19,21 @@ COUNTS = COUNT + "count\n"
 
 
 def announce(daemon: DaemonProcess, node_count: int) -> str:
-    """Announce an urgent job for in ten minutes. Returns the id of the notice."""
+    """Announce an urgent job that comes in ten minutes. Returns the id of the notice."""
     told = daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m")
     assert told.status == 0, told.stderr
     return told.stdout.strip()
 
 
 def held_for(story: Story, notice_id: str) -> set[str]:
-    """The nodes of the reservation of a notice; empty: there is none."""
+    """The nodes of a notice's reservation. Empty: there is none."""
     name = f"mw_{notice_id}"
     held = [one for one in story.world.adapter.snapshot().reservations if one.name == name]
     return {node for one in held for node in one.nodes}
 
 
 def comes(story: Story, node_count: int, notice_id: str) -> str:
-    """The announced job arrives, and says that it is the one."""
+    """The announced job arrives. Its comment names the notice."""
     told = story.submit(URGENT, node_count, "urgent", f"--comment=makeway:notice={notice_id}", *WHOLE_NODES)
     story.urgent.append(told)
     return told
@@ -43,7 +41,7 @@ def comes(story: Story, node_count: int, notice_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNodesQueue:
-    """Two jobs fill the cluster; of two that wait, the second one alone may be asked to leave."""
+    """Two jobs fill the cluster. Two wait, and only the second of these may be evicted."""
 
     short: str
     other: str
@@ -60,22 +58,20 @@ def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
     return HeldNodesQueue(short=short, other=other, batch=batch, guest=guest)
 
 
-def lodges_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
-    """The lodger runs on held nodes until the announced job comes, and goes on at its end from where it had
-    saved.
-    """
+def guest_runs_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
+    """The guest runs on held nodes until the announced job comes, and resumes from its checkpoint later."""
     freed = story.nodes(queue.short)
     guest = queue.guest
     explain = story.explain(daemon)
     notice_id = announce(daemon, 4)
-    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    await_that("the hold spans every node", lambda: len(held_for(story, notice_id)) == 8, explain)
     story.ends(queue.short)
-    await_that("the lodger works", lambda: story.runs(guest) and len(story.steps(guest)) > 5, explain)
+    await_that("the guest works", lambda: story.runs(guest) and len(story.steps(guest)) > 5, explain)
     story.workers.append(guest)
     await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
     await_that("the free nodes are held", lambda: held_for(story, notice_id) == freed, explain)
     assert story.nodes(guest) < freed
-    assert story.state(queue.batch) == "PENDING", "nobody may evict it, and it would be first"
+    assert story.state(queue.batch) == "PENDING", "it may not be evicted, and it would be first"
 
     urgent = comes(story, 4, notice_id)
     starts_on_the_held_nodes(story, daemon, urgent)

@@ -1,6 +1,4 @@
-"""The story that is played on a real Slurm: a full cluster, an urgent job, and what is left of it all at the
-end.
-"""
+"""The story that runs on a real Slurm: a full cluster, an urgent job, and what is left at the end."""
 
 import re
 from collections.abc import Callable
@@ -38,11 +36,9 @@ count() {
     done
 }
 """
-"""Counts its steps until it is told to end; a run goes on where the last one saved, so that a repeated step
-shows.
+"""Counts its steps until it has to end. A run resumes from the last checkpoint, so a repeated step shows.
 
-A step is one command, which no signal divides, and no handler of a signal returns: what was saved is what was
-done.
+A step is one command, which no signal divides, and no handler returns: what was saved is what was done.
 """
 SAVES = (
     COUNT
@@ -56,7 +52,7 @@ trap announce USR1
 count
 """
 )
-"""At the signal it saves, tells so, and works no more."""
+"""At the signal it saves, acknowledges, and stops working."""
 EXITS = COUNT + "trap 'save; exit 0' USR1\ncount\n"
 """At the signal it saves and ends."""
 REQUEUES = (
@@ -73,7 +69,7 @@ count
 )
 """At the signal it saves and puts itself back into the queue."""
 IGNORES = COUNT + "trap '' USR1\ncount\n"
-"""The signal is nothing to it."""
+"""It ignores the signal."""
 URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.1; done'
 
 
@@ -118,7 +114,7 @@ class Story:
         return worker
 
     def urgent_comes(self, node_count: int = 2) -> str:
-        """An urgent job is submitted; it runs until `ends` is told of it."""
+        """Submit an urgent job. It runs until `ends` is called with its id."""
         self.urgent.append(self.submit(URGENT, node_count, "urgent"))
         return self.urgent[-1]
 
@@ -127,7 +123,7 @@ class Story:
         (self.work / f"over-{job_id}").touch()
 
     def steps(self, job_id: str) -> list[int]:
-        """The steps that a worker has done, in the order in which it did them."""
+        """The steps that a worker has done, in order."""
         path = self.work / f"steps-{job_id}"
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
@@ -147,7 +143,7 @@ class Story:
         return said[0]
 
     def field(self, job_id: str, column: str) -> str:
-        """One column of squeue about one job; empty once the job is forgotten."""
+        """One column of squeue for one job. Empty: Slurm has forgotten the job."""
         return self.ask(
             "squeue", "-h", "--states=all", "--array", f"--jobs={job_id}", "-O", f"{column}:64"
         ).strip()
@@ -169,7 +165,7 @@ class Story:
         return [job_id for job_id in self.workers if self.restarts(job_id)]
 
     def reservations(self) -> list[str]:
-        """The names of our reservations."""
+        """The names of makeway's reservations."""
         listed = self.ask("scontrol", "--oneliner", "show", "reservations")
         return re.findall(rf"ReservationName=({RESERVATION_PREFIX}\S+)", listed)
 
@@ -178,7 +174,7 @@ class Story:
         return any(self.field(job_id, "Comment").startswith("makeway:ckpt") for job_id in self.workers)
 
     def explain(self, daemon: DaemonProcess) -> Callable[[], str]:
-        """Says, when something did not come about, what was seen."""
+        """Returns a function that reports what was seen, for a wait that failed."""
         return lambda: (
             daemon.run("explain", "last").stdout
             + daemon.log()
@@ -220,15 +216,15 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
 
 
 def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
-    """No operation, reservation, hold, priority, binding or size of ours is left on the cluster, a little
-    later at most.
-    """
+    """Wait until no operation, reservation, hold, priority, binding or size of makeway's is left."""
     explain = story.explain(daemon)
     await_that("no operation is open", lambda: daemon.operations() == (), explain)
     await_that("nothing is held", lambda: story.reservations() == [], explain)
     jobs = (*story.workers, *story.urgent)
     await_that(
-        "no job has anything of ours", lambda: not any(_has_ours(story, job_id) for job_id in jobs), explain
+        "no job has anything of makeway's",
+        lambda: not any(_has_makeways(story, job_id) for job_id in jobs),
+        explain,
     )
 
 
@@ -243,7 +239,7 @@ def makes_room_and_gives_it_back(story: Story, daemon: DaemonProcess, *, once: b
     story.ends(urgent)
     works_again(story, daemon, lender, once=once)
     nothing_is_left(story, daemon)
-    await_that("everybody works", lambda: all(map(story.runs, story.workers)), story.explain(daemon))
+    await_that("every worker works", lambda: all(map(story.runs, story.workers)), story.explain(daemon))
     return lender
 
 
@@ -267,8 +263,8 @@ def shrinks_and_grows_back(story: Story, daemon: DaemonProcess, worker: str) -> 
     nothing_is_left(story, daemon)
 
 
-def _has_ours(story: Story, job_id: str) -> bool:
-    """Whether a job is held, bound, in front or of another size because of us."""
+def _has_makeways(story: Story, job_id: str) -> bool:
+    """Whether a job is held, bound, in front or of another size because of makeway."""
     state = story.state(job_id)
     if state not in ("RUNNING", "PENDING"):
         return False

@@ -52,7 +52,7 @@ class Queue:
         assert len(story.nodes(self.head)) == 8
 
     def resumes(self, daemon: DaemonProcess) -> None:
-        """The worker is first in the queue now, goes on where it was, and nothing of ours is left."""
+        """The worker is first in the queue now, goes on where it was, and nothing of makeway's is left."""
         story = self.story
         story.ends(self.head)
         works_again(story, daemon, self.worker)

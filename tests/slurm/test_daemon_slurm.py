@@ -1,6 +1,4 @@
-"""The daemon's own process beside a real Slurm: an urgent job comes to a full cluster, is served, and all
-goes back.
-"""
+"""The daemon on a real Slurm: an urgent job comes to a full cluster; in the end all goes back."""
 
 import re
 
@@ -31,10 +29,10 @@ READS = frozenset(
         "REQUEST_ASSOC_MGR_INFO",
     }
 )
-NOT_FROM_US = frozenset(
+NOT_FROM_MAKEWAY = frozenset(
     {"REQUEST_SUBMIT_BATCH_JOB", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_COMPLETE_PROLOG"}
 )
-"""What sbatch and slurmd send of themselves."""
+"""What sbatch and slurmd send by themselves."""
 UPDATES = re.compile(r"update_job|requeue|reservation|REQUEST_KILL|kill_job|cancel|signal", re.IGNORECASE)
 
 
@@ -74,7 +72,7 @@ def log_size(world: SlurmWorld) -> int:
 
 
 def requests(world: SlurmWorld) -> set[str]:
-    """The kinds of requests that slurmctld has had since it was told to count anew."""
+    """The kinds of requests that slurmctld has had since its counters were reset."""
     return set(re.findall(r"\b(?:REQUEST|MESSAGE)_\w+", world.cluster.run("sdiag")))
 
 
@@ -89,10 +87,10 @@ def test_an_urgent_job_on_a_full_cluster(slurm_world: SlurmWorld, start_daemon: 
     assert {command.outcome for command in daemon.commands()} == {"accepted"}
     # What finds the traces of commands in slurmctld's log and statistics finds these.
     assert UPDATES.search(log_of(slurm_world, since))
-    assert not requests(slurm_world) <= READS | NOT_FROM_US
+    assert not requests(slurm_world) <= READS | NOT_FROM_MAKEWAY
 
 
-def test_the_commands_beside_the_running_daemon(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
+def test_the_commands_while_the_daemon_runs(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
     story, _ = full_cluster(slurm_world)
     # It polls once in ten minutes: what it does sooner, a poke has started.
     daemon = start_daemon("act", poll_interval_s=600)
@@ -136,7 +134,7 @@ def test_observe_mode_sends_not_one_update(slurm_world: SlurmWorld, start_daemon
     cycles = daemon.status()["cycles"]
     await_that("some cycles pass", lambda: daemon.status()["cycles"] > cycles + 3, explain)
     assert daemon.stop() == 0
-    assert requests(slurm_world) - {"MESSAGE_NODE_REGISTRATION_STATUS"} <= READS | NOT_FROM_US
+    assert requests(slurm_world) - {"MESSAGE_NODE_REGISTRATION_STATUS"} <= READS | NOT_FROM_MAKEWAY
     assert not UPDATES.search(log_of(slurm_world, since))
     summary = daemon.told("summary")
     assert [(one["job_id"], one["answer"]) for one in summary["urgent"]] == [(urgent, "room")]

@@ -1,7 +1,7 @@
 """`kill -9` of the daemon at every step of the story, and a restart each time: the same end.
 
-The steps are the commands that the daemon sends to Slurm. Each goes through a script that kills, the first
-time that the command comes, before it is carried out or right after, when nobody has heard the answer.
+The steps are the commands that the daemon sends to Slurm. Each goes through a script that kills the first
+time that the command comes: before it is carried out, or right after, when no process has read its answer.
 """
 
 from typing import Literal
@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.daemon import Killing
-from tests.slurm.guests import lodges_and_leaves, queue_for_held_nodes
+from tests.slurm.guests import guest_runs_and_leaves, queue_for_held_nodes
 from tests.slurm.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
 
 pytestmark = pytest.mark.slurm
@@ -58,7 +58,7 @@ def test_the_daemon_is_killed_at_every_step_of_lending_held_nodes(
     queue = queue_for_held_nodes(story)
     daemon = start_daemon(policy="cua-paa", killing=Killing(target="daemon", when=when))
     with daemon.restarted():
-        lodges_and_leaves(story, daemon, queue)
+        guest_runs_and_leaves(story, daemon, queue)
     assert daemon.steps() >= {
         "scontrol_create_reservation_ReservationName",
         f"scontrol_update_JobId_{queue.guest}_ReservationName",

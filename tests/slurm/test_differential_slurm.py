@@ -100,7 +100,7 @@ def test_an_eviction(story: Story, start_daemon: StartDaemon) -> None:
 
 
 def test_a_shrink(story: Story, start_daemon: StartDaemon) -> None:
-    """Where jobs cannot grow on the real cluster, nobody is asked to."""
+    """Where jobs cannot grow on the real cluster, makeway does not ask for it."""
     grows = "expand" in story.world.adapter.capabilities.actions
     worker = story.fill_malleable()
     story.sizes[worker] = 6 if grows else 4

@@ -50,7 +50,7 @@ class Queue:
         await_that("the queue is in the plan's order", in_order, self.story.explain(daemon))
 
     def follows(self, daemon: DaemonProcess) -> None:
-        """Slurm starts them in that order, each when the one before is over, and nothing of ours is left."""
+        """Slurm starts them in that order, one after the other, and nothing of makeway's is left."""
         story = self.story
         before = self.busy
         for number, job_id in enumerate(self.planned):

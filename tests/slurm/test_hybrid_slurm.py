@@ -5,7 +5,7 @@ arrival.
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.guests import COUNTS, announce, comes, held_for, lodges_and_leaves, queue_for_held_nodes
+from tests.slurm.guests import COUNTS, announce, comes, guest_runs_and_leaves, held_for, queue_for_held_nodes
 from tests.slurm.story import (
     WHOLE_NODES,
     Story,
@@ -30,7 +30,7 @@ def test_nodes_are_collected_from_the_notice_and_shrunk_at_the_arrival(
     explain = story.explain(daemon)
 
     notice_id = announce(daemon, 4)
-    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    await_that("the hold spans every node", lambda: len(held_for(story, notice_id)) == 8, explain)
     story.ends(short)
     await_that("its nodes are free", lambda: story.state(short) == "COMPLETED", explain)
     assert story.state(batch) == "PENDING"
@@ -65,7 +65,7 @@ def test_what_was_collected_goes_back_when_the_job_is_cancelled_on_arrival(
     daemon = start_daemon(policy="cua-spaa")
     explain = story.explain(daemon)
     notice_id = announce(daemon, 6)
-    await_that("a net is spread", lambda: len(held_for(story, notice_id)) == 8, explain)
+    await_that("the hold spans every node", lambda: len(held_for(story, notice_id)) == 8, explain)
     story.ends(short)
     await_that("its nodes are free", lambda: story.state(short) == "COMPLETED", explain)
     assert story.state(batch) == "PENDING"
@@ -85,4 +85,4 @@ def test_a_waiting_job_passes_the_time_on_held_nodes_and_leaves_at_the_arrival(
     story: Story, start_daemon: StartDaemon
 ) -> None:
     waiting = queue_for_held_nodes(story)
-    lodges_and_leaves(story, start_daemon(policy="cua-spaa"), waiting)
+    guest_runs_and_leaves(story, start_daemon(policy="cua-spaa"), waiting)

@@ -35,9 +35,7 @@ def test_the_least_of_a_range_is_made_free(story: Story, start_daemon: StartDaem
 
 
 def test_the_most_of_a_range_that_is_free_is_held(story: Story, start_daemon: StartDaemon) -> None:
-    """Three nodes are free and the next of the queue wants them all: the urgent job gets them, and nobody
-    leaves.
-    """
+    """Three nodes are free, which the next of the queue wants: the urgent job gets them. No job leaves."""
     worker = story.submit(SAVES, 5, "saving")
     story.world.wait(lambda _: story.runs(worker), "the worker runs")
     blocked = story.submit("exec sleep 600", 8, "other")

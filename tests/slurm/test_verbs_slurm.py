@@ -35,7 +35,7 @@ while :; do wait; done
 
 @pytest.fixture(scope="module", autouse=True)
 def expiring(slurm_root: str | None) -> Iterator[SlurmWorld]:
-    """A cluster whose one reservation ends at once, under a job that waits in it; nobody looks after it.
+    """A cluster whose one reservation ends at once while a job waits in it, and on which no daemon runs.
 
     Slurm clears such reservations every 30 s: it has the time of this module for that.
     """
@@ -232,7 +232,7 @@ def test_a_held_job_is_not_let_loose(slurm_world: SlurmWorld) -> None:
 def test_a_hold_that_nobody_ends_ends_by_itself(expiring: SlurmWorld) -> None:
     """As if makeway had died: the urgent job is neither held nor bound, and starts when there is room."""
     cluster = expiring.wait(
-        lambda cluster: all(job.reservation is None for job in cluster.jobs), "nobody is bound any more"
+        lambda cluster: all(job.reservation is None for job in cluster.jobs), "no job is bound any more"
     )
     (urgent,) = [job for job in cluster.jobs if job.kind is JobKind.ON_DEMAND]
     (other,) = [job for job in cluster.jobs if job.kind is JobKind.RIGID]
