@@ -411,6 +411,14 @@ def test_the_commands_for_one_job_are_found_without_the_others(path: Path) -> No
     assert "USING INDEX commands_by_job" in plan[0][3]
 
 
+def test_since_an_instant_includes_it(path: Path) -> None:
+    with closing(filled(path, 4)) as journal:
+        assert [found.at_s for found in journal.decisions_since(2.0)] == [2.0, 3.0]
+        assert {found.issued_s for found in journal.commands_since(2.5)} == {2.5, 3.5}
+        assert {found.issued_s for found in journal.commands_of("7", 2.5)} == {2.5, 3.5}
+        assert [found.operation_id for found in journal.operations_since(2.0)] == ["u@2", "u@3"]
+
+
 @pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])
 def test_something_else_is_no_journal(path: Path, content: bytes) -> None:
     path.write_bytes(content)
