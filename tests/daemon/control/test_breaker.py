@@ -16,7 +16,16 @@ from makeway.adapters.protocol import (
 )
 from makeway.daemon.control.executor import Executor
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Action, Limits, Prioritise, Reason, RestorePriority
+from makeway.policies.model import (
+    Action,
+    Limits,
+    Operation,
+    OperationKind,
+    Prioritise,
+    Reason,
+    Reserve,
+    RestorePriority,
+)
 from tests.builders import cluster, held, node_names, running, urgent
 from tests.daemon.control.test_reconciler import daemon
 from tests.daemon.journal.test_store import ACTIONS, operation
@@ -41,13 +50,30 @@ HARMLESS: tuple[AdapterError | None, ...] = (
 )
 
 
+def bearing(action: Action) -> Operation:
+    """An operation whose last task is this action."""
+    hold = next(one for one in ACTIONS if isinstance(one, Reserve))
+    match action:
+        case Reserve():
+            return operation("1", action)
+        case RestorePriority():
+            kind = OperationKind.CLEAN_UP
+        case Prioritise(queue_position=int()):
+            kind = OperationKind.REORDER
+        case _:
+            return operation("1", hold, action)
+    alone = operation("1", action)
+    return replace(alone, kind=kind, for_job_id=action.for_job_id, reservation="", nodes=())
+
+
 def failures(action: Action, error: AdapterError | None, path: Path) -> tuple[int, int]:
     """How many failures one command is, when it is answered and after a restart."""
     adapter = FakeAdapter(cluster(4))
     if error is not None:
         adapter.errors[action.verb] = error
     with closing(Journal(path)) as journal:
-        Executor(adapter, journal, lambda: 5.0).issue(operation("1", action), 0)
+        bearer = bearing(action)
+        Executor(adapter, journal, lambda: 5.0).issue(bearer, len(bearer.tasks) - 1)
         before = len(journal.failures_s(0.0))
     with closing(Journal(path)) as journal:
         return before, len(journal.failures_s(0.0))
