@@ -58,8 +58,7 @@ class EvictionJob:
     spare_node_count: int = 0
     """How many of its nodes it can give at once by shrinking, if it stays."""
     bandwidth_share: float = 1.0
-    """The share of the file system's bandwidth that its checkpoint uses if no other job writes; above 0, at
-    most 1."""
+    """The share of the bandwidth that its checkpoint uses if no other job writes; above 0, at most 1."""
     application_wait_s: float = 0.0
     """How much of `application_s` is the wait."""
 
@@ -142,8 +141,7 @@ class EvictionCurve:
     node_count_needed: int
     """The number of nodes that was solved for: all nodes of all items if none was named."""
     rows: int
-    """The last row of the node axis, which counts nodes beyond the spare ones. It means "this many or more"
-    if there are more nodes than that."""
+    """The last row of the node axis, of nodes beyond the spare ones: it means "this many or more"."""
     step_s: float
     steps: int
     """Index of the last deadline. Negative: there is none."""
@@ -205,9 +203,7 @@ class EvictionCurve:
         return cells
 
     def _trace(self, row: int, step: int, needed: int) -> EvictionPlan:
-        """The strategy that leads to a cell, along the backpointers, and the items that shrink to free
-        `needed` nodes.
-        """
+        """The strategy that leads to a cell, along the backpointers, and the shrinking items."""
         steps_used = step
         departures: list[Departure] = []
         for index in range(len(self.items) - 1, -1, -1):

@@ -16,7 +16,7 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
@@ -27,6 +27,7 @@ from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import VictimGroup, leavers, take_until, victim_groups
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
+from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -44,7 +45,6 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    memoise_last,
 )
 
 
@@ -154,7 +154,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     del first
     cluster, expected_s = request.cluster, request.deadline_s
     own = frozenset(() if request.urgent.operation is None else request.urgent.operation.nodes)
-    ends_s = _ends_s(request, expected_s)
+    ends_s = end_times_s(request, expected_s)
     ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: request.shortage]
     missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
@@ -302,7 +302,7 @@ def _request(
         policy,
         notice.expected_s,
         duration_s,
-        unusable=_taken(commitments, operation, cluster.now_s + duration_s),
+        unusable=taken_nodes(commitments, operation, cluster.now_s + duration_s),
     )
 
 
@@ -350,61 +350,3 @@ def _why(request: Request, plan: HoldPlan) -> Rationale:
         if method is Method.KILL
     )
     return rationale(request, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
-
-
-def _ends_s(request: Request, until_s: float) -> dict[str, float]:
-    """The busy nodes that are not promised and come free by `until_s`, each with the last end of its jobs."""
-    up = request.cluster.up_nodes()
-    unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
-    shared = request.cluster.shared_nodes()
-    ends_s: dict[str, float] = {}
-    later: list[tuple[str, ...]] = []
-    for job in request.cluster.holders():
-        end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
-        if end_s > until_s:
-            if shared:
-                later.append(job.nodes)
-        else:
-            for name in job.nodes:
-                if name in up and name not in unusable and name not in own:
-                    ends_s[name] = max(end_s, ends_s.get(name, end_s))
-    for name in frozenset[str]().union(*later).intersection(ends_s):
-        del ends_s[name]
-    return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
-
-
-@memoise_last
-def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
-    """The held nodes by reservation; the nodes in any hold; the nodes in more than one hold."""
-    listed: dict[str, tuple[str, ...]] = {
-        reservation.name: reservation.nodes
-        for reservation in cluster.reservations
-        if reservation.start_s <= cluster.now_s < reservation.end_s
-    }
-    for operation in cluster.operations:
-        before = listed.get(operation.reservation, ())
-        if before != operation.nodes:
-            listed[operation.reservation] = before + operation.nodes
-    held = {name: frozenset(nodes) for name, nodes in listed.items()}
-    once: set[str] = set()
-    twice: set[str] = set()
-    for nodes in held.values():
-        twice |= once & nodes
-        once |= nodes
-    return held, frozenset(once), frozenset(twice)
-
-
-def _taken(commitments: Commitments, operation: Operation | None, until_s: float) -> frozenset[str]:
-    """The nodes that are held for or promised to other jobs, or that the site reserves before `until_s`.
-
-    Unlike for a job that has arrived, busy nodes in a hold for another notice count too.
-    """
-    cluster = commitments.cluster
-    held, once, twice = _holds(cluster)
-    own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
-    site = [
-        reservation.nodes
-        for reservation in cluster.reservations
-        if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
-    ]
-    return (once - own).union(twice & own, commitments.nodes, *site)

@@ -1,4 +1,4 @@
-"""Policy "horizon": when a plan is due, the problem of a snapshot, and which jobs get which queue positions."""
+"""Policy "horizon": when a plan is due, its problem, and which jobs get which queue positions."""
 
 from dataclasses import replace
 from random import Random

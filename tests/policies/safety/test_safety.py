@@ -193,8 +193,8 @@ def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
 
 
 def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:
-    """A hold for an announced job: no node of another one, and no job leaves later than the arrival. Returns the
-    jobs that are evicted.
+    """A hold for an announced job: no node of another one, and no job leaves later than the arrival. Returns
+    the jobs that are evicted.
     """
     assert (hold.user, hold.reservation) == (notice.user, f"mw_{notice.notice_id}")
     assert len(hold.nodes) == len(set(hold.nodes))
@@ -291,7 +291,8 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
             assert (follower.job_id, follower.method) == (job.job_id, Method.SYSTEM)
             assert NOW_S + action.grace_s == pytest.approx(follower.not_after_s)
         case Requeue() | Cancel():
-            # A job that is evicted for an announced job keeps its whole warning, even if the eviction is late.
+            # A job that is evicted for an announced job keeps its whole warning, even if the eviction is
+            # late.
             late_s = HybridConfig().warning_s if action.reason is Reason.ANNOUNCED else 0.0
             assert NOW_S <= action.not_after_s <= deadline_s + late_s
             if action.method is Method.SYSTEM:

@@ -236,8 +236,8 @@ def check_start(hold: Reserve, job: Job, cluster: Cluster, idle: set[str]) -> No
 
 
 def check_way(hold: Reserve, group: list[Action], cluster: Cluster, idle: set[str]) -> None:
-    """For the first of the queue: only jobs that may be evicted leave, none of them needlessly, and the largest
-    first.
+    """For the first of the queue: only jobs that may be evicted leave, none of them needlessly, and the
+    largest first.
     """
     jobs = cluster.jobs_by_id()
     head = jobs[hold.job_id]

@@ -1,0 +1,73 @@
+"""Which nodes an announced job can count on, and which are taken by others.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1.
+
+Differs from the paper:
+    Nodes are held by reservations, of which several may contain the same node.
+"""
+
+import math
+from collections.abc import Mapping
+
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.requests import Request
+from makeway.policies.model import Cluster, Operation, memoise_last
+
+
+def end_times_s(request: Request, until_s: float) -> dict[str, float]:
+    """The busy nodes that are not promised and come free by `until_s`, each with the last end of its jobs."""
+    up = request.cluster.up_nodes()
+    unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
+    shared = request.cluster.shared_nodes()
+    ends_s: dict[str, float] = {}
+    later: list[tuple[str, ...]] = []
+    for job in request.cluster.holders():
+        end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
+        if end_s > until_s:
+            if shared:
+                later.append(job.nodes)
+        else:
+            for name in job.nodes:
+                if name in up and name not in unusable and name not in own:
+                    ends_s[name] = max(end_s, ends_s.get(name, end_s))
+    for name in frozenset[str]().union(*later).intersection(ends_s):
+        del ends_s[name]
+    return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
+
+
+@memoise_last
+def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
+    """The held nodes by reservation; the nodes in any hold; the nodes in more than one hold."""
+    listed: dict[str, tuple[str, ...]] = {
+        reservation.name: reservation.nodes
+        for reservation in cluster.reservations
+        if reservation.start_s <= cluster.now_s < reservation.end_s
+    }
+    for operation in cluster.operations:
+        before = listed.get(operation.reservation, ())
+        if before != operation.nodes:
+            listed[operation.reservation] = before + operation.nodes
+    held = {name: frozenset(nodes) for name, nodes in listed.items()}
+    once: set[str] = set()
+    twice: set[str] = set()
+    for nodes in held.values():
+        twice |= once & nodes
+        once |= nodes
+    return held, frozenset(once), frozenset(twice)
+
+
+def taken_nodes(commitments: Commitments, operation: Operation | None, until_s: float) -> frozenset[str]:
+    """The nodes that are held for or promised to other jobs, or that the site reserves before `until_s`.
+
+    Unlike for a job that has arrived, busy nodes in a hold for another notice count too.
+    """
+    cluster = commitments.cluster
+    held, once, twice = _holds(cluster)
+    own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
+    site = [
+        reservation.nodes
+        for reservation in cluster.reservations
+        if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
+    ]
+    return (once - own).union(twice & own, commitments.nodes, *site)
