@@ -85,12 +85,12 @@ class EventQueue:
     def add(
         self,
         at_s: float,
-        turn: EventOrder,
+        order: EventOrder,
         action: Callable[[], None],
         valid: Callable[[], bool] = lambda: True,
     ) -> None:
         """Call `action` at that time, if `valid` is true then."""
-        heappush(self.events, (at_s, turn, self.token(), valid, action))
+        heappush(self.events, (at_s, order, self.token(), valid, action))
 
     def next_s(self) -> float:
         """When the first valid entry is due. Infinite: there is none."""
