@@ -1,4 +1,4 @@
-"""Policy "wcjs": which jobs get high priority, which placement is cleared, and which jobs are not preempted."""
+"""Policy "wcjs": which jobs get high priority, which placement is cleared, which jobs are not preempted."""
 
 from collections.abc import Callable
 from dataclasses import replace
