@@ -76,7 +76,7 @@ def test_the_journal_keeps_the_latest_runs_of_each_user(tmp_path: Path) -> None:
     journal = Journal(path)
     journal.add_runs([run(number, 0.9) for number in range(5)])
     journal.add_runs([run(100 + number, 0.2) for number in range(LATEST)])
-    journal.add_runs([run(number, 0.4, "bob") for number in range(5)])
+    journal.add_runs([run(40 + number, 0.4, "bob") for number in range(5)])
     assert journal.usual_shares() == {"ann": 0.2, "bob": 0.4}
     journal.close()
     journal = Journal(path)
