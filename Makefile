@@ -45,6 +45,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy -p makeway
 	$(VENV)/bin/mypy tests bench docs/examples
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

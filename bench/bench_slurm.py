@@ -20,10 +20,19 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.daemon.service.socket_api import request
-from tests.slurm.crowd import RUNNING, SLEEP, WAITING, WHOLE, CountingRunner, crowd_spec, daemon_on, fill
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import Story
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.crowd import (
+    RUNNING,
+    SLEEP,
+    WAITING,
+    WHOLE,
+    CountingRunner,
+    crowd_spec,
+    daemon_on,
+    fill,
+)
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import Story
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 ASKED_CYCLE_S = 0.5

@@ -11,9 +11,9 @@ import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
-from tests.slurm.daemon import DaemonProcess, Killing
-from tests.slurm.story import Story
-from tests.slurm.world import SlurmWorld, slurm_settings
+from tests.slurm.support.daemon import DaemonProcess, Killing
+from tests.slurm.support.story import Story
+from tests.slurm.support.world import SlurmWorld, slurm_settings
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import Killing
-from tests.slurm.story import Story, makes_room_and_gives_it_back
+from tests.slurm.support.daemon import Killing
+from tests.slurm.support.story import Story, makes_room_and_gives_it_back
 from tests.waiting import POLL_S
 
 pytestmark = pytest.mark.slurm

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.adapters.conformance import AdapterConformance, World
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
 
 pytestmark = pytest.mark.slurm
 

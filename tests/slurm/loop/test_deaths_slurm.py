@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import Killing
-from tests.slurm.guests import guest_runs_and_leaves, queue_for_held_nodes
-from tests.slurm.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
+from tests.slurm.support.daemon import Killing
+from tests.slurm.support.guests import guest_runs_and_leaves, queue_for_held_nodes
+from tests.slurm.support.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
 
 pytestmark = pytest.mark.slurm
 

@@ -17,7 +17,7 @@ import pytest
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobState
 from tests import acts
 from tests.paths import DEPLOY
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that, limit_s
 
 pytestmark = pytest.mark.slurm

@@ -7,9 +7,9 @@ import pytest
 
 from makeway.adapters.slurm.build import queue_position_of
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import URGENT, Story, nothing_is_left
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import URGENT, Story, nothing_is_left
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm

@@ -15,8 +15,8 @@ from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
 from tests.waiting import POLL_S, await_that
 
 pytestmark = pytest.mark.slurm

@@ -5,8 +5,17 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.devcluster.cluster import dev_cluster
-from tests.slurm.crowd import RUNNING, SLEEP, WAITING, WHOLE, CountingRunner, crowd_spec, daemon_on, fill
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.crowd import (
+    RUNNING,
+    SLEEP,
+    WAITING,
+    WHOLE,
+    CountingRunner,
+    crowd_spec,
+    daemon_on,
+    fill,
+)
+from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 

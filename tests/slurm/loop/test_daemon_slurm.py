@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm

@@ -14,7 +14,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.policies.registry import find
-from tests.slurm.world import SETTINGS
+from tests.slurm.support.world import SETTINGS
 from tests.waiting import limit_s
 
 NODES = 256

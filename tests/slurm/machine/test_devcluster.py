@@ -22,7 +22,7 @@ from makeway.adapters.devcluster.cluster import (
     up,
 )
 from makeway.adapters.devcluster.conf import DevSpec
-from tests.slurm.world import slurm_settings
+from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm

@@ -5,8 +5,15 @@ arrival.
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.guests import COUNTS, announce, comes, guest_runs_and_leaves, held_for, queue_for_held_nodes
-from tests.slurm.story import (
+from tests.slurm.support.guests import (
+    COUNTS,
+    announce,
+    comes,
+    guest_runs_and_leaves,
+    held_for,
+    queue_for_held_nodes,
+)
+from tests.slurm.support.story import (
     WHOLE_NODES,
     Story,
     nothing_is_left,

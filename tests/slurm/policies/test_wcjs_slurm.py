@@ -7,8 +7,8 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
-from tests.slurm.world import SlurmWorld, slurm_settings
+from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
+from tests.slurm.support.world import SlurmWorld, slurm_settings
 
 pytestmark = pytest.mark.slurm
 

@@ -11,7 +11,7 @@ from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, SignalTarget
 from tests import acts
 from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
-from tests.slurm.world import SAVES, SlurmWorld
+from tests.slurm.support.world import SAVES, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import SAVES, URGENT, Story, nothing_is_left, works_again
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import SAVES, URGENT, Story, nothing_is_left, works_again
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm

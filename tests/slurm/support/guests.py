@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.story import (
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import (
     COUNT,
     SAVES,
     URGENT,

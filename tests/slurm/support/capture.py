@@ -1,8 +1,8 @@
 """Writes what a real Slurm prints into `tests/adapters/slurm/captured/RELEASE/`, for the tests of the
 parsers.
 
-Run as `python -m tests.slurm.capture [CHROOT]` whenever the adapter asks Slurm for something else. What tells
-of the machine alone (its name and kernel) is replaced.
+Run it as `python -m tests.slurm.support.capture [CHROOT]` whenever the adapter asks Slurm for something else. The
+machine's name and kernel are replaced.
 """
 
 import re
@@ -74,29 +74,18 @@ def fill(cluster: DevCluster) -> None:
     submit(SLEEP, "-N1", "--partition=urgent,batch", "--job-name=two-partitions", "--constraint=[small|big]")
     het = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n" + SLEEP
     submit(het, "--job-name=heterogeneous")
-    cluster.run(
-        *(
-            "scontrol",
-            "create",
-            "reservation",
-            "ReservationName=mw_7",
-            "StartTime=now",
-            "EndTime=now+600seconds",
-        ),
-        *("Users=root", "Nodes=n[1-2]", "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP=1"),
-    )
-    cluster.run(
-        *(
-            "scontrol",
-            "create",
-            "reservation",
-            "ReservationName=their own",
-            "StartTime=now+1day",
-            "Duration=60",
-        ),
-        *("Users=root", "Nodes=n[4,6]"),
-    )
+    _reserve(cluster)
     time.sleep(4)
+
+
+def _reserve(cluster: DevCluster) -> None:
+    """Create one reservation with makeway's prefix, and one without."""
+    create = ("scontrol", "create", "reservation", "Users=root")
+    flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP=1"
+    now = ("StartTime=now", "EndTime=now+600seconds")
+    cluster.run(*create, "ReservationName=mw_7", *now, "Nodes=n[1-2]", flags)
+    tomorrow = ("StartTime=now+1day", "Duration=60")
+    cluster.run(*create, "ReservationName=their own", *tomorrow, "Nodes=n[4,6]")
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from makeway.adapters.devcluster.cluster import DevClusterError
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm.build import FRONT_PRIORITY
 from makeway.policies.model import QUEUE_POSITIONS, RESERVATION_PREFIX
-from tests.slurm.daemon import DaemonProcess
-from tests.slurm.world import SlurmWorld
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")

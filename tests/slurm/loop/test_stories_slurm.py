@@ -6,7 +6,7 @@ import pytest
 
 from makeway.policies.model import Ending
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.story import (
+from tests.slurm.support.story import (
     EXITS,
     IGNORES,
     REQUEUES,

@@ -12,9 +12,9 @@ from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.policies.model import JobKind, JobState, NodeState
 from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
-from tests.slurm.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC
-from tests.slurm.crowd import CountingRunner
-from tests.slurm.world import SETTINGS, SlurmWorld, slurm_settings
+from tests.slurm.support.capture import HOSTILE_COMMENT, HOSTILE_NAME, LONG_COMMENT, SPEC
+from tests.slurm.support.crowd import CountingRunner
+from tests.slurm.support.world import SETTINGS, SlurmWorld, slurm_settings
 
 pytestmark = pytest.mark.slurm
 
