@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from makeway.adapters.site.comment import comment_words
-from tests.batch_job import ASKS, DONE, SHELLS, Batch, make_batch, words
+from tests.job_side.batch_job import ASKS, DONE, SHELLS, Batch, make_batch, words
 
 LIMIT = 1024
 """So many bytes a comment may have."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.site.comment import comment_words
-from tests.batch_job import ASKS, SHELLS, UNTIL_BEGUN, UNTIL_TOLD, Batch, make_batch, words
+from tests.job_side.batch_job import ASKS, SHELLS, UNTIL_BEGUN, UNTIL_TOLD, Batch, make_batch, words
 
 
 @pytest.fixture(params=SHELLS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch_job import (
+from tests.job_side.batch_job import (
     ASKS,
     DONE,
     EXAMPLES,
