@@ -1,0 +1,31 @@
+"""What every adapter must do, whatever stands behind it: one suite, written against a small `World`.
+
+A test module makes a class of its own out of `AdapterConformance` and gives it a fixture `world`: an empty
+cluster of six or more nodes that are up, on which a requeued job is held back for a while.
+"""
+
+from tests.adapters.conformance.giving_back import GivingBackConformance
+from tests.adapters.conformance.making_way import MakingWayConformance
+from tests.adapters.conformance.reading import ReadingConformance
+from tests.adapters.conformance.refusing import RefusingConformance
+from tests.adapters.conformance.resizing import ResizingConformance
+from tests.adapters.conformance.world import HOLD, LONG_S, World, job_of, over, running, runs, waiting, waits
+
+__all__ = [
+    "HOLD",
+    "LONG_S",
+    "AdapterConformance",
+    "World",
+    "job_of",
+    "over",
+    "running",
+    "runs",
+    "waiting",
+    "waits",
+]
+
+
+class AdapterConformance(
+    ReadingConformance, MakingWayConformance, ResizingConformance, GivingBackConformance, RefusingConformance
+):
+    """The suite. Subclasses say what `world` is."""
