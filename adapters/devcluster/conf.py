@@ -1,6 +1,6 @@
 """The configuration files of a development cluster: pure text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -92,12 +92,15 @@ def slurm_conf(
         **spec.settings,
     }
     lines = [f"{key}={value}" for key, value in settings.items()]
-    for port, node in zip(ports[1:], spec.nodes, strict=True):
-        hardware = f"CPUs={spec.cpus_per_node} RealMemory={spec.memory_mb}"
+    return "\n".join([*lines, *_node_lines(spec, host, ports[1:]), *spec.partitions, ""])
+
+
+def _node_lines(spec: DevSpec, host: str, ports: range) -> Iterator[str]:
+    hardware = f"CPUs={spec.cpus_per_node} RealMemory={spec.memory_mb}"
+    for port, node in zip(ports, spec.nodes, strict=True):
         address = f"NodeAddr=127.0.0.1 NodeHostname={host} Port={port}"
         options = spec.node_options.get(node, "")
-        lines.append(f"NodeName={node} {address} {hardware} {options}".rstrip())
-    return "\n".join([*lines, *spec.partitions, ""])
+        yield f"NodeName={node} {address} {hardware} {options}".rstrip()
 
 
 def _scheduling(spec: DevSpec) -> tuple[str, ...]:
