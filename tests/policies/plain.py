@@ -1,10 +1,16 @@
 """What is free and what comes free, computed again for every request by the definitions: the tests'
 oracle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from makeway.policies.common.departures import committed, node_release_of, node_releases, releasing_nodes
+from makeway.policies.common.departures import (
+    NodeRelease,
+    committed,
+    node_release_of,
+    node_releases,
+    releasing_nodes,
+)
 from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
@@ -44,25 +50,12 @@ def requests(
         deadline_s = urgent.deadline_s(start_within_s)
         until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
         unusable = set(unavailable_nodes(cluster, urgent, until_s=until_s)) | commitments
+        blocked = unusable | set(urgent.kept_nodes)
         eligible = urgent.job.eligible_nodes
         wanted = urgent.most_missing if cluster.limits.max_nodes is None else urgent.missing
-        free = [
-            name for name in free_nodes(cluster, eligible) if name not in unusable | set(urgent.kept_nodes)
-        ][: max(0, wanted)]
-        ready_s = {
-            name: at_s
-            for name, at_s in releasing_nodes(cluster, leaves).items()
-            if at_s <= deadline_s or cluster.now_s > deadline_s
-        }
-        releasing = [
-            node.name
-            for node in cluster.nodes
-            if node.state is NodeState.UP
-            and node.name in ready_s
-            and node.name not in unusable | set(urgent.kept_nodes)
-            and (eligible is None or node.name in eligible)
-        ]
-        releasing = sorted(releasing, key=lambda name: ready_s[name])[: max(0, urgent.missing - len(free))]
+        free = [name for name in free_nodes(cluster, eligible) if name not in blocked][: max(0, wanted)]
+        releasing, releasing_s = releasing_in_time(cluster, urgent, leaves, deadline_s, blocked)
+        releasing = releasing[: max(0, urgent.missing - len(free))]
         request = Request(
             cluster=cluster,
             urgent=urgent,
@@ -71,7 +64,7 @@ def requests(
             duration_s=until_s - cluster.now_s,
             free=tuple(free),
             releasing=tuple(releasing),
-            releasing_s=max((ready_s[name] for name in releasing), default=cluster.now_s),
+            releasing_s=max((releasing_s[name] for name in releasing), default=cluster.now_s),
             unusable=frozenset(unusable.union(releasing)),
             excluded=frozenset(excluded),
         )
@@ -87,6 +80,31 @@ def requests(
             if leave is not None:
                 leaves[action.job_id] = leave
     return found
+
+
+def releasing_in_time(
+    cluster: Cluster,
+    urgent: UrgentJob,
+    leaves: Mapping[str, NodeRelease],
+    deadline_s: float,
+    blocked: set[str],
+) -> tuple[list[str], dict[str, float]]:
+    """Nodes that would serve the job and come free in time, the earliest first; and when nodes come free."""
+    eligible = urgent.job.eligible_nodes
+    ready_s = {
+        name: at_s
+        for name, at_s in releasing_nodes(cluster, leaves).items()
+        if at_s <= deadline_s or cluster.now_s > deadline_s
+    }
+    releasing = [
+        node.name
+        for node in cluster.nodes
+        if node.state is NodeState.UP
+        and node.name in ready_s
+        and node.name not in blocked
+        and (eligible is None or node.name in eligible)
+    ]
+    return sorted(releasing, key=lambda name: ready_s[name]), ready_s
 
 
 def groups(cluster: Cluster, urgent: UrgentJob, unusable: frozenset[str]) -> set[frozenset[str]]:
