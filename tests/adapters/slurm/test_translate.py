@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters.site.comment import comment_words, notice_word
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
-from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition
+from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.translate import (
-    Translator,
     job_class,
     node,
     over,
@@ -22,94 +20,11 @@ from makeway.adapters.slurm.translate import (
 )
 from makeway.policies.model import (
     QUEUE_POSITIONS,
-    Acknowledgement,
-    CheckpointSpec,
-    Job,
     JobKind,
     JobState,
     NodeState,
-    SignalTarget,
 )
-
-NOW_S = 1_795_250_000.0
-PENDING = RawJob(
-    job_id="7",
-    state="PENDING",
-    reason="Resources",
-    node_count=2,
-    cpu_count=4,
-    cpus_per_task=1,
-    memory_mb=0.0,
-    tres="cpu=4,mem=2000M,node=2,billing=4",
-    gres_per_node=(),
-    gres_per_job=(),
-    limit_s=3600.0,
-    submit_s=NOW_S - 500,
-    start_s=NOW_S + 4000,
-    eligible_s=NOW_S - 500,
-    user_id="1000",
-    group_id="1000",
-    user="alice",
-    account="physics",
-    qos="normal",
-    partitions=("batch",),
-    features="",
-    required_nodes=(),
-    excluded_nodes=(),
-    nodes=(),
-    exclusive=False,
-    requeueable=True,
-    batch=True,
-    restarts=0,
-    heterogeneous=False,
-    reservation=None,
-    priority=1,
-    name="name",
-    comment="",
-)
-RUNNING = replace(
-    PENDING, state="RUNNING", reason="None", nodes=("n1", "n2"), start_s=NOW_S - 400, eligible_s=NOW_S - 500
-)
-SPEC = CheckpointSpec(
-    interval_s=600.0, application_s=20.0, system_s=30.0, acknowledgement=Acknowledgement.COMMENT
-)
-ANY = JobClass(name="any", preemptible=True, checkpoint=SPEC)
-PARTITIONS = (
-    RawPartition(name="batch", state="UP"),
-    RawPartition(name="big", state="DRAIN"),
-    RawPartition(name="closed", state="DOWN"),
-)
-
-
-def raw_node(number: int) -> RawNode:
-    """Four small nodes and four big ones, the latter in the partition `big` too."""
-    big = number > 4
-    return RawNode(
-        name=f"n{number}",
-        states=frozenset({"IDLE"}),
-        cpu_count=16 if big else 2,
-        memory_mb=64_000.0 if big else 8_000.0,
-        features=frozenset({"large", "fast"} if big else {"small"}),
-        gres=(Gres(name="gpu", type="a100", count=4),) if big else (),
-        partitions=frozenset({"batch", "big", "closed"} if big else {"batch", "closed"}),
-    )
-
-
-NODES = tuple(raw_node(number) for number in range(1, 9))
-
-
-def translated(
-    raw: RawJob, *classes: JobClass, asked: int | None = None, exclusive_shrink: bool = True
-) -> Job:
-    translator = Translator(classes, NODES, PARTITIONS, NOW_S, exclusive_shrink=exclusive_shrink)
-    return translator.job(raw, asked_node_count=asked)
-
-
-def serving(**changes: Any) -> str:
-    """The nodes that may serve a pending job with these demands."""
-    names = translated(replace(PENDING, **changes)).eligible_nodes
-    return "all" if names is None else " ".join(sorted(names))
-
+from tests.adapters.slurm.raw_jobs import ANY, NODES, NOW_S, PENDING, RUNNING, serving, translated
 
 # Classes
 
@@ -222,106 +137,6 @@ def test_a_shrunk_job_that_was_requeued_small_has_its_size() -> None:
     raw = replace(PENDING, restarts=1, node_count=3, tres="cpu=6,mem=6000M,node=6,billing=6")
     assert translated(raw).node_count == 6
     assert translated(replace(raw, restarts=0)).node_count == 3
-
-
-# Checkpoints
-
-
-def test_what_a_job_tells_of_its_checkpoints() -> None:
-    raw = replace(RUNNING, comment=f"makeway:ckpt-begin={NOW_S - 60:.0f} makeway:ckpt={NOW_S - 50:.0f}.25")
-    job = translated(raw, ANY)
-    assert job.last_checkpoint_s == NOW_S - 49.75
-    assert job.checkpointing_since_s == pytest.approx(NOW_S - 60 + 0.999)
-    assert job.checkpoint == SPEC
-
-
-def test_a_checkpoint_in_the_second_of_the_signal_counts() -> None:
-    """`date +%s` cuts the second off: signalled at ...00.7 and done at ...00.9, the job writes ...00."""
-    job = translated(replace(RUNNING, comment=f"makeway:ckpt={NOW_S - 10:.0f}"), ANY)
-    assert job.last_checkpoint_s is not None
-    assert job.last_checkpoint_s >= NOW_S - 10 + 0.9
-
-
-def test_no_checkpoint_is_of_the_future_or_of_an_earlier_run() -> None:
-    assert translated(replace(RUNNING, comment="makeway:ckpt=4000000000"), ANY).last_checkpoint_s == NOW_S
-    earlier = replace(RUNNING, comment=f"makeway:ckpt={NOW_S - 402:.0f}")
-    assert translated(earlier, ANY).last_checkpoint_s is None
-    assert (
-        translated(replace(PENDING, comment=f"makeway:ckpt={NOW_S - 1:.0f}"), ANY).last_checkpoint_s is None
-    )
-
-
-def test_a_job_may_tell_its_own_figures() -> None:
-    raw = replace(RUNNING, comment="makeway:ckpt-interval=900 makeway:ckpt-takes=45.5")
-    told = translated(raw, ANY).checkpoint
-    assert told == replace(SPEC, interval_s=900.0, application_s=45.5, system_s=45.5)
-    only_application = replace(ANY, checkpoint=CheckpointSpec(application_s=20.0))
-    assert translated(raw, only_application).checkpoint == CheckpointSpec(
-        interval_s=900.0, application_s=45.5
-    )
-    assert translated(raw, replace(ANY, checkpoint=None)).checkpoint is None
-
-
-@pytest.mark.parametrize(
-    ("comment", "target"),
-    [
-        ("", SignalTarget.BATCH),
-        ("makeway:signal-steps", SignalTarget.STEPS),
-        ("makeway:signal-both", SignalTarget.BOTH),
-        ("makeway:signal-batch makeway:signal-steps", SignalTarget.BOTH),
-        ("makeway:signal-all makeway:signal", SignalTarget.BATCH),
-    ],
-)
-def test_a_job_may_tell_which_of_its_processes_are_signalled(comment: str, target: SignalTarget) -> None:
-    told = translated(replace(RUNNING, comment=comment), ANY).checkpoint
-    assert told == replace(SPEC, signal_to=target)
-
-
-def test_what_a_job_tells_of_its_signal_goes_before_its_class() -> None:
-    steps = replace(ANY, checkpoint=replace(SPEC, signal_to=SignalTarget.STEPS))
-    assert translated(RUNNING, steps).checkpoint == steps.checkpoint
-    assert translated(replace(RUNNING, comment="makeway:signal-batch"), steps).checkpoint == SPEC
-
-
-@pytest.mark.parametrize(
-    ("comment", "words"),
-    [
-        ("makeway:ckpt=12", {"ckpt": 12.0}),
-        ("a makeway:urgent\tmakeway:ckpt=1.5\nb", {"urgent": None, "ckpt": 1.5}),
-        ("makeway:ckpt=1 makeway:ckpt=2", {"ckpt": 2.0}),
-        ("xmakeway:ckpt=1 makeway:ckpt=x makeway:ckpt=-1 makeway:ckpt=1e9 makeway: MAKEWAY:a", {}),
-        ("makeway:ckpt=1234567890123", {}),
-        ("makeway:ckpt=1,makeway:urgent", {}),
-        ("makeway:ckpt=\udcc3 makeway:ckpt=٣", {}),
-    ],
-)
-def test_the_words_of_a_comment(comment: str, words: dict[str, float | None]) -> None:
-    assert comment_words(comment) == words
-
-
-@pytest.mark.parametrize(
-    ("comment", "notice_id"),
-    [
-        ("", None),
-        ("makeway:notice=notice-1763737123-42-1", "notice-1763737123-42-1"),
-        ("beam 3 makeway:notice=a makeway:notice=b done", "b"),
-        ("makeway:notice=", None),
-        ("makeway:notice=-a", None),
-        ("makeway:notice=a/b", None),
-        ("xmakeway:notice=a", None),
-        ("makeway:notice=" + "a" * 65, None),
-    ],
-)
-def test_a_comment_names_the_announcement(comment: str, notice_id: str | None) -> None:
-    assert notice_word(comment) == notice_id
-    assert comment_words(comment) == {}
-
-
-@settings(deadline=None)
-@given(st.text())
-def test_every_comment_has_words_or_none(comment: str) -> None:
-    job = translated(replace(RUNNING, comment=comment), ANY)
-    assert job.last_checkpoint_s is None or job.last_checkpoint_s <= NOW_S
 
 
 # States and when a job may start

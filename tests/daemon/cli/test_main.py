@@ -1,109 +1,28 @@
 """The commands: what they print, what they refuse in one line, and what they do not load."""
 
 import io
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from makeway.adapters.protocol import Unavailable
 from makeway.adapters.registry import Connection
 from makeway.daemon.cli.main import cli, run_cli
 from makeway.daemon.cli.options import duration_s
 from makeway.daemon.cli.text import instant, span
-from makeway.daemon.config.load import AdapterFactory
-from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.metric_table import RATIONALE_METRICS
-from makeway.daemon.control.reconciler import Reconciler
-from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal.errors import JournalError
-from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement
-from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.horizon.cp_sat import SolverUnavailable
-from makeway.policies.model import CheckpointSpec, Decision
-from makeway.policies.registry import UnknownPolicy, find
-from tests.builders import cluster, node_names, running, urgent
-from tests.fakes import FakeAdapter
+from makeway.policies.registry import UnknownPolicy
+from tests.daemon.cli.program import Program
 
 HEAVY = ("pydantic", "structlog", "rich", "numpy", "apscheduler", "prometheus_client", "yaml", "sqlite3")
-HOSTILE = "j\x1b[2J\n[red]x"
-
-
-@pytest.fixture
-def adapter() -> FakeAdapter:
-    spec = CheckpointSpec(system_s=200.0)
-    return FakeAdapter(
-        cluster(
-            8,
-            urgent("u", 4, submit_s=990.0),
-            running(HOSTILE, node_names(4), start_s=-36_000.0, checkpoint=spec),
-            running("young", node_names(4, 5), start_s=900.0),
-        )
-    )
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "makeway.yaml"
-    path.write_text("adapter: {type: simulated}\njournal: j.sqlite\nsocket: s.sock\n")
-    return path
-
-
-class Program:
-    """Runs commands and keeps what they print."""
-
-    def __init__(self, adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> None:
-        self.factories: Mapping[str, AdapterFactory] = {"simulated": lambda _: Connection(adapter=adapter)}
-        self.capsys = capsys
-
-    def __call__(self, *arguments: object) -> str:
-        """The standard output of a command that succeeds."""
-        status = run_cli([str(word) for word in arguments], factories=self.factories)
-        printed = self.capsys.readouterr()
-        assert (status, printed.err) == (0, "")
-        return printed.out
-
-    def json(self, *arguments: object) -> Any:
-        return json.loads(self(*arguments, "--json"))
-
-    def refused(self, *arguments: object) -> str:
-        """The one line of a command that is refused."""
-        assert run_cli([str(word) for word in arguments], factories=self.factories) == 2
-        printed = self.capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err.startswith("makeway: error: ")
-        assert printed.err.count("\n") == 1
-        return printed.err.removeprefix("makeway: error: ").rstrip("\n")
-
-
-@pytest.fixture
-def program(adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> Program:
-    return Program(adapter, capsys)
-
-
-def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
-    """Let the loop take its decisions."""
-    kept = Journal(journal)
-    loop = Reconciler(
-        adapter,
-        kept,
-        find("eviction"),
-        EvictionConfig(),
-        LoopSettings(mode=mode),
-        now=lambda: adapter.view.now_s,
-    )
-    loop.reconcile()
-    loop.reconcile()
-    kept.close()
 
 
 def test_help_and_version_load_nothing_heavy() -> None:
@@ -231,137 +150,6 @@ def test_check_config_prints_what_it_would_take(program: Program, config: Path, 
     assert f"journal: {tmp_path}/j.sqlite" in text
     config.write_text(text)
     assert program("check-config", config) == text
-
-
-def test_whatif_shows_the_curve(program: Program, config: Path) -> None:
-    text = program("whatif", "--nodes", 4, "--deadline", "5m", "--config", config)
-    assert "4 nodes within 5:00: 0 are free (8 nodes are up)." in text
-    assert "0.11" in text
-    assert "killed: young (4)" in text
-    assert "after a signal: j\\x1b[2J\\n[red]x (4)" in text
-    assert "\x1b" not in text
-
-
-def test_whatif_as_json(program: Program, config: Path) -> None:
-    values = program.json("whatif", "--nodes", 4, "--deadline", "5m", "--step", "100s", "--config", config)
-    hours = 400 / 3600
-    assert values["curve"] == [
-        {"deadline_s": 0.0, "loss_node_hours": hours},
-        {"deadline_s": 100.0, "loss_node_hours": hours},
-        {"deadline_s": 200.0, "loss_node_hours": 0.0},
-        {"deadline_s": 300.0, "loss_node_hours": 0.0},
-    ]
-    assert [(level["from_s"], level["until_s"]) for level in values["levels"]] == [
-        (0.0, 100.0),
-        (200.0, 300.0),
-    ]
-    assert values["levels"][1]["departures"] == [
-        {"job_ids": [HOSTILE], "method": "system", "nodes": 4, "loss_node_hours": 0.0}
-    ]
-
-
-def test_whatif_changes_nothing(program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path) -> None:
-    program("whatif", "--nodes", 4, "--config", config)
-    assert adapter.calls == [("close", "")]
-    assert [path.name for path in tmp_path.iterdir()] == ["makeway.yaml"]
-
-
-def test_whatif_without_an_answer(program: Program, config: Path, adapter: FakeAdapter) -> None:
-    adapter.errors["snapshot"] = Unavailable("squeue: no answer in 10 s")
-    refused = program.refused("whatif", "--nodes", 4, "--config", config)
-    assert refused == "the cluster cannot be read: squeue: no answer in 10 s"
-    del adapter.errors["snapshot"]
-    assert "only 8 nodes of the cluster are up" in program.refused("whatif", "--nodes", 9, "--config", config)
-
-
-def test_whatif_when_no_job_has_to_leave_or_none_can(
-    program: Program, config: Path, adapter: FakeAdapter
-) -> None:
-    adapter.view = cluster(8)
-    assert "No job has to leave." in program("whatif", "--nodes", 4, "--config", config)
-    adapter.view = cluster(4, running("a", node_names(4), preemptible=False))
-    text = program("whatif", "--nodes", 4, "--config", config)
-    assert "4 more are needed, and no choice of jobs frees them in time." in text
-    assert "a (4 nodes): not_preemptible" in text
-
-
-def test_whatif_of_a_stored_snapshot(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
-    journal = tmp_path / "j.sqlite"
-    decide(adapter, journal, Mode.OBSERVE)
-    adapter.view = cluster(1)
-    assert program.json("whatif", "--nodes", 4, "--journal", journal)["nodes_up"] == 8
-    assert program.json("whatif", "--nodes", 4, "--journal", journal, "--decision", 1)["nodes_up"] == 8
-    refused = program.refused("whatif", "--nodes", 4, "--journal", journal, "--decision", 7)
-    assert refused == f"{journal}: there is no decision 7"
-
-
-def test_explain_shows_candidates_costs_and_outcomes(
-    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
-) -> None:
-    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
-    listed = program("explain", "--config", config)
-    assert "eviction" in listed
-    text = program("explain", 1, "--config", config)
-    assert text.startswith("Decision 1 of policy eviction at 1000 s")
-    assert "Urgent job u: 4 nodes, 0 free, on time for another 9:50" in text
-    assert "→  j\\x1b[2J\\n[red]x" in text
-    assert "\x1b" not in text
-    values = program.json("explain", "last", "--config", config)
-    assert values["decision"] == 1
-    (why,) = values["rationale"]
-    assert why["numbers"].keys() == {metric.name for metric in RATIONALE_METRICS}
-    assert all(f"{metric.title}: {why['numbers'][metric.name]:g}" in text for metric in RATIONALE_METRICS)
-    chosen = [entry for entry in why["candidates"] if entry["chosen"]]
-    assert [(entry["job_ids"], entry["method"], entry["loss_node_s"]) for entry in chosen] == [
-        ([HOSTILE], "system", 0)
-    ]
-    assert [(entry["action"]["verb"], entry["verdict"], entry["outcome"]) for entry in values["actions"]] == [
-        ("reserve", "allowed", "accepted"),
-        ("checkpoint", "allowed", "accepted"),
-        ("requeue", "allowed", "not sent"),
-    ]
-
-
-def test_explain_of_an_observed_decision(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
-    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
-    values = program.json("explain", "1", "--journal", tmp_path / "j.sqlite")
-    assert {entry["outcome"] for entry in values["actions"]} == {"not sent"}
-
-
-def test_explain_while_a_daemon_runs(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
-    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
-    daemon = Journal(tmp_path / "j.sqlite")
-    try:
-        assert program.json("explain", "--journal", tmp_path / "j.sqlite")[0]["decision"] == 1
-    finally:
-        daemon.close()
-
-
-@pytest.mark.parametrize(
-    ("decision", "expected"),
-    [
-        ("7", "there is no decision 7"),
-        ("0", "there is no decision 0"),
-        ("last", "no decision is stored"),
-        ("seven", "'seven' is not a decision: write its number in the log, or `last`"),
-        ("9" * 30, "is not a decision: write its number in the log"),
-    ],
-)
-def test_decisions_that_are_not_there(program: Program, tmp_path: Path, decision: str, expected: str) -> None:
-    Journal(tmp_path / "j.sqlite").close()
-    assert expected in program.refused("explain", decision, "--journal", tmp_path / "j.sqlite")
-    assert "No decision is stored." in program("explain", "--journal", tmp_path / "j.sqlite")
-
-
-def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.sqlite")
-    for at_s in (1.0, 2.0, 3.0):
-        journal.add_decision(at_s, Decision(policy="test"), None)
-    journal.prune(2.5)
-    journal.close()
-    said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
-    assert "decision 1 is no longer kept (journal_keep_days); the oldest one kept is 3" in said
-    assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
 
 
 class Control:

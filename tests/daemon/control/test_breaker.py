@@ -27,8 +27,8 @@ from makeway.policies.model import (
     RestorePriority,
 )
 from tests.builders import cluster, held, node_names, running, urgent
-from tests.daemon.control.test_reconciler import daemon
-from tests.daemon.journal.test_store import ACTIONS, operation
+from tests.daemon.control.loops import daemon
+from tests.daemon.journal.entries import ACTIONS, operation
 from tests.fakes import FakeAdapter
 
 TAKING = {"checkpoint", "requeue", "cancel", "shrink", "reserve"}

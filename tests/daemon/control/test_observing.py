@@ -13,7 +13,7 @@ from makeway.policies.model import JobKind, Limits, Phase
 from makeway.policies.safety.protection import Refusal
 from tests.builders import cluster, pending, running, urgent
 from tests.daemon.acting import NODES, PATIENCE, begun, requeue, reserve
-from tests.daemon.control.test_reconciler import FOUR, busy, daemon
+from tests.daemon.control.loops import FOUR, busy, daemon
 from tests.fakes import FakeAdapter
 
 

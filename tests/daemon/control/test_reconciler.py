@@ -8,16 +8,12 @@ import pytest
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import Outcome
-from makeway.daemon.control.reconciler import Reconciler
-from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.tasks import ended
-from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,
-    Cluster,
     Ending,
     JobKind,
     JobState,
@@ -33,33 +29,9 @@ from makeway.policies.model import (
     SignalTarget,
     Task,
 )
-from makeway.policies.registry import find
-from tests.builders import cluster, held, node_names, pending, running, urgent
+from tests.builders import cluster, held, pending, running, urgent
+from tests.daemon.control.loops import FOUR, busy, daemon
 from tests.fakes import FakeAdapter
-
-FOUR = node_names(4)
-
-
-def busy() -> Cluster:
-    """Four nodes, all held by one job; an urgent job wants two."""
-    return cluster(4, urgent("u", 2, submit_s=990.0), running("v", FOUR, start_s=500.0))
-
-
-def daemon(
-    adapter: FakeAdapter,
-    journal: Journal | None = None,
-    *,
-    mode: Mode = Mode.ACT,
-    limits: Limits | None = None,
-) -> Reconciler:
-    return Reconciler(
-        adapter,
-        journal or Journal(None),
-        find("eviction"),
-        EvictionConfig(),
-        LoopSettings(mode=mode, limits=limits or Limits()),
-        now=lambda: adapter.view.now_s,
-    )
 
 
 def test_the_first_cycle_holds_and_the_second_evicts() -> None:
@@ -326,61 +298,6 @@ def test_an_operation_that_only_releases_is_over_when_the_reservation_is_gone() 
     daemon(FakeAdapter(cluster(2)), journal).reconcile()
 
     assert journal.open_operations() == ()
-
-
-def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> None:
-    waits = replace(pending("a", 2), prioritised=True)
-    adapter = FakeAdapter(cluster(4, waits))
-    journal = Journal(None)
-    loop = daemon(adapter, journal)
-    loop.reconcile()
-    assert adapter.calls == []
-
-    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
-    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(runs,))
-    for _ in range(3):
-        loop.reconcile()
-    assert adapter.calls == [("restore_priority", "a")]
-
-    adapter.view = replace(adapter.view, now_s=1002.0, jobs=(replace(runs, prioritised=False),))
-    loop.reconcile()
-    assert journal.open_operations() == ()
-    assert adapter.calls == [("restore_priority", "a")]
-
-
-def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
-    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
-    front = replace(pending("b", 2), prioritised=True)
-    adapter = FakeAdapter(replace(cluster(4, waits, front), recomputes_priority=True))
-    journal = Journal(None)
-    loop = daemon(adapter, journal)
-    for _ in range(3):
-        loop.reconcile()
-    assert adapter.calls == [("restore_priority", "a")]
-
-    back = replace(waits, prioritised=False, queue_position=None)
-    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
-    loop.reconcile()
-    assert journal.open_operations() == ()
-    assert adapter.calls == [("restore_priority", "a")]
-
-
-def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
-    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
-    adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
-    daemon(adapter).reconcile()
-    assert adapter.calls == []
-
-
-def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
-    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
-    adapter = FakeAdapter(cluster(4, runs))
-    adapter.errors = {"restore_priority": Rejected("Access/permission denied")}
-    loop = daemon(adapter)
-    for second in range(1, 40):
-        adapter.view = replace(adapter.view, now_s=1000.0 + second)
-        loop.reconcile()
-    assert adapter.calls == [("restore_priority", "a")]
 
 
 def test_two_operations_of_one_job_in_one_cycle_are_two() -> None:

@@ -16,7 +16,7 @@ from makeway.daemon.journal.formats import FORMAT
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Decision, Notice, Plan
 from tests.builders import closed, cluster, urgent
-from tests.daemon.journal.test_store import ACTIONS, operation
+from tests.daemon.journal.entries import ACTIONS, operation
 
 NEWER = json.dumps({"format": FORMAT + 1, "body": {"a": "newer makeway's"}})
 CUT_SHORT = '{"format":1,"body":{"operation_id":"u@'

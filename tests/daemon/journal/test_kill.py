@@ -17,7 +17,7 @@ from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Decision
 from tests.builders import closed
 from tests.daemon.journal import killer, old_schemas
-from tests.daemon.journal.test_store import ACTIONS, operation
+from tests.daemon.journal.entries import ACTIONS, operation
 
 INCREMENTAL = (2,)
 

@@ -1,109 +1,28 @@
 """The service: it polls, reacts, backs off, reloads, survives, stops, and reports all of it to systemd."""
 
-import json
 import os
-import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 from queue import SimpleQueue
-from typing import Any
 
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
-from makeway.adapters.registry import Connection
-from makeway.daemon.config.load import AdapterFactory, load
+from makeway.daemon.config.load import load
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.errors import JournalInUse
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.service import socket_api as api
-from makeway.daemon.service.service import Service, SignalMessage
+from makeway.daemon.service.service import Service
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import Ticker
 from makeway.policies.model import CheckpointSpec, Cluster, Decision
 from tests.builders import cluster, node_names, running, urgent
-from tests.daemon.service.listener import Listener
+from tests.daemon.service.site import IDLE, SELDOM, Site, busy, entries
 from tests.fakes import FakeAdapter
-from tests.paths import ROOT
 from tests.waiting import await_that, limit_s
-
-SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
-"""Nothing happens unless it is requested."""
-IDLE = "0 urgent waiting; 0 operations open"
-
-
-class Site:
-    """A folder with a configuration, a listener in the place of systemd, and a fake cluster."""
-
-    def __init__(self, folder: Path, listener: Listener) -> None:
-        self.folder = folder
-        self.listener = listener
-        self.config = folder / "makeway.yaml"
-        self.socket = folder / "s.sock"
-        self.journal = folder / "j.sqlite"
-        self.adapter = FakeAdapter(cluster(4))
-        self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
-        self.write(SELDOM)
-
-    def write(self, text: str = "", *, metrics: str = "{enabled: false}") -> None:
-        self.config.write_text(
-            f"adapter: {{type: simulated}}\njournal: j.sqlite\nsocket: s.sock\nmetrics: {metrics}\n{text}"
-        )
-
-    @property
-    def factories(self) -> Mapping[str, AdapterFactory]:
-        return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
-
-    @contextmanager
-    def up(self, *, watchdog_s: float | None = None) -> Generator[None]:
-        """Run the service in a thread, from READY to its end."""
-        service = Service(
-            load(self.config), Notifier(address=self.listener.address, watchdog_s=watchdog_s), self.inbox
-        )
-        status: list[int] = []
-        thread = threading.Thread(target=lambda: status.append(service.run(self.factories)))
-        thread.start()
-        try:
-            self.listener.wait_for("READY=1")
-            yield
-        finally:
-            self.inbox.put(SignalMessage.STOP)
-            thread.join(limit_s())
-        assert status == [0]
-
-    def ask(self, **message: object) -> dict[str, Any]:
-        return api.request(self.socket, message, wait_s=limit_s())
-
-    def status(self) -> dict[str, Any]:
-        values: dict[str, Any] = self.ask(command="status")["status"]
-        return values
-
-    def cycle(self) -> str:
-        """Poke, and the status line after the cycle."""
-        self.ask(command="poke")
-        return self.listener.wait_for("STATUS=").removeprefix("STATUS=")
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with Listener(tmp_path / "notify") as listener:
-        yield Site(tmp_path, listener)
-
-
-def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """The log so far."""
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-
-
-def busy() -> Cluster:
-    return cluster(4, urgent("u", 2, submit_s=990.0), running("v\x1b[2J", node_names(4), start_s=500.0))
 
 
 def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -> None:
@@ -292,67 +211,6 @@ def test_announcements_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) 
             site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
 
 
-def test_a_good_reload_is_used_at_once(site: Site) -> None:
-    with site.up():
-        site.listener.wait_for("STATUS=observe")
-        site.write("mode: act\npolicy: {name: n-paa}\n" + SELDOM)
-        site.inbox.put(SignalMessage.RELOAD)
-        assert "MONOTONIC_USEC=" in site.listener.wait_for("RELOADING=1")
-        site.listener.wait_for("READY=1")
-        assert site.listener.wait_for("STATUS=") == f"STATUS=act: {IDLE}"
-        assert (site.status()["mode"], site.status()["policy"]) == ("act", "n-paa")
-
-
-def test_a_bad_reload_changes_nothing_and_is_reported(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    with site.up():
-        site.listener.wait_for("STATUS=observe")
-        site.write("mode: actt\nlog: {level: x}\n" + SELDOM)
-        site.inbox.put(SignalMessage.RELOAD)
-        site.listener.wait_for("RELOADING=1")
-        assert "reload refused, old settings in use: " in site.listener.wait_for("READY=1")
-        line = site.listener.wait_for("STATUS=observe")
-        assert 'makeway.yaml:5: mode: "actt" is not accepted' in line
-        assert "reload refused" in site.status()["reload_problem"]
-        refused = next(entry for entry in entries(capsys) if "reload refused" in entry["event"])
-        assert len(refused["problems"]) == 2
-        site.config.unlink()
-        site.inbox.put(SignalMessage.RELOAD)
-        assert "cannot be read" in site.listener.wait_for("READY=1")
-        site.write(SELDOM)
-        site.inbox.put(SignalMessage.RELOAD)
-        assert "reload refused" not in site.listener.wait_for("READY=1")
-        assert site.status()["reload_problem"] is None
-
-
-def test_what_cannot_change_at_run_time_waits_for_a_restart(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with site.up():
-        site.listener.wait_for("STATUS=observe")
-        site.write("mode: act\n" + SELDOM, metrics="{enabled: true, port: 0}")
-        text = site.config.read_text().replace("journal: j.sqlite", "journal: k.sqlite")
-        site.config.write_text(text)
-        site.inbox.put(SignalMessage.RELOAD)
-        line = site.listener.wait_for("READY=1")
-        assert "waits for a restart: journal, metrics" in line
-        assert site.status()["mode"] == "act"
-        assert site.cycle().startswith(f"act: {IDLE} | waits for a restart: journal, metrics")
-    assert not (site.folder / "k.sqlite").exists()
-    assert any(entry.get("settings") == ["journal", "metrics"] for entry in entries(capsys))
-
-
-def test_a_reload_changes_the_log(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    with site.up():
-        site.listener.wait_for("STATUS=observe")
-        site.write("log: {level: error}\n" + SELDOM)
-        site.inbox.put(SignalMessage.RELOAD)
-        site.listener.wait_for("READY=1")
-        site.listener.wait_for("STATUS=observe")
-        entries(capsys)
-        site.cycle()
-        assert entries(capsys) == []
-
-
 def test_the_watchdog_is_fed_while_cycles_end(site: Site) -> None:
     with site.up(watchdog_s=0.1):
         site.listener.wait_for("WATCHDOG=1")
@@ -400,80 +258,3 @@ def test_what_cannot_be_opened_leaves_nothing_open(site: Site) -> None:
         Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
     assert site.adapter.calls == [("close", "")] * 2
     Journal(site.journal).close()
-
-
-PROGRAM = """
-import sys
-from makeway.daemon.cli.main import run_cli
-from makeway.adapters.registry import Connection
-from tests.builders import cluster
-from tests.fakes import FakeAdapter
-adapter = FakeAdapter(cluster(4))
-factories = {"simulated": lambda _: Connection(adapter=adapter, now=lambda: 1000.0)}
-sys.exit(run_cli(sys.argv[1:], factories=factories))
-"""
-
-
-@contextmanager
-def process(site: Site, *program: str) -> Generator[Callable[[int], None]]:
-    """The service as a process of its own; gives a way to signal it. It must end with status 0."""
-    environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
-    log = site.folder / "log"
-    with log.open("wb") as stream, subprocess.Popen(command, env=environment, stderr=stream) as child:
-        try:
-            site.listener.wait_for("READY=1")
-            yield child.send_signal
-            child.wait(limit_s())
-        finally:
-            child.kill()
-    assert child.returncode == 0, log.read_text()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_of_a_real_process(site: Site, number: int) -> None:
-    with process(site) as send:
-        site.listener.wait_for("STATUS=observe")
-        site.write("mode: act\n" + SELDOM)
-        send(signal.SIGHUP)
-        site.listener.wait_for("RELOADING=1")
-        site.listener.wait_for("READY=1")
-        site.listener.wait_for("STATUS=act")
-        site.write("mode: [\n" + SELDOM)
-        send(signal.SIGHUP)
-        assert "reload refused" in site.listener.wait_for("READY=1")
-        assert site.status()["mode"] == "act"
-        send(number)
-        site.listener.wait_for("STOPPING=1")
-    assert not site.socket.exists()
-
-
-def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
-    with process(site) as send:
-        pid = site.status()["pid"]
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, "run", "--config", str(site.config)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            timeout=limit_s(),
-            check=False,
-        )
-        assert done.returncode == 2
-        expected = f"makeway: error: {site.journal}: in use by the daemon with pid {pid}; "
-        assert done.stderr.decode().startswith(expected)
-        assert done.stderr.count(b"\n") == 1
-        send(signal.SIGTERM)
-
-
-def test_the_program_makes_way_on_the_sample(site: Site) -> None:
-    """The whole of it: the real command, the simulated cluster in real time, an urgent job that gets its
-    nodes.
-    """
-    text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
-    site.write(text)
-    sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"
-    site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
-    with process(site, "-m", "makeway.daemon.cli.main") as send:
-        site.listener.wait_for("accepted reserve")
-        assert "urgent job" in site.listener.wait_for(" started; ")
-        send(signal.SIGTERM)

@@ -1,136 +1,25 @@
 """Which urgent jobs need nodes, which jobs may be evicted for them, and what that costs."""
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.departures import NodeRelease, committed, node_releases, releasing_nodes
 from makeway.policies.common.holds import shortfall
-from makeway.policies.common.losses import application_s, loss_node_s, system_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
 from makeway.policies.common.victims import victim_groups
 from makeway.policies.model import (
     CheckpointSpec,
-    Cluster,
-    Expand,
-    Job,
     JobKind,
     JobState,
     Limits,
-    Method,
     Node,
     NodeState,
-    Operation,
     OperationKind,
     Phase,
     Progress,
-    Reason,
-    Requeue,
     Reservation,
-    Shrink,
-    Task,
 )
-
-Build = Callable[..., Job]
-BuildCluster = Callable[..., Cluster]
-NOW_S = 10_000.0
-
-
-def operation(
-    for_job_id: str,
-    nodes: str,
-    *victims: str,
-    progress: Progress = Progress.PLANNED,
-    phase: Phase = Phase.MAKING_ROOM,
-    observe: bool = False,
-) -> Operation:
-    tasks = tuple(
-        Task(
-            action=Requeue(
-                job_id=victim,
-                for_job_id=for_job_id,
-                policy="test",
-                reason=Reason.URGENT_ARRIVAL,
-                method=Method.KILL,
-                not_after_s=NOW_S,
-            ),
-            progress=progress,
-        )
-        for victim in victims
-    )
-    return Operation(
-        operation_id=f"{for_job_id}@1",
-        kind=OperationKind.MAKE_WAY,
-        for_job_id=for_job_id,
-        policy="test",
-        reservation=f"mw_{for_job_id}",
-        nodes=tuple(nodes.split()),
-        opened_s=NOW_S - 100.0,
-        deadline_s=NOW_S + 500.0,
-        give_up_s=NOW_S + 1100.0,
-        phase=phase,
-        tasks=tasks,
-        observe=observe,
-    )
-
-
-def test_a_regular_checkpoint_that_is_complete_at_this_instant_takes_no_more_time(running: Build) -> None:
-    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
-    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 1200.0)
-    assert application_s(job, NOW_S) == 0.0
-    assert application_s(job, NOW_S - 0.5) == 0.5
-
-
-@pytest.mark.parametrize("duration_s", [0.0, 0.5, 1.0])
-def test_a_checkpoint_may_take_less_than_a_second(running: Build, duration_s: float) -> None:
-    spec = CheckpointSpec(interval_s=600.0, application_s=duration_s, system_s=duration_s)
-    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 300.0)
-    assert system_s(job) == duration_s
-    assert application_s(job, NOW_S) == 300.0 + duration_s
-
-
-def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) -> None:
-    job = running("a", "n0 n1")
-    assert loss_node_s(job, NOW_S) == 2000
-    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 10.4), NOW_S) == 21, "rounded up"
-    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 5000.0), NOW_S) == 2000, "of an earlier run"
-    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S + 99.0), NOW_S) == 0
-    assert loss_node_s(replace(job, start_s=None), NOW_S) == 0
-
-
-def test_system_checkpoint(running: Build) -> None:
-    job = running("a", "n0")
-    assert system_s(job) is None
-    assert system_s(replace(job, checkpoint=CheckpointSpec())) is None
-    assert system_s(replace(job, checkpoint=CheckpointSpec(system_s=90.0))) == 90.0
-
-
-@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -5.0])
-def test_nonsense_that_a_job_declares_is_no_checkpoint(running: Build, nonsense: float) -> None:
-    job = running(
-        "a", "n0", checkpoint=CheckpointSpec(system_s=nonsense, interval_s=600.0, application_s=nonsense)
-    )
-    assert system_s(job) is None
-    assert application_s(job, NOW_S) is None
-
-
-def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:
-    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
-    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 100.0)
-    assert application_s(job, NOW_S) == 540.0
-    during = replace(job, last_checkpoint_s=NOW_S - 610.0)
-    assert application_s(during, NOW_S) == 30.0, "the checkpoint is being written"
-    fresh = replace(job, last_checkpoint_s=None, start_s=NOW_S - 300.0, setup_s=200.0)
-    assert application_s(fresh, NOW_S) == 540.0, "counted from the end of the setup"
-    overdue = replace(job, last_checkpoint_s=NOW_S - 650.0)
-    assert application_s(overdue, NOW_S) == 630.0, "expected at the next multiple of its period"
-    for missing in (None, CheckpointSpec(interval_s=600.0), CheckpointSpec(application_s=40.0)):
-        assert application_s(replace(job, checkpoint=missing), NOW_S) is None
-    nothing = CheckpointSpec(interval_s=0.0, application_s=0.0)
-    assert application_s(replace(job, checkpoint=nothing), NOW_S) is None
-    assert application_s(replace(job, start_s=None), NOW_S) is None
+from tests.policies.common.operations import NOW_S, Build, BuildCluster, operation
 
 
 def test_urgent_requests_come_in_the_order_of_submission(waiting: Build, cluster_of: BuildCluster) -> None:
@@ -222,91 +111,6 @@ def test_deadline(waiting: Build) -> None:
     assert UrgentJob(job=job).deadline_s(600.0) == NOW_S + 600.0
     assert UrgentJob(job=replace(job, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
     assert UrgentJob(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
-
-
-@pytest.mark.parametrize(
-    ("progress", "expected"),
-    [
-        (Progress.PLANNED, True),
-        (Progress.ISSUING, True),
-        (Progress.ACCEPTED, True),
-        (Progress.REFUSED, True),
-        (Progress.DONE, False),
-        (Progress.GONE, False),
-        (Progress.DROPPED, False),
-    ],
-)
-def test_a_job_that_an_open_operation_needs_is_committed(
-    cluster_of: BuildCluster, progress: Progress, expected: bool
-) -> None:
-    under_way = operation("u", "n0", "a", progress=progress)
-    assert committed(cluster_of(4, operations=(under_way,))) == ({"a"} if expected else set())
-    closed = replace(under_way, phase=Phase.CLOSED)
-    assert committed(cluster_of(4, operations=(closed,))) == frozenset()
-
-
-def test_a_lender_that_is_growing_back_is_committed(cluster_of: BuildCluster) -> None:
-    expand = Expand(
-        job_id="a",
-        for_job_id="u",
-        policy="test",
-        reason=Reason.BORROWER_ENDED,
-        nodes=("n0",),
-        reservation="mw_u",
-    )
-    returning = replace(operation("u", "n0", phase=Phase.RETURNING), tasks=(Task(action=expand),))
-    assert committed(cluster_of(4, operations=(returning,))) == {"a"}
-    done = replace(returning, tasks=(Task(action=expand, progress=Progress.DONE),))
-    assert committed(cluster_of(4, operations=(done,))) == frozenset()
-
-
-def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: BuildCluster) -> None:
-    shrink = Shrink(
-        job_id="m",
-        for_job_id="v",
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        keep_nodes=("n4",),
-        walltime_s=9_000.0,
-    )
-    later = operation("u", "n0", "a", "b")
-    later = replace(
-        later,
-        tasks=tuple(
-            replace(task, action=replace(task.action, not_after_s=NOW_S + 50.0)) if index else task
-            for index, task in enumerate(later.tasks)
-            if isinstance(task.action, Requeue)
-        ),
-    )
-    operations = (
-        later,
-        replace(operation("v", "n5"), tasks=(Task(action=shrink),)),
-        operation("w", "n9", "watched", observe=True),
-        operation("x", "n9", "left", progress=Progress.DONE),
-        operation("y", "n9", "dropped", phase=Phase.RETURNING),
-        operation("z", "n9", "asked", phase=Phase.RETURNING, progress=Progress.ACCEPTED),
-    )
-    jobs = (
-        running("a", "n0 n1 n2"),
-        running("b", "n2 n3"),
-        running("c", "n3"),
-        running("m", "n4 n5 n6"),
-        running("asked", "n7"),
-        running("watched", "n8"),
-    )
-    cluster = cluster_of(10, *jobs, operations=operations)
-    leaves = node_releases(cluster)
-    assert sorted(leaves) == ["a", "asked", "b", "m"]
-    assert leaves["m"] == NodeRelease(by_s=NOW_S, kept_nodes=frozenset({"n4"}))
-    assert releasing_nodes(cluster, leaves) == {
-        "n0": NOW_S,
-        "n1": NOW_S,
-        "n2": NOW_S + 50.0,
-        "n5": NOW_S,
-        "n6": NOW_S,
-        "n7": NOW_S,
-    }, "c stays on n3, and m keeps n4"
-    assert releasing_nodes(cluster, {}) == {}
 
 
 def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(

@@ -1,148 +1,40 @@
 """Who is let on nodes that are held for announced jobs, and how they leave: as values."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
 
 from makeway.policies.common.holds import guests, lost_for_good, shortfall
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, N_PAA
 from makeway.policies.model import (
     Checkpoint,
-    CheckpointSpec,
     Cluster,
     Eviction,
-    Job,
     JobKind,
-    JobState,
     Limits,
     Method,
-    Node,
-    Notice,
-    Operation,
-    OperationKind,
     Phase,
-    Progress,
     Reason,
     Release,
     Requeue,
-    Reservation,
     Reserve,
-    Task,
 )
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal
-
-Build = Callable[..., Job]
-BuildCluster = Callable[..., Cluster]
-NOW_S = 10_000.0
-SAVES = CheckpointSpec(system_s=60.0)
-ANY = HybridConfig(backfill_held="any")
-NOTICE = Notice(
-    notice_id="notice-1",
-    user="urgent",
-    node_count=3,
-    walltime_s=1800.0,
-    announced_s=NOW_S - 60.0,
-    expected_s=NOW_S + 1200.0,
+from tests.policies.hybrid.held import (
+    ANY,
+    NOTICE,
+    NOW_S,
+    SAVES,
+    Build,
+    BuildCluster,
+    collected,
+    guests_of,
+    loan,
+    under_way,
 )
-
-
-def collected(nodes: str, notice: Notice = NOTICE, *, job_id: str | None = None) -> Operation:
-    """The operation of a notice that holds these nodes. `job_id`: the job that has come for it."""
-    hold = Reserve(
-        job_id=notice.notice_id,
-        for_job_id=notice.notice_id,
-        policy="cua-paa",
-        reason=Reason.ANNOUNCED,
-        reservation=f"mw_{notice.notice_id}",
-        nodes=tuple(nodes.split()),
-        duration_s=1800.0,
-        user="urgent",
-        kind=OperationKind.NOTICE,
-    )
-    return Operation(
-        operation_id=f"{notice.notice_id}@1",
-        kind=OperationKind.NOTICE if job_id is None else OperationKind.ARRIVAL,
-        for_job_id=job_id or notice.notice_id,
-        policy="cua-paa",
-        reservation=hold.reservation,
-        nodes=hold.nodes,
-        opened_s=NOW_S - 60.0,
-        deadline_s=notice.expected_s,
-        give_up_s=notice.expected_s + 600.0,
-        tasks=(Task(action=hold, progress=Progress.DONE),),
-        notice=notice,
-    )
-
-
-def loan(job_id: str, nodes: str, *out_of: str, walltime_s: float = 9000.0) -> Reserve:
-    return Reserve(
-        job_id=job_id,
-        for_job_id=job_id,
-        policy="cua-paa",
-        reason=Reason.SPECULATIVE,
-        reservation=f"mw_{job_id}",
-        nodes=tuple(nodes.split()),
-        duration_s=walltime_s + 600.0,
-        kind=OperationKind.LEND_HELD,
-        out_of=out_of or ("mw_notice-1",),
-    )
-
-
-def guests_of(hold: Reserve, phase: Phase = Phase.LENT) -> Operation:
-    """The operation of a job that was let on held nodes."""
-    return Operation(
-        operation_id=f"{hold.job_id}@2",
-        kind=hold.kind,
-        for_job_id=hold.job_id,
-        policy="cua-paa",
-        reservation=hold.reservation,
-        nodes=hold.nodes,
-        opened_s=NOW_S - 30.0,
-        deadline_s=NOW_S + 1200.0,
-        give_up_s=NOW_S + 30.0,
-        phase=phase,
-        tasks=(Task(action=hold, progress=Progress.DONE),),
-        out_of=hold.out_of,
-    )
-
-
-def under_way(cluster: Cluster, *operations: Operation) -> Cluster:
-    """The cluster with these operations; those that make room have their reservations."""
-    kept = tuple(
-        Reservation(name=one.reservation, nodes=one.nodes, start_s=NOW_S - 60.0, end_s=NOW_S + 1800.0)
-        for one in operations
-        if one.phase is Phase.MAKING_ROOM
-    )
-    notices = tuple(
-        replace(one.notice, job_id=None if one.for_job_id == one.notice.notice_id else one.for_job_id)
-        for one in operations
-        if one.notice is not None
-    )
-    return replace(cluster, operations=operations, reservations=kept, notices=notices)
-
-
-@pytest.fixture
-def queued(waiting: Build) -> Build:
-    """`queued("w", 2, **changes)`: a malleable job of the queue that would save itself."""
-
-    def build(job_id: str, node_count: int, **changes: Any) -> Job:
-        usual = {
-            "kind": JobKind.MALLEABLE,
-            "user": "alice",
-            "walltime_s": 9000.0,
-            "submit_s": NOW_S - 500.0,
-            "checkpoint": SAVES,
-            "preemptible": True,
-        }
-        return waiting(job_id, node_count, **(usual | changes))
-
-    return build
 
 
 def test_the_first_of_the_queue_that_fit_start_on_the_held_nodes(
@@ -377,61 +269,3 @@ def test_every_guest_keeps_an_eviction_of_the_hour_free(
         Refusal.PER_HOUR,
         None,
     ]
-
-
-@st.composite
-def holding(draw: st.DrawFn) -> Cluster:
-    """A cluster with holds, jobs on some of their nodes, and a queue."""
-    names = draw(st.permutations([f"n{index}" for index in range(10)]))
-    cuts = sorted(draw(st.lists(st.integers(0, 8), min_size=2, max_size=2)))
-    notices, operations = [], []
-    for index, held in enumerate((names[: cuts[0]], names[cuts[0] : cuts[1]])):
-        if held:
-            expected_s = NOW_S + draw(st.sampled_from([-60.0, 300.0, 1200.0]))
-            notice = replace(NOTICE, notice_id=f"notice-{index}", node_count=len(held), expected_s=expected_s)
-            notices.append(notice)
-            operations.append(collected(" ".join(held), notice))
-    nodes = tuple(Node(name=name) for name in sorted(names))
-    jobs = []
-    for index in range(draw(st.integers(1, 6))):
-        saves = draw(st.booleans())
-        jobs.append(
-            Job(
-                job_id=f"w{index}",
-                kind=JobKind.MALLEABLE if saves else JobKind.RIGID,
-                state=JobState.PENDING,
-                node_count=draw(st.integers(1, 6)),
-                walltime_s=draw(st.sampled_from([200.0, 1000.0, 9000.0])),
-                submit_s=NOW_S - draw(st.integers(0, 3)),
-                user="alice",
-                checkpoint=SAVES if saves else None,
-                preemptible=draw(st.integers(0, 3)) > 0,
-            )
-        )
-    return under_way(Cluster(now_s=NOW_S, nodes=nodes, jobs=tuple(jobs)), *operations)
-
-
-@settings(deadline=None, max_examples=200)
-@given(cluster=holding(), backfill_held=st.sampled_from(["lossless", "any"]))
-def test_every_loan_is_allowed_and_no_more_jobs_would_fit(cluster: Cluster, backfill_held: Any) -> None:
-    config = HybridConfig(backfill_held=backfill_held)
-    decision = CUA_PAA.decide(cluster, config)
-    assert CUA_PAA.decide(replace(cluster, jobs=cluster.jobs[::-1]), config) == decision
-    loans = [action for action in decision.actions if isinstance(action, Reserve)]
-    assert len(loans) == len(decision.actions)
-    assert all(verdict.allowed for verdict in arbitrate(loans, cluster))
-    lent = [name for action in loans for name in action.nodes]
-    assert len(lent) == len(set(lent))
-    ends_s = {one.reservation: one.deadline_s for one in cluster.operations}
-    left_to = {one.reservation: set(one.nodes) - set(lent) for one in cluster.operations}
-    jobs = cluster.jobs_by_id()
-    for job in jobs.values():
-        mine = [action for action in loans if action.job_id == job.job_id]
-        leaves_s = 0.0 if backfill_held == "any" or job.checkpoint else NOW_S + job.walltime_s
-        if mine:
-            event("a loan")
-            assert len(mine[0].nodes) == job.node_count
-            assert all(leaves_s <= ends_s[name] for name in mine[0].out_of)
-        elif job.preemptible:
-            open_to_it = [left_to[name] for name, end_s in ends_s.items() if leaves_s <= end_s]
-            assert sum(map(len, open_to_it)) < job.node_count

@@ -1,6 +1,5 @@
 """What the arbiter lets pass, rule by rule."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,143 +8,31 @@ import pytest
 from makeway.policies.model import (
     VERBS,
     Action,
-    Cancel,
-    Checkpoint,
-    Cluster,
     Eviction,
-    Expand,
-    Job,
     JobKind,
     JobState,
     Limits,
-    Method,
-    Operation,
-    OperationKind,
     Phase,
-    Prioritise,
     Progress,
     Reason,
-    Release,
-    Requeue,
-    Reservation,
-    Reserve,
     RestorePriority,
-    Shrink,
-    Task,
     Verb,
-    reservation_name,
 )
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.breaker import breaker_tripped
 from makeway.policies.safety.protection import Refusal, hard_protection, protection
-
-Build = Callable[..., Job]
-BuildCluster = Callable[..., Cluster]
-
-
-def hold(for_job_id: str, nodes: str, name: str | None = None) -> Reserve:
-    return Reserve(
-        job_id=for_job_id,
-        for_job_id=for_job_id,
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        reservation=reservation_name(for_job_id) if name is None else name,
-        nodes=tuple(nodes.split()),
-        duration_s=3600.0,
-    )
-
-
-def requeue(job_id: str, for_job_id: str = "u") -> Requeue:
-    return Requeue(
-        job_id=job_id,
-        for_job_id=for_job_id,
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        method=Method.KILL,
-        not_after_s=10_000.0,
-    )
-
-
-def cancel(job_id: str, for_job_id: str = "u") -> Cancel:
-    return Cancel(
-        job_id=job_id,
-        for_job_id=for_job_id,
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        method=Method.KILL,
-        not_after_s=10_000.0,
-    )
-
-
-def checkpoint(job_id: str, for_job_id: str = "u") -> Checkpoint:
-    return Checkpoint(
-        job_id=job_id,
-        for_job_id=for_job_id,
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        signal="USR1",
-        grace_s=60.0,
-        walltime_s=3660.0,
-    )
-
-
-def shrink(job_id: str, keep: str, for_job_id: str = "u") -> Shrink:
-    return Shrink(
-        job_id=job_id,
-        for_job_id=for_job_id,
-        policy="test",
-        reason=Reason.URGENT_ARRIVAL,
-        keep_nodes=tuple(keep.split()),
-        walltime_s=30_000.0,
-    )
-
-
-def giving_back(for_job_id: str = "u") -> tuple[Action, ...]:
-    return (
-        Expand(
-            job_id="a",
-            for_job_id=for_job_id,
-            policy="test",
-            reason=Reason.BORROWER_ENDED,
-            nodes=("n0",),
-            reservation=None,
-        ),
-        Prioritise(job_id="a", for_job_id=for_job_id, policy="test", reason=Reason.BORROWER_ENDED),
-        Release(
-            job_id=for_job_id,
-            for_job_id=for_job_id,
-            policy="test",
-            reason=Reason.BORROWER_ENDED,
-            reservation="mw_u",
-        ),
-    )
-
-
-def refusals(actions: tuple[Action, ...], cluster: Cluster) -> list[Refusal | None]:
-    verdicts = arbitrate(actions, cluster)
-    assert tuple(verdict.action for verdict in verdicts) == actions
-    assert all(bool(verdict.detail) == (verdict.refusal is not None) for verdict in verdicts)
-    assert all(verdict.allowed == (verdict.refusal is None) for verdict in verdicts)
-    return [verdict.refusal for verdict in verdicts]
-
-
-def operation(
-    *actions: Action, phase: Phase = Phase.MAKING_ROOM, nodes: str = "n0", observe: bool = False
-) -> Operation:
-    return Operation(
-        operation_id="u@1",
-        kind=OperationKind.MAKE_WAY,
-        for_job_id="u",
-        policy="test",
-        reservation="mw_u",
-        nodes=tuple(nodes.split()),
-        opened_s=9_000.0,
-        deadline_s=10_500.0,
-        give_up_s=11_000.0,
-        phase=phase,
-        tasks=tuple(Task(action=action) for action in actions),
-        observe=observe,
-    )
+from tests.policies.safety.gate import (
+    Build,
+    BuildCluster,
+    cancel,
+    checkpoint,
+    giving_back,
+    hold,
+    operation,
+    refusals,
+    requeue,
+    shrink,
+)
 
 
 @pytest.mark.parametrize(
@@ -306,55 +193,6 @@ def test_shrinking(running: Build, cluster_of: BuildCluster) -> None:
     assert refusals((shrink("a", "n0 n1 n2"),), rigid) == [Refusal.TOO_SMALL]
     under_way = replace(cluster, operations=(operation(shrink("a", "n0")),))
     assert refusals((shrink("a", "n0"),), under_way) == [Refusal.TOO_SMALL], "never below the minimum"
-
-
-def test_holds(cluster_of: BuildCluster) -> None:
-    cluster = cluster_of(8, limits=Limits(max_nodes=3))
-    assert refusals((hold("u", "n0 n1 n2"),), cluster) == [None]
-    assert refusals((hold("u", "n0 n1 n2 n3"),), cluster) == [Refusal.MAX_NODES]
-    assert refusals((hold("u", "n0 n1"), hold("v", "n2 n3")), cluster) == [None, Refusal.MAX_NODES]
-    assert refusals((hold("u", "n0"), hold("v", "n0")), cluster) == [None, Refusal.NODE_TAKEN]
-    assert refusals((hold("u", "n0", name="maintenance"),), cluster) == [Refusal.NOT_OURS]
-
-
-def test_holds_next_to_reservations(cluster_of: BuildCluster) -> None:
-    def reservation(name: str, nodes: str, start_s: float = 0.0, end_s: float = 20_000.0) -> Reservation:
-        return Reservation(name=name, nodes=tuple(nodes.split()), start_s=start_s, end_s=end_s)
-
-    foreign = cluster_of(8, reservations=(reservation("maintenance", "n0 n1"),))
-    assert refusals((hold("u", "n1 n2"),), foreign) == [Refusal.NODE_TAKEN]
-    assert refusals((hold("u", "n2 n3"),), foreign) == [None]
-    over = cluster_of(8, reservations=(reservation("maintenance", "n0 n1", end_s=10_000.0),))
-    assert refusals((hold("u", "n1 n2"),), over) == [None]
-    limits = Limits(max_nodes=4)
-    ours = cluster_of(8, reservations=(reservation("mw_v", "n0 n1"),), limits=limits)
-    assert refusals((hold("u", "n1"),), ours) == [Refusal.NODE_TAKEN]
-    assert refusals((hold("u", "n2 n3 n4"),), ours) == [Refusal.MAX_NODES]
-    assert refusals((hold("v", "n1 n2 n3 n4"),), ours) == [None], "its own old hold is replaced"
-
-
-@pytest.mark.parametrize(
-    ("phase", "observe", "expected"),
-    [
-        (Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
-        (Phase.LENT, False, Refusal.NODE_TAKEN),
-        (Phase.RETURNING, False, None),
-        (Phase.MAKING_ROOM, True, None),
-    ],
-)
-def test_a_hold_that_was_issued_and_not_yet_seen_counts(
-    cluster_of: BuildCluster, phase: Phase, observe: bool, expected: Refusal | None
-) -> None:
-    cluster = cluster_of(8, operations=(operation(phase=phase, nodes="n0 n1", observe=observe),))
-    assert refusals((hold("v", "n1"),), cluster) == [expected]
-
-
-def test_only_makeway_s_reservations_are_released(cluster_of: BuildCluster) -> None:
-    release = Release(
-        job_id="u", for_job_id="u", policy="test", reason=Reason.ORPHANED, reservation="maintenance"
-    )
-    cluster = cluster_of(1)
-    assert refusals((release, replace(release, reservation="mw_u")), cluster) == [Refusal.NOT_OURS, None]
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))

@@ -4,36 +4,26 @@ import itertools
 import json
 import re
 import signal
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.policies.eviction.knapsack import EvictionPlan
 from makeway.policies.model import CheckpointSpec, Cluster, Method
 from makeway.simharness.papers import reproduce
-from makeway.simharness.papers.common.claims import ClaimStatus
 from makeway.simharness.papers.p2 import cases as p2_cases
 from makeway.simharness.papers.p2.cases import (
     DEADLINES_S,
-    P2Result,
     P2Trial,
-    TimedPlan,
-    VariantAnswers,
     compare,
     compute,
     cpu_budget,
-    groups,
     timed,
 )
-from makeway.simharness.papers.p2.claims import claims, format_response
 from makeway.simharness.workloads.scenarios import TRACE, WANTED_NODES
 from tests import builders
-
-HOUR_S = 3600
+from tests.simharness.papers.p2_results import HOUR_S
 
 
 def trial(*, wanted_nodes: int = 4, budget_s: float = 1000.0, traces: Path = Path()) -> P2Trial:
@@ -143,141 +133,6 @@ def test_a_short_call_is_timed_by_its_median(
     assert answer == "answer"
     assert measured_s == pytest.approx(elapsed_s)
     assert len(made) == calls
-
-
-def plan(loss_node_hours: float, checkpoint_steps: int = 0) -> EvictionPlan:
-    return EvictionPlan(
-        departures=(),
-        loss_node_s=round(loss_node_hours * HOUR_S),
-        checkpoint_steps=checkpoint_steps,
-        checkpoint_s=60.0 * checkpoint_steps,
-        node_count=512,
-    )
-
-
-def made_case(
-    scenario: int = 1,
-    wanted_nodes: int = 512,
-    *,
-    seed: int = 0,
-    losses: Sequence[float] = (50.0,) * 15 + (0.0,),
-    excess: Sequence[float] = (20.0,) * 16,
-    exact_s: float = 0.002,
-    greedy_s: float = 1e-6,
-    slow_s: float = 50.0,
-    finished: int = 16,
-) -> P2Result:
-    """A case with given figures; every one of P2's claims but one holds on it."""
-    return P2Result(
-        scenario=scenario,
-        seed=seed,
-        wanted_nodes=wanted_nodes,
-        job_count=12,
-        busy_nodes=4352,
-        now_s=0.0,
-        exact=tuple(plan(hours) for hours in losses),
-        exact_s=exact_s,
-        greedy=tuple(
-            TimedPlan(plan=plan(hours + more), elapsed_s=greedy_s)
-            for hours, more in zip(losses, excess, strict=True)
-        ),
-        backtracking=tuple(TimedPlan(plan=plan(hours), elapsed_s=slow_s / 16) for hours in losses[:finished]),
-        stopped_s=None if finished == 16 else slow_s / 4,
-        shrinking=VariantAnswers(plans=tuple(plan(hours / 2) for hours in losses), elapsed_s=2 * exact_s),
-        concurrent=VariantAnswers(plans=tuple(plan(hours / 4) for hours in losses), elapsed_s=4 * exact_s),
-    )
-
-
-def standings(*cases: P2Result) -> dict[str, ClaimStatus]:
-    three = [
-        made_case(scenario) for scenario in (1, 2, 3) if scenario not in {case.scenario for case in cases}
-    ]
-    return {claim.key: claim.standing for claim in claims([*cases, *three])}
-
-
-LARGE = made_case(3, slow_s=500.0)
-SMALL = made_case(1, slow_s=0.001)
-
-
-@pytest.mark.parametrize(
-    ("key", "case", "standing"),
-    [
-        ("same_optimum", LARGE, ClaimStatus.HOLDS),
-        ("same_optimum", replace(LARGE, exact=(plan(49.0), *LARGE.exact[1:])), ClaimStatus.FAILS),
-        ("same_optimum", replace(LARGE, exact=(plan(50.0, 1), *LARGE.exact[1:])), ClaimStatus.FAILS),
-        ("same_optimum", made_case(3, finished=3), ClaimStatus.HOLDS),
-        ("backtracking_slower", LARGE, ClaimStatus.HOLDS),
-        ("backtracking_slower", made_case(3, slow_s=100.0), ClaimStatus.FAILS),
-        ("backtracking_slower", made_case(3, slow_s=100.0, finished=15), ClaimStatus.OPEN),
-        ("backtracking_slower", made_case(3, slow_s=2000.0, finished=2), ClaimStatus.HOLDS),
-        ("backtracking_faster_if_small", SMALL, ClaimStatus.HOLDS),
-        ("backtracking_faster_if_small", made_case(1), ClaimStatus.FAILS),
-        ("backtracking_faster_if_small", made_case(1, slow_s=0.001, finished=4), ClaimStatus.FAILS),
-        ("greedy_faster", LARGE, ClaimStatus.HOLDS),
-        ("greedy_faster", made_case(3, greedy_s=1e-5), ClaimStatus.FAILS),
-        ("greedy_faster", made_case(3, slow_s=1e-5), ClaimStatus.FAILS),
-        ("greedy_faster", made_case(3, slow_s=1e-5, finished=1), ClaimStatus.OPEN),
-        ("greedy_worse", LARGE, ClaimStatus.HOLDS),
-        ("greedy_worse", made_case(3, excess=(0.0,) * 15 + (10.0,)), ClaimStatus.HOLDS),
-        ("greedy_worse", made_case(3, excess=(9.9,) * 16), ClaimStatus.FAILS),
-        ("excess_grows", LARGE, ClaimStatus.HOLDS),
-        ("excess_grows", made_case(3, excess=(20.0,) * 14 + (1.0, 0.0)), ClaimStatus.HOLDS),
-        ("excess_grows", made_case(2, excess=(20.0,) * 14 + (1.0, 0.0)), ClaimStatus.FAILS),
-        ("excess_grows", made_case(3, excess=(20.0, 19.0) + (30.0,) * 14), ClaimStatus.FAILS),
-        ("often_zero", LARGE, ClaimStatus.HOLDS),
-        ("milliseconds", LARGE, ClaimStatus.HOLDS),
-        ("milliseconds", made_case(3, exact_s=0.011), ClaimStatus.FAILS),
-    ],
-)
-def test_a_claim_holds_by_its_criterion(key: str, case: P2Result, standing: ClaimStatus) -> None:
-    assert standings(case)[key] is standing
-
-
-def test_nothing_finished_leaves_the_optimum_open_and_half_without_zero_refutes() -> None:
-    none = [made_case(scenario, finished=0, losses=(50.0,) * 16) for scenario in (1, 2, 3)]
-    assert standings(*none)["same_optimum"] is ClaimStatus.OPEN
-    assert standings(*none)["often_zero"] is ClaimStatus.FAILS
-    assert standings(*none[:2])["often_zero"] is ClaimStatus.FAILS
-    assert standings(none[0])["often_zero"] is ClaimStatus.HOLDS
-
-
-def test_claims_are_checked_on_each_seed() -> None:
-    cases = [made_case(scenario, seed=seed) for seed in (0, 1) for scenario in (1, 2, 3)]
-    cases[-1] = replace(cases[-1], exact_s=0.5)
-    (found,) = [claim for claim in claims(cases) if claim.key == "milliseconds"]
-    assert found.told == "does not hold: holds on 1 of 2 seeds"
-    assert found.measured == "2 to 500 ms"
-    assert [finding.measured for _, finding in found.parts] == ["2 ms", "2 to 500 ms"]
-
-
-def test_seeds_are_averaged_and_backtracking_only_as_far_as_every_seed_came() -> None:
-    first = made_case(1, losses=(40.0,) * 16, excess=(10.0,) * 16, slow_s=16.0, exact_s=0.002)
-    second = made_case(
-        1, seed=1, losses=(60.0,) * 16, excess=(30.0,) * 16, slow_s=32.0, finished=3, exact_s=0.004
-    )
-    (group,) = groups([first, second])
-    assert group.exact_node_hours == (50.0,) * 16
-    assert group.greedy_node_hours == (70.0,) * 16
-    assert group.excess_node_hours == (20.0,) * 16
-    assert group.backtracking_node_hours == (50.0,) * 3
-    assert group.exact_s == pytest.approx(0.003)
-    assert group.shrinking_node_hours == (25.0,) * 16
-    assert group.concurrent_node_hours == (12.5,) * 16
-    assert group.shrinking_s == pytest.approx(0.006)
-    assert group.concurrent_s == pytest.approx(0.012)
-    assert group.greedy_s == pytest.approx([index * 1e-6 for index in range(1, 17)])
-    assert group.backtracking_s == pytest.approx([1.5, 3.0, 4.5])
-    # The fourth deadline: 4 s on the first seed, 6 s and a search of 8 s that was stopped on the second.
-    assert group.stopped_s == pytest.approx((4.0 + 14.0) / 2)
-    assert groups([first])[0].stopped_s is None
-
-
-@pytest.mark.parametrize(
-    ("time_s", "text"),
-    [(1e-5, "10 µs"), (0.000187, "187 µs"), (0.00205, "2.05 ms"), (1.0, "1 s"), (1240.0, "1,240 s")],
-)
-def test_response_times_in_words(time_s: float, text: str) -> None:
-    assert format_response(time_s) == text
 
 
 @pytest.fixture

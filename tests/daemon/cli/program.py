@@ -1,0 +1,64 @@
+"""The commands of makeway as a program that tests run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.adapters.registry import Connection
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.config.load import AdapterFactory
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.reconciler import Reconciler
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.policies.eviction.policy import EvictionConfig
+from makeway.policies.registry import find
+from tests.fakes import FakeAdapter
+
+HOSTILE = "j\x1b[2J\n[red]x"
+
+
+class Program:
+    """Runs commands and keeps what they print."""
+
+    def __init__(self, adapter: FakeAdapter, capsys: pytest.CaptureFixture[str]) -> None:
+        self.factories: Mapping[str, AdapterFactory] = {"simulated": lambda _: Connection(adapter=adapter)}
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> str:
+        """The standard output of a command that succeeds."""
+        status = run_cli([str(word) for word in arguments], factories=self.factories)
+        printed = self.capsys.readouterr()
+        assert (status, printed.err) == (0, "")
+        return printed.out
+
+    def json(self, *arguments: object) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+    def refused(self, *arguments: object) -> str:
+        """The one line of a command that is refused."""
+        assert run_cli([str(word) for word in arguments], factories=self.factories) == 2
+        printed = self.capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith("makeway: error: ")
+        assert printed.err.count("\n") == 1
+        return printed.err.removeprefix("makeway: error: ").rstrip("\n")
+
+
+def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
+    """Let the loop take its decisions."""
+    kept = Journal(journal)
+    loop = Reconciler(
+        adapter,
+        kept,
+        find("eviction"),
+        EvictionConfig(),
+        LoopSettings(mode=mode),
+        now=lambda: adapter.view.now_s,
+    )
+    loop.reconcile()
+    loop.reconcile()
+    kept.close()

@@ -1,0 +1,81 @@
+"""`makeway explain`: candidates, costs and outcomes of a stored decision."""
+
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.metric_table import RATIONALE_METRICS
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import Decision
+from tests.daemon.cli.program import HOSTILE, Program, decide
+from tests.fakes import FakeAdapter
+
+
+def test_explain_shows_candidates_costs_and_outcomes(
+    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
+    listed = program("explain", "--config", config)
+    assert "eviction" in listed
+    text = program("explain", 1, "--config", config)
+    assert text.startswith("Decision 1 of policy eviction at 1000 s")
+    assert "Urgent job u: 4 nodes, 0 free, on time for another 9:50" in text
+    assert "→  j\\x1b[2J\\n[red]x" in text
+    assert "\x1b" not in text
+    values = program.json("explain", "last", "--config", config)
+    assert values["decision"] == 1
+    (why,) = values["rationale"]
+    assert why["numbers"].keys() == {metric.name for metric in RATIONALE_METRICS}
+    assert all(f"{metric.title}: {why['numbers'][metric.name]:g}" in text for metric in RATIONALE_METRICS)
+    chosen = [entry for entry in why["candidates"] if entry["chosen"]]
+    assert [(entry["job_ids"], entry["method"], entry["loss_node_s"]) for entry in chosen] == [
+        ([HOSTILE], "system", 0)
+    ]
+    assert [(entry["action"]["verb"], entry["verdict"], entry["outcome"]) for entry in values["actions"]] == [
+        ("reserve", "allowed", "accepted"),
+        ("checkpoint", "allowed", "accepted"),
+        ("requeue", "allowed", "not sent"),
+    ]
+
+
+def test_explain_of_an_observed_decision(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    values = program.json("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert {entry["outcome"] for entry in values["actions"]} == {"not sent"}
+
+
+def test_explain_while_a_daemon_runs(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    daemon = Journal(tmp_path / "j.sqlite")
+    try:
+        assert program.json("explain", "--journal", tmp_path / "j.sqlite")[0]["decision"] == 1
+    finally:
+        daemon.close()
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        ("7", "there is no decision 7"),
+        ("0", "there is no decision 0"),
+        ("last", "no decision is stored"),
+        ("seven", "'seven' is not a decision: write its number in the log, or `last`"),
+        ("9" * 30, "is not a decision: write its number in the log"),
+    ],
+)
+def test_decisions_that_are_not_there(program: Program, tmp_path: Path, decision: str, expected: str) -> None:
+    Journal(tmp_path / "j.sqlite").close()
+    assert expected in program.refused("explain", decision, "--journal", tmp_path / "j.sqlite")
+    assert "No decision is stored." in program("explain", "--journal", tmp_path / "j.sqlite")
+
+
+def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.sqlite")
+    for at_s in (1.0, 2.0, 3.0):
+        journal.add_decision(at_s, Decision(policy="test"), None)
+    journal.prune(2.5)
+    journal.close()
+    said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert "decision 1 is no longer kept (journal_keep_days); the oldest one kept is 3" in said
+    assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")

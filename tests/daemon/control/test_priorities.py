@@ -1,0 +1,64 @@
+"""Priorities and queue positions that makeway set: when it gives them back."""
+
+from dataclasses import replace
+
+from makeway.adapters.protocol import Rejected
+from makeway.daemon.journal.store import Journal
+from tests.builders import cluster, pending, running
+from tests.daemon.control.loops import FOUR, daemon
+from tests.fakes import FakeAdapter
+
+
+def test_a_job_that_has_started_from_the_front_gets_its_own_priority_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True)
+    adapter = FakeAdapter(cluster(4, waits))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.reconcile()
+    assert adapter.calls == []
+
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(runs,))
+    for _ in range(3):
+        loop.reconcile()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    adapter.view = replace(adapter.view, now_s=1002.0, jobs=(replace(runs, prioritised=False),))
+    loop.reconcile()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_of_a_plan_that_nobody_follows_are_given_back() -> None:
+    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
+    front = replace(pending("b", 2), prioritised=True)
+    adapter = FakeAdapter(replace(cluster(4, waits, front), recomputes_priority=True))
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    for _ in range(3):
+        loop.reconcile()
+    assert adapter.calls == [("restore_priority", "a")]
+
+    back = replace(waits, prioritised=False, queue_position=None)
+    adapter.view = replace(adapter.view, now_s=1001.0, jobs=(back, front))
+    loop.reconcile()
+    assert journal.open_operations() == ()
+    assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_places_are_kept_where_giving_them_back_would_put_jobs_behind_all_others() -> None:
+    waits = replace(pending("a", 2), prioritised=True, queue_position=3)
+    adapter = FakeAdapter(replace(cluster(4, waits), recomputes_priority=False))
+    daemon(adapter).reconcile()
+    assert adapter.calls == []
+
+
+def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
+    runs = replace(running("a", FOUR[:2], start_s=1000.0), prioritised=True)
+    adapter = FakeAdapter(cluster(4, runs))
+    adapter.errors = {"restore_priority": Rejected("Access/permission denied")}
+    loop = daemon(adapter)
+    for second in range(1, 40):
+        adapter.view = replace(adapter.view, now_s=1000.0 + second)
+        loop.reconcile()
+    assert adapter.calls == [("restore_priority", "a")]

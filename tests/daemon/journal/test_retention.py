@@ -1,0 +1,124 @@
+"""What the journal forgets in time, and what it keeps."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Lesson, Likeness, Measurement, Subject
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import (
+    Decision,
+)
+from tests.builders import closed
+from tests.daemon.journal.entries import ACTIONS, filled, operation
+
+
+def test_what_is_old_is_forgotten_in_small_steps(path: Path) -> None:
+    journal = filled(path, 10)
+    gone = [journal.prune(5.0, most=2) for _ in range(20)]
+    assert max(gone) <= 4 * 2
+    assert gone[-1] == 0
+    assert [found.at_s for found in journal.decisions(100)] == [9.0, 8.0, 7.0, 6.0, 5.0]
+    assert journal.first_decision_id() == 6
+    assert [(found.operation_id, found.issued_s) for found in journal.commands()] == [
+        ("open@0", 0.0),
+        *[(f"u@{number}", number + 0.5) for number in range(5, 10) for _ in range(2)],
+    ]
+    assert [found.operation_id for found in journal.open_operations()] == ["open@0"]
+    assert [eviction.at_s for eviction in journal.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    journal.close()
+    with sqlite3.connect(path) as database:
+        left = [row[0] for row in database.execute("SELECT operation_id FROM operations ORDER BY opened_s")]
+    database.close()
+    assert left == ["open@0", "u@5", "u@6", "u@7", "u@8", "u@9"]
+    again = Journal(path)
+    assert [eviction.at_s for eviction in again.evictions(0.0)] == [0.0, 5.5, 6.5, 7.5, 8.5, 9.5]
+    again.close()
+
+
+def test_no_number_is_used_twice(path: Path) -> None:
+    journal = filled(path, 3)
+    while journal.prune(1e9):
+        pass
+    assert [found.decision_id for found in journal.decisions(100)] == [3]
+    assert journal.add_decision(4.0, Decision(policy="test"), None) == 4
+    assert journal.begin_command(operation("u@9"), ACTIONS[1], 9.0) == 8
+    journal.close()
+
+
+def test_the_newest_command_keeps_its_number_where_no_decision_is_stored(path: Path) -> None:
+    journal = Journal(path)
+    mine = closed(operation("u@0"))
+    assert [journal.begin_command(mine, ACTIONS[1], at_s) for at_s in (1.0, 2.0, 3.0)] == [1, 2, 3]
+    while journal.prune(1e9):
+        pass
+    assert [found.command_id for found in journal.commands()] == [3]
+    assert journal.begin_command(mine, ACTIONS[1], 4.0) == 4
+    journal.close()
+
+
+def test_a_command_stays_as_long_as_its_decision(path: Path) -> None:
+    journal = Journal(path)
+    mine = closed(operation("u@0"))
+    for number in range(5):
+        journal.add_decision(number, Decision(policy="test"), None)
+    for at_s in (3.5, 4.5, 5.5):
+        journal.begin_command(mine, ACTIONS[1], at_s)
+    left = []
+    while journal.prune(1e9, most=2):
+        left.append((len(journal.decisions(9)), len(journal.commands())))
+    assert left == [(3, 3), (1, 2)], "the newest decision stays, and so do the commands after it"
+    journal.close()
+
+
+def test_an_open_operation_without_a_command_is_not_pruned(path: Path) -> None:
+    journal = Journal(path)
+    journal.save(operation("open@0"))
+    journal.save(closed(operation("closed@0")))
+    assert journal.prune(1e9) == 1
+    journal.close()
+    with closing(Journal(path)) as again:
+        assert [found.operation_id for found in again.operations_since(0.0)] == ["open@0"]
+
+
+def test_measured_durations_are_forgotten_in_time_and_those_under_way_are_not(path: Path) -> None:
+    like = Likeness("alice", "physics", "batch", 2)
+    subject = Subject(likeness=like, ends=False)
+    requests = [CheckpointRequest(f"u@{number}", "7", float(number)) for number in range(3)]
+    journal = Journal(path)
+    journal.learn(Lesson(begun=tuple((one, subject) for one in requests), measured=(), void=()))
+    took = [(one, Measurement(duration_s=10.0 + one.issued_s, acknowledged=True)) for one in requests[1:]]
+    journal.learn(Lesson(begun=(), measured=tuple(took), void=()))
+    assert journal.learned() == {like: (11.0, 12.0)}
+    while journal.prune(1.5):
+        pass
+    assert journal.learned() == {like: (12.0,)}
+    assert dict(journal.checkpoints_under_way()) == {requests[0]: subject}
+    journal.close()
+
+
+def test_a_checkpoint_under_way_is_the_same_after_a_start(path: Path) -> None:
+    like = Likeness("alice", "physics", "batch", 2)
+    begun = tuple(
+        (CheckpointRequest(f"u@{number}", "7", float(number)), Subject(likeness=like, ends=ends))
+        for number, ends in enumerate((True, False))
+    )
+    with closing(Journal(path)) as journal:
+        journal.learn(Lesson(begun=begun, measured=(), void=()))
+        assert dict(journal.checkpoints_under_way()) == dict(begun)
+    with closing(Journal(path)) as again:
+        assert dict(again.checkpoints_under_way()) == dict(begun)
+        again.learn(Lesson(begun=(), measured=(), void=(begun[0][0],)))
+    with closing(Journal(path)) as again:
+        assert dict(again.checkpoints_under_way()) == dict(begun[1:])
+
+
+def test_the_file_shrinks_when_old_entries_go(path: Path) -> None:
+    journal = filled(path, 400)
+    journal.close()
+    before = path.stat().st_size
+    journal = Journal(path)
+    while journal.prune(1e9):
+        pass
+    journal.close()
+    assert path.stat().st_size < before / 4

@@ -1,0 +1,88 @@
+"""A folder in which the service runs, for tests."""
+
+import json
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from makeway.adapters.registry import Connection
+from makeway.daemon.config.load import AdapterFactory, load
+from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.service import Service, SignalMessage
+from makeway.daemon.service.systemd import Notifier
+from makeway.policies.model import Cluster
+from tests.builders import cluster, node_names, running, urgent
+from tests.daemon.service.listener import Listener
+from tests.fakes import FakeAdapter
+from tests.waiting import limit_s
+
+SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
+"""Nothing happens unless it is requested."""
+
+IDLE = "0 urgent waiting; 0 operations open"
+
+
+class Site:
+    """A folder with a configuration, a listener in the place of systemd, and a fake cluster."""
+
+    def __init__(self, folder: Path, listener: Listener) -> None:
+        self.folder = folder
+        self.listener = listener
+        self.config = folder / "makeway.yaml"
+        self.socket = folder / "s.sock"
+        self.journal = folder / "j.sqlite"
+        self.adapter = FakeAdapter(cluster(4))
+        self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
+        self.write(SELDOM)
+
+    def write(self, text: str = "", *, metrics: str = "{enabled: false}") -> None:
+        self.config.write_text(
+            f"adapter: {{type: simulated}}\njournal: j.sqlite\nsocket: s.sock\nmetrics: {metrics}\n{text}"
+        )
+
+    @property
+    def factories(self) -> Mapping[str, AdapterFactory]:
+        return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
+
+    @contextmanager
+    def up(self, *, watchdog_s: float | None = None) -> Generator[None]:
+        """Run the service in a thread, from READY to its end."""
+        service = Service(
+            load(self.config), Notifier(address=self.listener.address, watchdog_s=watchdog_s), self.inbox
+        )
+        status: list[int] = []
+        thread = threading.Thread(target=lambda: status.append(service.run(self.factories)))
+        thread.start()
+        try:
+            self.listener.wait_for("READY=1")
+            yield
+        finally:
+            self.inbox.put(SignalMessage.STOP)
+            thread.join(limit_s())
+        assert status == [0]
+
+    def ask(self, **message: object) -> dict[str, Any]:
+        return api.request(self.socket, message, wait_s=limit_s())
+
+    def status(self) -> dict[str, Any]:
+        values: dict[str, Any] = self.ask(command="status")["status"]
+        return values
+
+    def cycle(self) -> str:
+        """Poke, and the status line after the cycle."""
+        self.ask(command="poke")
+        return self.listener.wait_for("STATUS=").removeprefix("STATUS=")
+
+
+def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The log so far."""
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def busy() -> Cluster:
+    return cluster(4, urgent("u", 2, submit_s=990.0), running("v\x1b[2J", node_names(4), start_s=500.0))

@@ -1,0 +1,69 @@
+"""What a job loses that leaves, and how long its checkpoints take."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.model import (
+    CheckpointSpec,
+)
+from tests.policies.common.operations import NOW_S, Build
+
+
+def test_a_regular_checkpoint_that_is_complete_at_this_instant_takes_no_more_time(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 1200.0)
+    assert application_s(job, NOW_S) == 0.0
+    assert application_s(job, NOW_S - 0.5) == 0.5
+
+
+@pytest.mark.parametrize("duration_s", [0.0, 0.5, 1.0])
+def test_a_checkpoint_may_take_less_than_a_second(running: Build, duration_s: float) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=duration_s, system_s=duration_s)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 300.0)
+    assert system_s(job) == duration_s
+    assert application_s(job, NOW_S) == 300.0 + duration_s
+
+
+def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) -> None:
+    job = running("a", "n0 n1")
+    assert loss_node_s(job, NOW_S) == 2000
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 10.4), NOW_S) == 21, "rounded up"
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 5000.0), NOW_S) == 2000, "of an earlier run"
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S + 99.0), NOW_S) == 0
+    assert loss_node_s(replace(job, start_s=None), NOW_S) == 0
+
+
+def test_system_checkpoint(running: Build) -> None:
+    job = running("a", "n0")
+    assert system_s(job) is None
+    assert system_s(replace(job, checkpoint=CheckpointSpec())) is None
+    assert system_s(replace(job, checkpoint=CheckpointSpec(system_s=90.0))) == 90.0
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -5.0])
+def test_nonsense_that_a_job_declares_is_no_checkpoint(running: Build, nonsense: float) -> None:
+    job = running(
+        "a", "n0", checkpoint=CheckpointSpec(system_s=nonsense, interval_s=600.0, application_s=nonsense)
+    )
+    assert system_s(job) is None
+    assert application_s(job, NOW_S) is None
+
+
+def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 100.0)
+    assert application_s(job, NOW_S) == 540.0
+    during = replace(job, last_checkpoint_s=NOW_S - 610.0)
+    assert application_s(during, NOW_S) == 30.0, "the checkpoint is being written"
+    fresh = replace(job, last_checkpoint_s=None, start_s=NOW_S - 300.0, setup_s=200.0)
+    assert application_s(fresh, NOW_S) == 540.0, "counted from the end of the setup"
+    overdue = replace(job, last_checkpoint_s=NOW_S - 650.0)
+    assert application_s(overdue, NOW_S) == 630.0, "expected at the next multiple of its period"
+    for missing in (None, CheckpointSpec(interval_s=600.0), CheckpointSpec(application_s=40.0)):
+        assert application_s(replace(job, checkpoint=missing), NOW_S) is None
+    nothing = CheckpointSpec(interval_s=0.0, application_s=0.0)
+    assert application_s(replace(job, checkpoint=nothing), NOW_S) is None
+    assert application_s(replace(job, start_s=None), NOW_S) is None

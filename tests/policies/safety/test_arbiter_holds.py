@@ -1,0 +1,64 @@
+"""Which nodes the arbiter lets an operation hold, and which reservations it releases."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.policies.model import (
+    Limits,
+    Phase,
+    Reason,
+    Release,
+    Reservation,
+)
+from makeway.policies.safety.protection import Refusal
+from tests.policies.safety.gate import BuildCluster, hold, operation, refusals
+
+
+def test_holds(cluster_of: BuildCluster) -> None:
+    cluster = cluster_of(8, limits=Limits(max_nodes=3))
+    assert refusals((hold("u", "n0 n1 n2"),), cluster) == [None]
+    assert refusals((hold("u", "n0 n1 n2 n3"),), cluster) == [Refusal.MAX_NODES]
+    assert refusals((hold("u", "n0 n1"), hold("v", "n2 n3")), cluster) == [None, Refusal.MAX_NODES]
+    assert refusals((hold("u", "n0"), hold("v", "n0")), cluster) == [None, Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n0", name="maintenance"),), cluster) == [Refusal.NOT_OURS]
+
+
+def test_holds_next_to_reservations(cluster_of: BuildCluster) -> None:
+    def reservation(name: str, nodes: str, start_s: float = 0.0, end_s: float = 20_000.0) -> Reservation:
+        return Reservation(name=name, nodes=tuple(nodes.split()), start_s=start_s, end_s=end_s)
+
+    foreign = cluster_of(8, reservations=(reservation("maintenance", "n0 n1"),))
+    assert refusals((hold("u", "n1 n2"),), foreign) == [Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n2 n3"),), foreign) == [None]
+    over = cluster_of(8, reservations=(reservation("maintenance", "n0 n1", end_s=10_000.0),))
+    assert refusals((hold("u", "n1 n2"),), over) == [None]
+    limits = Limits(max_nodes=4)
+    ours = cluster_of(8, reservations=(reservation("mw_v", "n0 n1"),), limits=limits)
+    assert refusals((hold("u", "n1"),), ours) == [Refusal.NODE_TAKEN]
+    assert refusals((hold("u", "n2 n3 n4"),), ours) == [Refusal.MAX_NODES]
+    assert refusals((hold("v", "n1 n2 n3 n4"),), ours) == [None], "its own old hold is replaced"
+
+
+@pytest.mark.parametrize(
+    ("phase", "observe", "expected"),
+    [
+        (Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
+        (Phase.LENT, False, Refusal.NODE_TAKEN),
+        (Phase.RETURNING, False, None),
+        (Phase.MAKING_ROOM, True, None),
+    ],
+)
+def test_a_hold_that_was_issued_and_not_yet_seen_counts(
+    cluster_of: BuildCluster, phase: Phase, observe: bool, expected: Refusal | None
+) -> None:
+    cluster = cluster_of(8, operations=(operation(phase=phase, nodes="n0 n1", observe=observe),))
+    assert refusals((hold("v", "n1"),), cluster) == [expected]
+
+
+def test_only_makeway_s_reservations_are_released(cluster_of: BuildCluster) -> None:
+    release = Release(
+        job_id="u", for_job_id="u", policy="test", reason=Reason.ORPHANED, reservation="maintenance"
+    )
+    cluster = cluster_of(1)
+    assert refusals((release, replace(release, reservation="mw_u")), cluster) == [Refusal.NOT_OURS, None]
