@@ -218,7 +218,6 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
 def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
     """Wait until no operation, reservation, hold, priority, binding or size of makeway's is left."""
     explain = story.explain(daemon)
-    await_that("no operation is open", lambda: daemon.operations() == (), explain)
     await_that("nothing is held", lambda: story.reservations() == [], explain)
     jobs = (*story.workers, *story.urgent)
     await_that(
@@ -226,6 +225,8 @@ def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
         lambda: not any(_has_makeways(story, job_id) for job_id in jobs),
         explain,
     )
+    # Last: the command that removed the last of it is answered in the journal once its operation is closed.
+    await_that("no operation is open", lambda: daemon.operations() == (), explain)
 
 
 def makes_room_and_gives_it_back(story: Story, daemon: DaemonProcess, *, once: bool = True) -> str:
