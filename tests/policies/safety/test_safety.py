@@ -150,6 +150,11 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
         if name == "eviction":
             check_nobody_need_not_go(hold, urgent, cluster, before, evictions(group))
     assert all(times == 1 for times in asked.values()), "no job is acted upon twice"
+    check_allowed(decision, cluster)
+
+
+def check_allowed(decision: Decision, cluster: Cluster) -> None:
+    """The arbiter refuses nothing of it."""
     # Rates, sizes and the breaker are off here; every other rule is one that the policies keep by themselves.
     verdicts = arbitrate(decision.actions, cluster)
     refused = [(verdict.refusal, verdict.detail) for verdict in verdicts if not verdict.allowed]

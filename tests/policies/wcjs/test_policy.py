@@ -91,6 +91,17 @@ def test_free_nodes_of_two_placements_do_not_make_one(
     assert held(decide(cluster_of(4, *jobs), CONFIG).actions) == ("n0", "n3")
 
 
+def requeue(job_id: str, method: Method, not_after_s: float) -> Requeue:
+    return Requeue(
+        job_id=job_id,
+        for_job_id="u",
+        policy="wcjs",
+        reason=Reason.URGENT_ARRIVAL,
+        method=method,
+        not_after_s=not_after_s,
+    )
+
+
 def test_the_placement_whose_jobs_cost_least_is_cleared(
     cluster_of: ClusterOf, running: JobOf, waiting: JobOf
 ) -> None:
@@ -122,22 +133,8 @@ def test_the_placement_whose_jobs_cost_least_is_cleared(
             grace_s=150.0,
             walltime_s=20_150.0,
         ),
-        Requeue(
-            job_id="b",
-            for_job_id="u",
-            policy="wcjs",
-            reason=Reason.URGENT_ARRIVAL,
-            method=Method.SYSTEM,
-            not_after_s=NOW_S + 150.0,
-        ),
-        Requeue(
-            job_id="c",
-            for_job_id="u",
-            policy="wcjs",
-            reason=Reason.URGENT_ARRIVAL,
-            method=Method.KILL,
-            not_after_s=NOW_S,
-        ),
+        requeue("b", Method.SYSTEM, NOW_S + 150.0),
+        requeue("c", Method.KILL, NOW_S),
     )
     why = decision.rationale[0]
     listed = [(one.job_ids, one.chosen, one.note) for one in why.candidates]
