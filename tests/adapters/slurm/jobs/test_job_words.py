@@ -11,7 +11,7 @@ from makeway.policies.model import (
     CheckpointSpec,
     SignalTarget,
 )
-from tests.adapters.slurm.raw_jobs import ANY, NOW_S, PENDING, RUNNING, SPEC, translated
+from tests.adapters.slurm.jobs.raw_jobs import ANY, NOW_S, PENDING, RUNNING, SPEC, translated
 
 # Checkpoints
 

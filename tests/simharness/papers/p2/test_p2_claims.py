@@ -10,7 +10,7 @@ from makeway.simharness.papers.p2.cases import (
     groups,
 )
 from makeway.simharness.papers.p2.claims import claims, format_response
-from tests.simharness.papers.p2_results import made_case, plan
+from tests.simharness.papers.p2.results import made_case, plan
 
 
 def standings(*cases: P2Result) -> dict[str, ClaimStatus]:

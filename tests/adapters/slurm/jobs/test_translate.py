@@ -24,7 +24,7 @@ from makeway.policies.model import (
     JobState,
     NodeState,
 )
-from tests.adapters.slurm.raw_jobs import ANY, NODES, NOW_S, PENDING, RUNNING, serving, translated
+from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, NOW_S, PENDING, RUNNING, serving, translated
 
 # Classes
 

@@ -16,8 +16,9 @@ from makeway.daemon.journal.errors import JournalError, JournalUnfinished
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Decision
 from tests.builders import closed
-from tests.daemon.journal import killer, old_schemas
+from tests.daemon.journal import old_schemas
 from tests.daemon.journal.entries import ACTIONS, operation
+from tests.daemon.journal.killed import killer
 
 INCREMENTAL = (2,)
 

@@ -23,7 +23,7 @@ from makeway.simharness.papers.p2.cases import (
 )
 from makeway.simharness.workloads.scenarios import TRACE, WANTED_NODES
 from tests import builders
-from tests.simharness.papers.p2_results import HOUR_S
+from tests.simharness.papers.p2.results import HOUR_S
 
 
 def trial(*, wanted_nodes: int = 4, budget_s: float = 1000.0, traces: Path = Path()) -> P2Trial:
