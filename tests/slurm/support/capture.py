@@ -1,8 +1,8 @@
 """Writes what a real Slurm prints into `tests/adapters/slurm/captured/RELEASE/`, for the tests of the
 parsers.
 
-Run it as `python -m tests.slurm.support.capture [CHROOT]` whenever the adapter asks Slurm for something else. The
-machine's name and kernel are replaced.
+Run it as `python -m tests.slurm.support.capture [CHROOT]` whenever the adapter asks Slurm for something else.
+It replaces this machine's name and kernel in the output.
 """
 
 import re
