@@ -1,3 +1,3 @@
-"""The edge: how makeway reads a cluster and acts on it. An adapter knows the model and nothing else
-of ours.
+"""The edge: how makeway reads a cluster and acts on it. An adapter imports the model and nothing else
+of makeway's.
 """

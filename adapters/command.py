@@ -120,7 +120,7 @@ class CommandRunner:
 def _start(
     command: tuple[str, ...], environment: dict[str, str], folder: str, stdin: bytes
 ) -> subprocess.Popen[bytes]:
-    # A file in memory, not a pipe: nobody has to write while the command reads.
+    # A file in memory, not a pipe: no thread has to write while the command reads.
     with os.fdopen(os.memfd_create("stdin"), "w+b") as given:
         given.write(stdin)
         given.seek(0)

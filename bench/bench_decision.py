@@ -1,6 +1,6 @@
 """How long a policy thinks at each event at which an urgent job waits: Theta (4,360 nodes), P5's workload W5.
 
-The unit beside it is one plain look at every node and every job of a snapshot of the same workload (the
+The unit of comparison is one plain look at every node and every job of a snapshot of the same workload (the
 tests' oracle of the free nodes): the ratio to it holds on other machines, the milliseconds do not. Both are
 processor times: others may use the machine.
 """
@@ -52,7 +52,7 @@ def plain_look_ms(experiment: Experiment, workload: Workload) -> float:
 )
 def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
     if not THETA.is_file():
-        pytest.skip(f"no {THETA.name} in ../shared/traces beside this checkout")
+        pytest.skip(f"no {THETA.name} in ../shared/traces next to this checkout")
     experiment = Experiment(trace=str(THETA), synthesis="W5", seed=1, policy=policy)
     whole = load_workload(experiment)
     piece = [job for job in whole.jobs if FROM_S <= job.submit_s < TO_S]

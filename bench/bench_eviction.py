@@ -1,5 +1,5 @@
-"""The exact programme beside greedy and backtracking on an instance of P2's size: 24 jobs, 4352 nodes, 15
-steps.
+"""The exact programme compared with greedy and backtracking on an instance of P2's size: 24 jobs, 4352
+nodes, 15 steps.
 
 Each approach answers every deadline from 0 to 15 minutes, as in the paper's figures 5 to 7: the exact
 programme in one pass, the others once for each. The ratios are of one run on one machine; they hold on

@@ -1,4 +1,4 @@
-"""The simulated cluster on real traces: jobs a second, beside a plain scheduler in the same run, and peak
+"""The simulated cluster on real traces: jobs a second, next to a plain scheduler in the same run, and peak
 memory.
 
 KTH-SP2 (28,467 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
@@ -42,7 +42,7 @@ finally:
 
 def trace(path: Path) -> Trace:
     if not path.is_file():
-        pytest.skip(f"no {path.name} in ../shared/traces beside this checkout")
+        pytest.skip(f"no {path.name} in ../shared/traces next to this checkout")
     return read_trace(path)
 
 

@@ -1,7 +1,7 @@
 """A real Slurm: what a cycle costs with 256 nodes and 10,000 jobs that wait, and how soon the daemon acts.
 
-The unit beside the cycle is what it cannot do without: one plain `squeue` and one plain `scontrol show node`
-of the same cluster, in the same run. The ratio to it holds on other machines, the seconds do not.
+The unit of comparison is what a cycle cannot do without: one plain `squeue` and one plain `scontrol show
+node` of the same cluster, in the same run. The ratio to it holds on other machines, the seconds do not.
 """
 
 import cProfile
@@ -118,7 +118,7 @@ def test_a_cycle_of_a_large_cluster(benchmark: BenchmarkFixture, root: str | Non
 
 @contextmanager
 def played(root: str | None, folder: Path, poll_interval_s: float) -> Iterator[tuple[Story, DaemonProcess]]:
-    """A full cluster of eight nodes and the daemon beside it."""
+    """A full cluster of eight nodes and the daemon next to it."""
     with dev_cluster(DevSpec(node_count=8, root=root)) as cluster:
         story = Story(SlurmWorld(cluster))
         story.fill()

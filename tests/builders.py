@@ -96,7 +96,7 @@ def urgent(job_id: str, node_count: int, *, submit_s: float = 0.0, reservation: 
 
 
 def held(job_id: str, nodes: tuple[str, ...], *, start_s: float = 0.0, end_s: float = 1e6) -> Reservation:
-    """Our reservation for `job_id`."""
+    """Makeway's reservation for `job_id`."""
     return Reservation(name=RESERVATION_PREFIX + job_id, nodes=nodes, start_s=start_s, end_s=end_s)
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom, room by room, and which modules of the standard library stay at the edge."""
+"""Which room may import which, and which modules of the standard library stay at the edge."""
 
 import ast
 import sys

@@ -127,8 +127,8 @@ class JobClassSettings(Section):
         for word in sorted(words):
             if not re.fullmatch(r"[a-z][a-z0-9\-]*", word, re.ASCII):
                 raise ValueError(
-                    f"{word!r} is never found: a word has small letters, digits and `-`, and stands without "
-                    f"`makeway:`"
+                    f"{word!r} is never found: a word has small letters, digits and `-`, and is written "
+                    "without `makeway:`"
                 )
         return words
 

@@ -19,12 +19,12 @@ class JobClass:
     features: frozenset[str] = frozenset()
     """The job asks for at least one of these node features."""
     words: frozenset[str] = frozenset()
-    """The job's comment has at least one of these as `makeway:WORD`. Every user may write what he likes
-    there.
+    """The job's comment has at least one of these as `makeway:WORD`. Every user may write
+    anything there.
     """
     kind: JobKind = JobKind.RIGID
     preemptible: bool = False
-    """Whether we may touch these jobs. An urgent job is never touched."""
+    """Whether makeway may touch these jobs. An urgent job is never touched."""
     node_count_min: int | None = None
     """Malleable jobs: the smallest size, unless the job says `makeway:min-nodes=N`. None: its full size."""
     checkpoint: CheckpointSpec | None = None

@@ -28,18 +28,18 @@ def new_token() -> str:
 
 
 def known_from(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tuple[int, int]]:
-    """What the configuration tells of the cluster, and the release as year and month.
+    """What the configuration says about the cluster, and the release as year and month.
 
-    Jobs can grow where slurm.conf permits it and we may act as their users, but not on 22.05, whatever it
-    permits: see `slurm_build.RESIZES_CLEANLY`. Places can be taken back where Slurm computes priorities: with
-    priority/basic, a job whose priority is set anew comes behind all others.
+    Jobs can grow where slurm.conf permits it and makeway may act as their users, but never on 22.05: see
+    `build.RESIZES_CLEANLY`. Queue positions can be taken back where Slurm computes priorities: with
+    priority/basic, a job whose priority is set again comes behind all others.
 
     Args:
         done: `scontrol show config`, as it answered.
-        superuser: whether we may act as any user.
+        superuser: whether makeway may act as any user.
 
     Raises:
-        Unreadable: it tells no version.
+        Unreadable: it has no version.
     """
     settings = parse.config(done.stdout)
     try:

@@ -21,7 +21,7 @@ PLANNED_PRIORITY = FRONT_PRIORITY - 1
 under priority/basic, below the last of all places.
 """
 PURGE_MIN = 1
-"""Slurm removes a reservation of ours once it has had no job for so many minutes, if we do not."""
+"""Slurm removes makeway's reservation once it has had no job for this many minutes, if makeway does not."""
 RESTART_S = 3
 """How soon a requeued job may start again; more than the clocks of controller and nodes differ."""
 EXPANDER_NAME = "mw_expand"
@@ -103,8 +103,8 @@ def squeue(
 def squeue_environment(fields: tuple[str, ...], token: str) -> dict[str, str]:
     """The variables that make squeue print `fields`, each followed by `token`, and times in seconds.
 
-    The format goes by the environment, which no other user can read: `token` is what nobody can forge in a
-    comment.
+    The format is passed in the environment, which no other user can read, so that no user can forge `token`
+    in a comment.
     """
     return {"SQUEUE_FORMAT2": ",".join(f"{field}:0{token}" for field in fields), "SLURM_TIME_FORMAT": "%s"}
 
@@ -261,7 +261,7 @@ def to_queue_position(job_id: str, queue_position: int) -> tuple[str, ...]:
 
 
 def queue_position_of(priority: int) -> int | None:
-    """The queue position in a planned order that a priority tells. None: it tells none."""
+    """The queue position in a planned order that a priority encodes. None: it encodes none."""
     queue_position = PLANNED_PRIORITY - priority
     return queue_position if 1 <= queue_position <= QUEUE_POSITIONS else None
 

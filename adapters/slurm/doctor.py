@@ -1,4 +1,4 @@
-"""What of a Slurm's own configuration matters to makeway. Pure functions of what was read of it."""
+"""Checks of Slurm's own configuration, as far as it matters to makeway. Pure functions of a `Survey`."""
 
 from collections.abc import Mapping
 
@@ -15,13 +15,13 @@ TRIED = ((22, 5), (24, 11), (26, 5))
 RPCS_PER_SNAPSHOT = 7
 """Requests that one snapshot costs the controller, as its sdiag counts them."""
 SKEW_S = 1.0
-"""A clock that is so much ahead or behind makes a checkpoint seem older, or younger, than the signal that
-started it.
+"""Clocks that differ by this much make a checkpoint seem older, or younger, than the signal that asked for
+it.
 """
 
 
 def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorContext) -> tuple[Check, ...]:
-    """Every check of a Slurm."""
+    """Every check of Slurm's configuration."""
     classes = section.to_settings().classes
     checks = [
         check_release(survey),
@@ -40,22 +40,22 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
 
 
 def check_release(survey: Survey) -> Check:
-    """Whether this release of Slurm is one that was tried."""
+    """Whether makeway was tested on this release of Slurm."""
     tried = ", ".join(f"{year}.{month:02}" for year, month in TRIED)
     said = f"Slurm {printable(survey.version)}"
     if survey.release in TRIED:
         return ok("release", f"{said} is one of those that makeway is tested on ({tried})")
     if survey.release < TRIED[0]:
         return problem(
-            "release", f"{said} is older than makeway supports: the oldest that was tried is {tried[:5]}"
+            "release", f"{said} is older than makeway supports: the oldest that was tested is {tried[:5]}"
         )
     return warning(
-        "release", f"{said} was not tried ({tried} were): stay in observe mode until you have seen it work"
+        "release", f"{said} was not tested ({tried} were): stay in observe mode until you have seen it work"
     )
 
 
 def check_privilege(survey: Survey, *, acts: bool) -> Check:
-    """Whether Slurm shows us everything and, in act mode, obeys."""
+    """Whether Slurm shows everything to makeway's user and, in act mode, accepts its commands."""
     user = printable(survey.user)
     hidden = sorted(
         parameters(survey.settings.get("PrivateData", "")).keys() & {"jobs", "nodes", "reservations"}
@@ -74,43 +74,45 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
             )
         case Privilege.NONE:
             return ok(
-                "privilege", f"{user} may look, which is all that observe mode needs; act needs an operator"
+                "privilege",
+                f"{user} may read the state, which is all that observe mode needs; "
+                "act mode needs an operator",
             )
         case Privilege.UNKNOWN:
             return warning(
                 "privilege",
-                f"what {user} may do is unknown: look at `sacctmgr show user {user} format=user,adminlevel`; "
-                "observe needs nothing, act an operator",
+                f"the privileges of {user} are unknown: see `sacctmgr show user {user} "
+                "format=user,adminlevel`; observe mode needs none, act mode an operator",
             )
         case granted:
             return ok("privilege", f"{user} may do all that both modes need ({granted})")
 
 
 def check_clock(survey: Survey) -> Check | None:
-    """Whether the controller's clock and ours agree: what jobs tell of their checkpoints is compared with
-    ours.
+    """Whether the controller's clock and makeway's agree: the times of checkpoints in jobs' comments are
+    compared with makeway's.
     """
     ahead_s = survey.clock_ahead_s
     if ahead_s is None:
         return warning(
-            "clock", "the controller's clock cannot be told: see to it that both machines keep time"
+            "clock", "the controller's clock could not be read: make sure that both machines are synchronised"
         )
     if abs(ahead_s) < SKEW_S:
-        return ok("clock", "the controller's clock agrees with ours")
+        return ok("clock", "the controller's clock agrees with makeway's")
     where = "ahead of" if ahead_s > 0 else "behind"
     return problem(
         "clock",
-        f"the controller's clock is {abs(ahead_s):.1f} s {where} ours: acknowledged checkpoints would be "
-        "misjudged: synchronise both machines",
+        f"the controller's clock is {abs(ahead_s):.1f} s {where} makeway's, so that makeway would misjudge "
+        "acknowledged checkpoints: synchronise both machines",
     )
 
 
 def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
-    """What jobs of the present queue are of which class, and whether the classes can be meant so."""
+    """How many jobs of the present queue each class has, and whether the classes are plausible."""
     if not classes:
         return [
             problem(
-                "classes", "adapter.classes is empty: nothing is urgent and nobody is opted in; name some"
+                "classes", "adapter.classes is empty: no job is urgent and none may be evicted; add classes"
             )
         ]
     checks: list[Check] = []
@@ -120,7 +122,7 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
     if not any(one.kind is JobKind.ON_DEMAND for one in classes):
         checks.append(warning("classes", "no class is of the kind on_demand: no job will ever be urgent"))
     if not opted_in:
-        checks.append(warning("classes", "no class is preemptible: nobody will ever be asked to make room"))
+        checks.append(warning("classes", "no class is preemptible: no job will ever be asked to make room"))
     missing = sorted(
         f"{one.name}: {name}" for one in classes for name in one.partitions if name not in survey.partitions
     )
@@ -132,13 +134,13 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         checks.append(warning("classes", text))
     by_qos = sorted(one.name for one in classes if one.qos)
     if by_qos and not accounting(survey):
-        text = f"without accounting no job has a QOS, so that none is ever of class {', '.join(by_qos)}"
+        text = f"without accounting no job has a QOS, so that no job is ever of class {', '.join(by_qos)}"
         checks.append(warning("classes", f"{text}: use partitions, or set up slurmdbd"))
     return checks
 
 
 def accounting(survey: Survey) -> bool:
-    """Whether there is a database of users, accounts and QOS."""
+    """Whether Slurm has a database of users, accounts and QOS."""
     return survey.settings.get("AccountingStorageType", "").endswith("slurmdbd")
 
 
@@ -152,24 +154,24 @@ def _class_count(found: ClassCount, opted_in: bool) -> str:
 
 
 def check_open_door(survey: Survey, classes: tuple[JobClass, ...]) -> Check | None:
-    """Whether everybody can make his job urgent."""
+    """Whether every user can make a job urgent."""
     urgent = [one for one in classes if one.kind is JobKind.ON_DEMAND]
     if not urgent:
         return None
     enforced = parameters(survey.settings.get("AccountingStorageEnforce", ""))
     doors = sorted(one.name for one in urgent if not _closed(one, survey.partitions, enforced))
     if not doors:
-        return ok("urgent", "only those whom the site lets can make a job urgent")
+        return ok("urgent", "only users chosen by the site can make a job urgent")
     return warning(
         "urgent",
-        f"everybody can make his job urgent by class {', '.join(doors)}: ask for a user, for a partition "
+        f"every user can make a job urgent by class {', '.join(doors)}: require a user, a partition "
         "with AllowGroups, AllowAccounts or AllowQos, or let accounting enforce QOS and accounts "
         "(AccountingStorageEnforce)",
     )
 
 
 def _closed(one: JobClass, partitions: Mapping[str, bool], enforced: Mapping[str, str]) -> bool:
-    """Whether a condition of a class cannot be fulfilled by whoever likes."""
+    """Whether a class has a condition that not every user can fulfil."""
     by_partition = bool(one.partitions) and not any(partitions.get(name, False) for name in one.partitions)
     by_qos = bool(one.qos) and "qos" in enforced
     by_account = bool(one.accounts) and "associations" in enforced
@@ -177,7 +179,7 @@ def _closed(one: JobClass, partitions: Mapping[str, bool], enforced: Mapping[str
 
 
 def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: bool) -> Check | None:
-    """Whether jobs that were shrunk grow back."""
+    """Whether shrunk jobs grow back."""
     shrinkable = sorted(one.name for one in classes if one.kind is JobKind.MALLEABLE and one.preemptible)
     if not shrinkable:
         return None
@@ -197,8 +199,8 @@ def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: b
         )
     return warning(
         "growth",
-        f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: that is done as the job's "
-        "user, so makeway has to run as root",
+        f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: a job grows by a command "
+        "of its own user, so makeway has to run as root",
     )
 
 
@@ -208,11 +210,11 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
     unable = sum(found.unable for found in survey.counts if found.name in opted_in)
     if survey.settings.get("JobRequeue") == "0":
         text = "JobRequeue=0: jobs without `sbatch --requeue` are left alone, whatever their class says"
-        checks = [warning("requeue", f"{text}; set JobRequeue=1, or tell the users")]
+        checks = [warning("requeue", f"{text}; set JobRequeue=1, or inform the users")]
     elif unable:
         text = (
-            f"{counted(unable, 'job')} of preemptible classes left alone: Slurm would not requeue what "
-            f"is not from sbatch"
+            f"{counted(unable, 'job')} of preemptible classes left alone: Slurm does not requeue a job "
+            f"that is not from sbatch"
         )
         checks = [warning("requeue", f"{text}, or was submitted with --no-requeue")]
     else:
@@ -226,8 +228,8 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         if delay_s <= 600
         else warning(
             "requeue delay",
-            f"a requeued job waits {delay_s:g} s; makeway lifts that, but if it dies in between they wait it "
-            "out: lower requeue_delay (before 25.05: AuthInfo=cred_expire)",
+            f"a requeued job waits {delay_s:g} s; makeway lifts that, but if makeway dies first, jobs wait "
+            "that long: lower requeue_delay (before 25.05: AuthInfo=cred_expire)",
         )
     )
     most = survey.settings.get("MaxBatchRequeue", "5")
@@ -236,20 +238,20 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         if most == "0"
         else ok(
             "requeue limit",
-            f"MaxBatchRequeue is {printable(most)}: it counts failed starts, not our requeues",
+            f"MaxBatchRequeue is {printable(most)}: it counts failed starts, not makeway's requeues",
         )
     )
     return checks
 
 
 def _requeue_delay_s(survey: Survey) -> float:
-    """How long Slurm keeps a requeued job from starting: requeue_delay, else the life of a credential."""
+    """How long Slurm delays a requeued job: requeue_delay, else the lifetime of a credential."""
     said = survey.parameters("SchedulerParameters").get("requeue_delay", "")
     return _number(said or survey.parameters("AuthInfo").get("cred_expire"), 120.0)
 
 
 def _number(said: str | None, default: float) -> float:
-    """What a setting says, if that is a number."""
+    """The value of a setting, if it is a number."""
     return float(said) if said is not None and said.isdecimal() else default
 
 
@@ -258,16 +260,16 @@ def check_preemption(survey: Survey) -> Check:
     kind = survey.settings.get("PreemptType", "(null)")
     modes = survey.settings.get("PreemptMode", "OFF")
     if kind in {"(null)", "preempt/none"}:
-        return ok("preemption", "Slurm itself preempts nobody")
+        return ok("preemption", "Slurm itself preempts no job")
     return warning(
         "preemption",
         f"Slurm itself preempts ({printable(kind)}, {printable(modes)}) and does so before makeway can "
-        "choose: let the QOS and partitions of urgent jobs preempt nobody (Preempt=, PriorityTier=)",
+        "choose: configure the QOS and partitions of urgent jobs to preempt no job (Preempt=, PriorityTier=)",
     )
 
 
 def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
-    """Whether a job that will not go leaves its nodes within the policy's margin."""
+    """Whether a job that ignores SIGTERM leaves its nodes within the policy's margin."""
     said = survey.settings.get("KillWait", "").removesuffix(" sec").strip()
     if margin_s is None or not said.isdecimal():
         return None
@@ -283,7 +285,7 @@ def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
 
 
 def check_rate(survey: Survey, poll_interval_s: float) -> Check:
-    """Whether Slurm's limit on requests leaves room for our cycles."""
+    """Whether Slurm's limit on requests leaves room for makeway's cycles."""
     said = survey.parameters("SlurmctldParameters")
     if "rl_enable" not in said or survey.privilege.exempt:
         return ok("request rate", "Slurm does not limit the requests of this user")
@@ -296,16 +298,16 @@ def check_rate(survey: Survey, poll_interval_s: float) -> Check:
     return warning(
         "request rate",
         f"rl_enable allows this user a snapshot every {least_s:g} s and nothing else: set poll_interval_s to "
-        f"{2 * least_s:g} or more, or run makeway as SlurmUser, whom it does not limit",
+        f"{2 * least_s:g} or more, or run makeway as SlurmUser, which has no such limit",
     )
 
 
 def check_priority(survey: Survey) -> Check:
-    """What the place in the queue that makeway gives back means for later."""
+    """How the priority that makeway gives a job lasts."""
     if survey.settings.get("PriorityType") == "priority/multifactor":
         text = (
             "priority/multifactor: a job that makeway moves to the front keeps that fixed priority until "
             "it ends"
         )
         return ok("priority", text)
-    return ok("priority", "priority/basic: a job that makeway moves in the queue stays where it is put")
+    return ok("priority", "priority/basic: a job that makeway moves in the queue keeps that position")

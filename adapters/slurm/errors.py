@@ -61,7 +61,7 @@ def unknown_reservation(done: CompletedCommand) -> bool:
 
 
 def refusal(done: CompletedCommand) -> AdapterError:
-    """The error that stands for a command that failed; its message has Slurm's own words."""
+    """The error for a command that failed; its message has Slurm's own words."""
     words = done.words or f"exit status {done.returncode}"
     message = f"{done.argv[0]}: {words}"
     if any(part in words for part in _NO_ANSWER):

@@ -151,8 +151,8 @@ def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, li
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.split("\n"):
-        # With readline scontrol repeats what it reads after its prompt; without, the prompt stands before
-        # what it says.
+        # With readline scontrol repeats what it reads after its prompt; without, the prompt precedes
+        # the output.
         said = line.removeprefix(_PROMPT)
         if said.startswith(f"{token}-"):
             current = found.setdefault(said.removeprefix(f"{token}-"), [])
@@ -190,7 +190,7 @@ def reservations(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawRese
 def excluded_nodes(lines: list[str]) -> tuple[str, ...]:
     """The nodes that a job excludes, by `scontrol show job`; none if the job is over.
 
-    A user may write the same words into his job's name, and so change what is read of his own job only.
+    A user who writes the same words into a job's name changes only what is read of that job.
     """
     found = re.search(r" ExcNodeList=(\S+) NodeList=", "\n".join(lines))
     try:
@@ -200,7 +200,7 @@ def excluded_nodes(lines: list[str]) -> tuple[str, ...]:
 
 
 def config(text: str) -> dict[str, str]:
-    """The settings of `scontrol show config`; what stands there without a value is left out."""
+    """The settings of `scontrol show config`; a setting without a value is left out."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {key.strip(): value.strip() for key, equals, value in pairs if equals and value.strip()}
 

@@ -1,4 +1,4 @@
-"""What an administrator should know of a Slurm before makeway runs on it: read once, and nothing is
+"""What an administrator should know about Slurm before makeway runs on it: read once, and nothing is
 changed.
 """
 
@@ -25,7 +25,7 @@ _OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnl
 
 
 class Privilege(StrEnum):
-    """What Slurm lets us do. From OPERATOR up it is everything that makeway needs."""
+    """What Slurm allows makeway's user. OPERATOR and above have all that makeway needs."""
 
     ROOT = "root"
     SLURM_USER = "SlurmUser"
@@ -36,7 +36,7 @@ class Privilege(StrEnum):
 
     @property
     def exempt(self) -> bool:
-        """Whether Slurm's limit on requests does not hold for us."""
+        """Whether Slurm's limit on requests does not apply."""
         return self in (Privilege.ROOT, Privilege.SLURM_USER)
 
 
@@ -59,7 +59,7 @@ class ClassCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """A Slurm, and what we are there."""
+    """Slurm's configuration, and makeway's privileges there."""
 
     settings: Mapping[str, str]
     """`scontrol show config`, without what has no value."""
@@ -69,11 +69,10 @@ class Survey:
     user: str
     privilege: Privilege
     clock_ahead_s: float | None
-    """By how much the controller's clock is ahead of ours, as far as can be told for certain. None:
-    not told.
+    """By how much the controller's clock is certainly ahead of makeway's. None: unknown.
     """
     partitions: Mapping[str, bool]
-    """By name: whether everybody may submit to it."""
+    """By name: whether every user may submit to it."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
 
@@ -96,8 +95,8 @@ def survey(
     Args:
         settings: where it is, and the classes of its jobs.
         runner: what runs the commands. None: one that follows the settings.
-        now: our clock.
-        user_id: who we are. None: whoever runs this.
+        now: makeway's clock.
+        user_id: the user that makeway runs as. None: the user of this process.
 
     Raises:
         AdapterError: it does not answer, or nothing that can be understood.
@@ -165,8 +164,8 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
 
 
 def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
-    """By how much the controller's clock is ahead of ours at the least; 0 if they may agree, None if it is
-    not told.
+    """By how much the controller's clock is at least ahead of makeway's; 0 if they may agree, None if it
+    is unknown.
 
     `config` is what `scontrol show config` printed between the two instants, with times in seconds: its first
     line has the controller's present second.
@@ -181,8 +180,8 @@ def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
 
 
 def open_partitions(text: str) -> Mapping[str, bool]:
-    """The partitions that `scontrol --oneliner show partitions` lists, and whether everybody may submit to
-    each.
+    """The partitions that `scontrol --oneliner show partitions` lists, and whether every user may submit
+    to each.
     """
     found: dict[str, bool] = {}
     for line in text.splitlines():

@@ -96,7 +96,7 @@ class _Demand:
     features: str
     required: tuple[str, ...]
     required_are_all: bool
-    """Whether the job asks for no node beside the required ones."""
+    """Whether the job asks for no node besides the required ones."""
     excluded: tuple[str, ...]
     cpu_count: int
     memory_mb: float
@@ -172,7 +172,7 @@ class Translator:
         self._eligible: Callable[[_Demand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)
 
     def job(self, raw: RawJob, *, asked_node_count: int | None = None) -> Job:
-        """One job. `asked_node_count` is the size before we shrank it; None: nobody did."""
+        """One job. `asked_node_count` is the size before makeway shrank it; None: it did not."""
         found = None if raw.heterogeneous else job_class(raw, self._classes)
         kind = found.kind if found else JobKind.RIGID
         if kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink:
@@ -220,9 +220,9 @@ class Translator:
     def _least_size(self, raw: RawJob, size: int) -> int:
         """The least number of nodes that a waiting job asks for.
 
-        Slurm tells the size that it would give it now, of a range such as 2-4 mostly the largest. The least
-        one is in its resources, where that of a job which asks for CPUs alone is 1: such a job needs as many
-        as hold its CPUs.
+        For a range such as 2-4 Slurm shows the size that it would give the job now, mostly the largest. The
+        least one is in the requested resources. It is 1 for a job that asks for CPUs alone: such a job needs
+        as many nodes as hold its CPUs.
         """
         told = raw.requested_node_count or size
         least_cpus = min((self._least_cpus.get(name, 1) for name in raw.partitions), default=1)

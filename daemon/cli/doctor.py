@@ -17,28 +17,28 @@ STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 
 
 def show(factories: Mapping[str, AdapterFactory], path: Path, *, as_json: bool) -> int:
-    """Print every check of the configuration `path`. Returns 1 if there is a problem, else 0.
+    """Print every check of the configuration `path`. Returns 1 if any check found a problem, else 0.
 
     Raises:
-        UserError: the configuration is not valid, or its cluster cannot be opened at all.
+        UserError: the configuration is not valid, or its adapter cannot be opened.
     """
     checks = examine(load(path), factories)
     counts = Counter(check.level for check in checks)
     if as_json:
-        told = {
+        values = {
             "configuration": str(path),
             "problems": counts[Level.PROBLEM],
             "warnings": counts[Level.WARNING],
             "checks": [asdict(check) for check in checks],
         }
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(values, indent=2))
     else:
         render(checks, counts, path)
     return 1 if counts[Level.PROBLEM] else 0
 
 
 def render(checks: tuple[Check, ...], counts: Counter[Level], path: Path) -> None:
-    """The checks for a reader, and a sentence on all of them."""
+    """Print the checks as a table, then one sentence that sums them up."""
     from rich.table import Table
 
     from makeway.daemon.cli.text import console, plain

@@ -1,11 +1,11 @@
-"""What pydantic says is wrong, once for each value."""
+"""The errors that pydantic found, once for each value."""
 
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
 _PLAIN: Final = {"bool", "float", "int", "str"}
-"""What pydantic calls the branches of a union of plain values, beside `literal[...]`."""
+"""What pydantic calls the branches of a union of plain values, besides `literal[...]`."""
 _WANTS: Final = "Input should be "
 
 
@@ -18,15 +18,17 @@ class Complaint(NamedTuple):
 
 
 def complaints(error: ValidationError) -> list[Complaint]:
-    """What pydantic found, once for each value: of a union of plain values it tells every branch by
-    itself.
+    """What pydantic found, once for each value: for a union of plain values it reports each branch
+    separately.
     """
     found: dict[tuple[int | str, ...], Complaint] = {}
     for entry in error.errors():
         location = entry["loc"]
         if location and (location[-1] in _PLAIN or str(location[-1]).startswith("literal[")):
             location = location[:-1]
-        told = found.get(location)
-        message = entry["msg"] if told is None else f"{told.message} or {entry['msg'].removeprefix(_WANTS)}"
+        earlier = found.get(location)
+        message = (
+            entry["msg"] if earlier is None else f"{earlier.message} or {entry['msg'].removeprefix(_WANTS)}"
+        )
         found[location] = Complaint(location, message, entry["input"])
     return list(found.values())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from makeway.daemon.config.yaml_file import ConfigFile, Key, Problem
 
 AMOUNT_LIMITS = {"_s": 30 * 86_400, "_hours": 720, "_count": 1_000_000, "_nodes": 1_000_000}
-"""A policy's setting that is called so is an amount: from 0 to this, whatever the policy checks beyond it."""
+"""A policy's setting with such an ending is an amount from 0 to this limit. The policy may check more."""
 
 
 AdapterFactory = Callable[[Any], Connection]
@@ -55,8 +55,8 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
 
     Args:
         path: the file.
-        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, files beside
-            this one.
+        find_policy: finds a policy by its name or raises a `ValueError`. None: `policy_finder`, with
+            files next to this one.
 
     Raises:
         ConfigError: every problem of the file, one a line.
@@ -131,7 +131,7 @@ def effective(config: Config) -> str:
 
 
 def _policy_name(config: Config) -> str:
-    """What finds the policy again, from wherever it is read."""
+    """A name or an absolute path that finds the policy from any folder."""
     from makeway.daemon.config.policy_finder import SUFFIX
 
     name = config.settings.policy.name
@@ -139,7 +139,7 @@ def _policy_name(config: Config) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """`did you mean X?`, or what there is to choose from."""
+    """`did you mean X?`, or the accepted words."""
     choices = sorted(known)
     near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(choices) or 'nothing'}"
@@ -231,7 +231,7 @@ def _policy_config(
 
 
 def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Problem]":
-    """What pydantic found, in our words."""
+    """What pydantic found, in makeway's words."""
     from makeway.daemon.config.yaml_file import Problem
 
     found: list[Problem] = []
@@ -253,7 +253,7 @@ def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Probl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """What the schema knows of one place in a configuration."""
+    """What the schema says about one place in a configuration."""
 
     key: "Key"
     siblings: tuple[str, ...]
@@ -262,7 +262,7 @@ class _Place:
 
 
 def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
-    """What is at a location of pydantic's."""
+    """The place in the schema that pydantic's location names."""
     here: list[Any] = [model]
     key: list[str | int] = []
     siblings: tuple[str, ...] = tuple(model.model_fields)
@@ -285,7 +285,7 @@ def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
 
 
 def _bare(annotation: Any) -> list[Any]:
-    """The types that an annotation joins, without None and without what `Annotated` says of them."""
+    """The types that an annotation joins, without None and without the metadata of `Annotated`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -318,7 +318,7 @@ def _said(message: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as the file has it, not too long."""
+    """A value as the file has it, shortened to 60 characters."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

@@ -26,7 +26,7 @@ class PolicySettings(Section):
 
 
 class LimitsSettings(Section):
-    """What the site forbids, whatever the policy: `model.Limits`, with ranges."""
+    """The site's limits, for every policy: `model.Limits`, with ranges."""
 
     min_runtime_s: float = Field(
         default=0.0, ge=0, le=30 * DAY_S, description="seconds from 0 to 2592000 (30 days)"
@@ -58,20 +58,20 @@ class LimitsSettings(Section):
     )
 
     def to_limits(self) -> Limits:
-        """The same as the model has it."""
+        """The same values as the model has them."""
         return Limits(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
-class PatienceSettings(Section):
-    """How long an operation waits for what: `observation.Timeouts`, with ranges."""
+class TimeoutSettings(Section):
+    """How long an operation waits in each case: `observation.Timeouts`, with ranges."""
 
     give_up_after_s: float = Field(default=600.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
     settle_s: float = Field(default=30.0, ge=1, le=3600, description="seconds from 1 to 3600")
     retry_s: float = Field(default=5.0, ge=0, le=3600, description="seconds from 0 to 3600")
     refused_s: float = Field(default=60.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
 
-    def to_patience(self) -> Timeouts:
-        """The same as the loop has it."""
+    def to_timeouts(self) -> Timeouts:
+        """The same values as the operations use them."""
         return Timeouts(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
@@ -96,8 +96,8 @@ class MetricsSettings(Section):
             raise ValueError(f"metrics.host {self.host[:60]!r} is no IP address") from None
         if not address.is_loopback and not self.allow_remote:
             raise ValueError(
-                f"metrics.host {self.host} is reached by others, and metrics are told to whoever asks: "
-                "set metrics.allow_remote to true if that is meant, or use 127.0.0.1"
+                f"metrics.host {self.host} can be reached by other machines, and the metrics have no "
+                "password: set metrics.allow_remote to true if that is meant, or use 127.0.0.1"
             )
         return self
 
@@ -139,7 +139,7 @@ class Settings(Section):
         description="seconds from 1 to 86400, after which a cycle counts as hung",
     )
     limits: LimitsSettings = Field(default=LimitsSettings(), description="a mapping of limits")
-    timeouts: PatienceSettings = Field(default=PatienceSettings(), description="a mapping of waits")
+    timeouts: TimeoutSettings = Field(default=TimeoutSettings(), description="a mapping of waits")
     keep_snapshots: bool = Field(
         default=True, description="true or false: whether decisions are stored with what they were taken on"
     )

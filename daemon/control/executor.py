@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
     ACCEPTED = "accepted"
     OBSERVED = "observed"  # observe mode: it would have been issued
-    REFUSED = "refused"  # by our own arbiter
+    REFUSED = "refused"  # by makeway's own arbiter
     REJECTED = "rejected"  # by the cluster
     GONE = "gone"  # its job was over first
     IN_DOUBT = "in_doubt"  # no answer
@@ -50,7 +50,7 @@ class _Reply:
     outcome: Outcome
     detail: str
     final: bool = False
-    """Whether the cluster understood the command and refused it for good."""
+    """Whether the cluster understood the command and refused it finally."""
     unanswered: bool = False
 
 

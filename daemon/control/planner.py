@@ -1,4 +1,4 @@
-"""Plans are made beside the cycles: one may take minutes, and no cycle waits for it.
+"""Plans are made in a thread of their own: one may take minutes, and no cycle waits for it.
 
 A thread is given the snapshot and leaves its plan in a mailbox; the cycle that finds it there writes it down,
 and from then on it is part of every snapshot. A plan that a crash interrupts is simply asked for again.
@@ -39,12 +39,12 @@ class Planning:
 
     Args:
         journal: where plans are kept.
-        beside: whether they are made in a thread; else by the cycle that asks.
+        in_thread: whether they are made in a thread; else by the cycle that asks.
     """
 
-    def __init__(self, journal: Journal, *, beside: bool) -> None:
+    def __init__(self, journal: Journal, *, in_thread: bool) -> None:
         self._journal = journal
-        self._beside = beside
+        self._in_thread = in_thread
         self._planner: Planner[Any] | None = None
         self._config: object = None
         self._ordered: _Order | None = None
@@ -103,7 +103,7 @@ class Planning:
         order = self._ordered = _Order(done=threading.Event())
         config = self._config
         work = _work(order, lambda: planner.make(cluster, config))
-        if self._beside:
+        if self._in_thread:
             threading.Thread(target=work, name="planner", daemon=True).start()
         else:
             work()

@@ -53,7 +53,7 @@ class Reconciler:
         policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
         settings: mode, limits and waits.
         now: the time in the seconds of the snapshots.
-        plan_beside: whether plans are made beside the cycles, which then never wait for one; else within the
+        plan_in_thread: whether plans are made in a thread, so that no cycle waits for one; else within the
             cycle that asks for it, as in a replay.
 
     Raises:
@@ -69,13 +69,13 @@ class Reconciler:
         settings: LoopSettings,
         *,
         now: Callable[[], float] = time.time,
-        plan_beside: bool = True,
+        plan_in_thread: bool = True,
     ) -> None:
         self._adapter = adapter
         self._journal = journal
         self._executor = Executor(adapter, journal, now)
         self._now = now
-        self._planning = Planning(journal, beside=plan_beside)
+        self._planning = Planning(journal, in_thread=plan_in_thread)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
         # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
@@ -343,7 +343,7 @@ class Reconciler:
         return reports
 
     def _learn(self, operations: Iterable[Operation], seen: Cluster) -> tuple[Measurement, ...]:
-        """Keep what the snapshot tells of checkpoints. Returns what is measured now."""
+        """Store what the snapshot shows about checkpoints. Returns what is measured now."""
         found = lesson(operations, seen, self._journal.checkpoints_under_way())
         if found is None:
             return ()

@@ -1,4 +1,4 @@
-"""What a cycle of the daemon is told, and what it reports."""
+"""The settings of a cycle, and what it reports."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,7 @@
-"""What could keep makeway from doing its work here: checks, each a value.
+"""Checks of what could keep makeway from working on this machine; each result is a value.
 
-A check is a pure function of what was read. `examine` reads the folders of the configuration and the cluster
-through its adapter, which adds checks of its own.
+`examine` checks the configured paths, reads the cluster through its adapter, and adds the adapter's own
+checks.
 """
 
 import fcntl
@@ -21,13 +21,13 @@ from makeway.daemon.errors import UserError
 from makeway.policies.model import Cluster, JobKind, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
-"""What deploy/makeway.service makes when it starts."""
+"""Folders that deploy/makeway.service creates when it starts."""
 
 
 def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Check, ...]:
-    """Every check of a configuration that is valid, on the cluster that it describes. Changes nothing.
+    """Run every check of a valid configuration on the cluster that it describes. Changes nothing.
 
-    Raises `UserError`, or another `ValueError` about the settings, if the cluster cannot be opened at all.
+    Raises `UserError`, or another `ValueError` about the settings, if the adapter cannot be opened.
     """
     settings = config.settings
     checks = [
@@ -62,7 +62,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
 
 
 def check_journal(path: Path) -> Check:
-    """Whether the journal can be written, and nobody has it."""
+    """Whether the journal can be written and no other daemon uses it."""
     where = printable(str(path))
     if (refused := _folder_refused("journal", path)) is not None:
         return refused
@@ -70,9 +70,9 @@ def check_journal(path: Path) -> Check:
     if (owner := _owner(lock)) is not None:
         return warning("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
     if not path.exists():
-        return ok("journal", f"{where}: will be made")
+        return ok("journal", f"{where}: will be created")
     if not os.access(path, os.R_OK | os.W_OK):
-        return problem("journal", f"{where}: {_us()} may not write it: make it the daemon's own file")
+        return problem("journal", f"{where}: {_user()} may not write it: give it to the daemon's user")
     from makeway.daemon.journal.errors import JournalError, JournalUnfinished
     from makeway.daemon.journal.store import Journal
 
@@ -81,7 +81,7 @@ def check_journal(path: Path) -> Check:
             count = len(journal.open_operations())
             unreadable = (*journal.damaged, *journal.unreadable())
     except JournalUnfinished:
-        return ok("journal", f"{where}: will be made")
+        return ok("journal", f"{where}: will be created")
     except JournalError as error:
         return problem("journal", printable(str(error)))
     if unreadable:
@@ -91,24 +91,25 @@ def check_journal(path: Path) -> Check:
 
 
 def check_socket(path: Path) -> Check:
-    """Whether the socket can be made, and nobody answers on it."""
+    """Whether the socket can be created and no daemon answers on it."""
     where = printable(str(path))
     if (refused := _folder_refused("socket", path)) is not None:
         return refused
     if not path.exists():
-        return ok("socket", f"{where}: will be made")
+        return ok("socket", f"{where}: will be created")
     if not path.is_socket():
         return problem(
-            "socket", f"{where}: something that is no socket is there: remove it, or choose another path"
+            "socket", f"{where}: a file that is not a socket is there: remove it, or choose another path"
         )
     from makeway.daemon.service.socket_api import request
 
     try:
-        told = request(path, {"command": "status"})["status"]
+        status = request(path, {"command": "status"})["status"]
     except UserError:
-        return ok("socket", f"{where}: left by a daemon that is gone, will be replaced")
+        return ok("socket", f"{where}: left by a daemon that has ended, will be replaced")
     return warning(
-        "socket", f"{where}: the daemon with pid {told.get('pid')} answers: a second one needs another"
+        "socket",
+        f"{where}: the daemon with pid {status.get('pid')} answers: a second daemon needs another socket",
     )
 
 
@@ -122,12 +123,14 @@ def check_snapshot(
         f"{counted(len(cluster.jobs), 'job')}, read in {took_s:.2f} s"
     )
     if took_s > poll_interval_s / 2:
-        return warning("cluster", f"{text}: that is much of poll_interval_s, {poll_interval_s:g}: raise it")
+        return warning(
+            "cluster", f"{text}: more than half of poll_interval_s ({poll_interval_s:g}): raise it"
+        )
     return ok("cluster", text)
 
 
 def check_jobs(cluster: Cluster, mode: Mode) -> Check:
-    """What the jobs that are there now are to us."""
+    """How many present jobs are urgent, may be evicted, or are left alone."""
     kinds = Counter(job.kind for job in cluster.jobs)
     opted_in = [job for job in cluster.jobs if job.preemptible]
     saving = sum(1 for job in opted_in if job.checkpoint is not None)
@@ -137,27 +140,27 @@ def check_jobs(cluster: Cluster, mode: Mode) -> Check:
         f"{len(cluster.jobs) - len(opted_in) - kinds[JobKind.ON_DEMAND]} that are left alone"
     )
     if cluster.jobs and not opted_in:
-        what = "nobody would ever make room" if mode is Mode.ACT else "there would be nothing to decide"
-        return warning("jobs", f"{text}: with these jobs {what}: look at adapter.classes")
+        what = "no job would ever make room" if mode is Mode.ACT else "there would be nothing to decide"
+        return warning("jobs", f"{text}: with these jobs {what}: check adapter.classes")
     return ok("jobs", text)
 
 
 def _folder_refused(name: str, path: Path) -> Check | None:
-    """The check of a file that cannot be made in its folder. None: it can."""
+    """The problem with a file that cannot be created in its folder. None: it can."""
     where, folder = printable(str(path)), path.parent
     if not folder.is_dir():
         text = f"{where}: there is no folder {printable(str(folder))}"
         if folder in UNIT_FOLDERS:
-            return warning(name, f"{text}: makeway.service makes it; without systemd make it yourself")
-        return problem(name, f"{text}: make it, or choose another")
+            return warning(name, f"{text}: makeway.service creates it; without systemd create it yourself")
+        return problem(name, f"{text}: create it, or choose another")
     if not os.access(folder, os.W_OK | os.X_OK):
-        text = f"{where}: {_us()} may not write in its folder"
+        text = f"{where}: {_user()} may not write in its folder"
         return problem(name, f"{text}: give it to the daemon's user, or run this as that user")
     return None
 
 
 def _owner(lock: Path) -> str | None:
-    """Who holds the lock of a journal. None: nobody."""
+    """Which process holds the lock of a journal. None: no process does."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -173,8 +176,8 @@ def _owner(lock: Path) -> str | None:
         os.close(descriptor)
 
 
-def _us() -> str:
-    """Who runs this."""
+def _user() -> str:
+    """The user of this process."""
     import pwd
 
     try:

@@ -96,7 +96,7 @@ class Database:
 
 
 def _take_lock(path: Path) -> int:
-    """Take the lock of the journal and write our pid into it. The system drops it when this process ends."""
+    """Take the lock of the journal and write the pid into it. The system drops it when this process ends."""
     lock_path = path.with_name(path.name + ".lock")
     try:
         lock_file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

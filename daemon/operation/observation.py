@@ -39,7 +39,7 @@ class Timeouts:
     settle_s: float = 30.0
     """Until a command without an answer that no snapshot shows counts as not carried out."""
     retry_s: float = 5.0
-    """Until a command that the cluster asked us to repeat is repeated."""
+    """Until a command that the cluster asked makeway to repeat is repeated."""
     refused_s: float = 60.0
     """Until what the cluster refused is decided again: not again on the same state."""
 

@@ -32,7 +32,7 @@ def left_behind(
 
 
 def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[Release]:
-    """For reservations of ours that no operation accounts for: an earlier life left them."""
+    """For makeway's reservations that belong to no operation: an earlier run left them."""
     kept: set[str] = set()
     for operation in operations:
         releases = [task for task in operation.tasks if isinstance(task.action, Release)]
@@ -70,7 +70,7 @@ def _front_places(cluster: Cluster, operations: tuple[Operation, ...], policy: s
 def _planned_places(
     cluster: Cluster, operations: tuple[Operation, ...], policy: str
 ) -> list[RestorePriority]:
-    """For waiting jobs whose places are those of a plan that nobody follows any more."""
+    """For waiting jobs whose queue positions belong to a plan that is no longer followed."""
     busy = _restored(operations) | {operation.for_job_id for operation in operations}
     return [
         RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.ORPHANED)

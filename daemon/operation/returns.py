@@ -63,7 +63,7 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
 
 
 def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> tuple[Action, ...]:
-    """What must still be asked for so that everything goes back, derived anew from each snapshot.
+    """What must still be asked for so that everything goes back, derived again from each snapshot.
 
     A lender that was shrunk grows, one that was requeued goes first in the queue, then the hold ends. What
     the operation already has a task for is left out.
@@ -169,8 +169,8 @@ def _lent_nodes(task: Task) -> tuple[str, ...]:
 
 
 def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that a shrunk job gave up and that may go back to it: up, held by nobody and kept for nobody
-    else.
+    """The nodes that a shrunk job gave up and that may go back to it: up, not held and not
+    kept for another job.
     """
     others = set(names(job.nodes for job in cluster.jobs))
     for reservation in cluster.reservations:
@@ -181,7 +181,7 @@ def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tupl
 
 
 def _may_be_held(operation: Operation, cluster: Cluster) -> bool:
-    """Whether the operation's reservation stands, or may stand because a command for it got no answer."""
+    """Whether the operation's reservation exists, or may exist because a command for it got no answer."""
     if any(reservation.name == operation.reservation for reservation in cluster.reservations):
         return True
     return any(

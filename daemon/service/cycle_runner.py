@@ -218,7 +218,7 @@ def _loop_settings(settings: Settings) -> LoopSettings:
     return LoopSettings(
         mode=settings.mode,
         limits=settings.limits.to_limits(),
-        timeouts=settings.timeouts.to_patience(),
+        timeouts=settings.timeouts.to_timeouts(),
         keep_snapshots=settings.keep_snapshots,
         learn_durations=settings.learn_durations,
     )

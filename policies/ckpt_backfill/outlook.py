@@ -5,10 +5,11 @@ Reference:
     3.3, Algorithms 1 (the reservation of the queue's first job) and 2 (the predicted run time).
 
 Differs from the paper:
-    With `p: learned` each user has a share (the paper has one for all users). Nodes are told apart: a node is
-    free when the last of its jobs has left, and counts only for jobs that it can serve. A prediction is never
-    shorter than the site's minimum run time, and never longer than the time limit. The cluster's scheduler
-    does its own backfilling, and may start a job ahead of the first of the queue because it expects a job
+    With `p: learned` each user has a share (the paper has one for all users). Nodes are distinguished: a node
+    is free when the last of its jobs has left, and counts only for jobs that it can serve. A prediction is
+    never shorter than the site's minimum run time, and never longer than the time limit. The cluster's
+    scheduler does its own backfilling, and may start a job ahead of the first of the queue because it
+    expects a job
     that started early to stay longer: such a job also leaves when the start that was promised to the first
     one is due.
 """
@@ -27,7 +28,7 @@ from makeway.policies.safety.protection import Refusal, protection, start_protec
 
 NAME = "ckpt-backfill"
 UNKNOWN_SHARE = 0.2
-"""The share expected for users of whom too few runs are known: one of the paper's best values."""
+"""The share expected for users with too few known runs: one of the paper's best values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

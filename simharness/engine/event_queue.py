@@ -16,7 +16,7 @@ class ChangeKind(StrEnum):
     ANNOUNCED = "announced"  # an on-demand job that has not arrived
     SUBMITTED = "submitted"
     STARTED = "started"
-    ENDED = "ended"  # for good: completed, cancelled or at its time limit
+    ENDED = "ended"  # finally: completed, cancelled or at its time limit
     REQUEUED = "requeued"
     ELIGIBLE = "eligible"  # its requeue delay is over
     SIGNALLED = "signalled"  # it has begun a checkpoint on demand

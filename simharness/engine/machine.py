@@ -167,7 +167,7 @@ class SimMachine:
         self.end(live, RunEnding.COMPLETED if live.completes else RunEnding.CANCELLED)
 
     def end(self, live: JobRun, ending: RunEnding) -> None:
-        """End the job for good, wherever it is. Unless it is complete, all its work is lost."""
+        """End the job finally, wherever it is. Unless it is complete, all its work is lost."""
         if live.nodes:
             self._leave(live, ending)
             if ending is RunEnding.COMPLETED:

@@ -68,7 +68,7 @@ class ReportPage:
 
 
 def render(page: ReportPage) -> str:
-    """The page as HTML. Only bokeh's scripts and places, and our symbols, go in unescaped."""
+    """The page as HTML. Only bokeh's scripts and places, and the page's own symbols, go in unescaped."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(

@@ -27,8 +27,8 @@ from makeway.simharness.engine.records import ReplayRecord
 CYCLES_AT_ONE_INSTANT = 300
 """A command that is accepted is followed by another cycle at once; more in a row than this would be a defect.
 
-Whoever starts early or makes way takes three to six cycles; on the whole of CTC up to 46 came together (p =
-0.1).
+An early start or a job that makes way takes three to six cycles; on the whole of CTC up to 46 came
+together (p = 0.1).
 """
 
 
@@ -146,7 +146,7 @@ class Replay:
             self._policy_config,
             settings,
             now=lambda: self.cluster.now_s,
-            plan_beside=False,
+            plan_in_thread=False,
         )
 
     def _cycles(self) -> None:

@@ -19,7 +19,7 @@ def python(program: str, *arguments: str) -> tuple[str, ...]:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended; a zombie that nobody waits for has."""
+    """Whether the process has ended; a zombie that is not waited for has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] in "ZX"
     except OSError:

@@ -98,7 +98,7 @@ def issue_all(operation: Operation, view: Cluster) -> tuple[Operation, list[Acti
 
 
 def holding(*jobs: Job, now_s: float = 1010.0) -> Cluster:
-    """A view in which the hold stands and the urgent job waits in it."""
+    """A view in which the hold exists and the urgent job waits in it."""
     return cluster(
         4,
         urgent("u", 4, reservation="mw_u"),

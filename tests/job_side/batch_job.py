@@ -49,8 +49,8 @@ if [ -e scontrol-fails ]; then cat scontrol-fails >&2; exit 1; fi
 if [ -e rival ]; then cp rival comment; [ -e stubborn ] || rm rival; exit; fi
 printf %s "${3#Comment=}" >comment
 """
-"""While `rival` is there, somebody else's comment replaces ours at once; without `stubborn` that happens
-once.
+"""While `rival` is there, another writer's comment replaces makeway's at once; without `stubborn` that
+happens once.
 """
 SCANCEL = """
 echo scancel "$@" >>calls

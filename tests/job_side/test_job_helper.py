@@ -87,7 +87,9 @@ def test_a_trap_of_the_scripts_own_does_not_end_the_wait(batch: Batch) -> None:
     ended = batch.run(
         """
         trap 'touch mine' USR2
-        makeway_run sh -c 'kill -s USR2 $PPID; until [ -e mine ]; do sleep 0.02; done; echo still here; exit 9'
+        makeway_run sh -c '
+            kill -s USR2 $PPID; until [ -e mine ]; do sleep 0.02; done; echo still here; exit 9
+        '
         """
     )
     assert (ended.status, ended.output) == (9, "still here\n")
@@ -99,7 +101,9 @@ def test_many_signals_do_not_end_the_wait(batch: Batch) -> None:
         f"""
         set -eu
         makeway_on_checkpoint 'echo again >>saves'
-        makeway_run sh -c 'until [ "$(wc -l <saves)" -ge 4 ]; do {ASKS}; sleep 0.02; done; echo to the end; exit 6'
+        makeway_run sh -c '
+            until [ "$(wc -l <saves)" -ge 4 ]; do {ASKS}; sleep 0.02; done; echo to the end; exit 6
+        '
         """
     )
     assert (ended.status, ended.output) == (6, "to the end\n")
@@ -152,7 +156,7 @@ def test_misuse_is_told(batch: Batch) -> None:
 def test_outside_a_job_the_program_just_runs(batch: Batch) -> None:
     script = """
         set -eu
-        before=$(trap)  # whoever started us may have had signals ignored
+        before=$(trap)  # the parent process may have had signals ignored
         makeway_on_checkpoint 'touch saved'
         makeway_forward_checkpoint
         makeway_forward_to_steps

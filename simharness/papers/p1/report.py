@@ -74,7 +74,7 @@ def report_html(cases: Sequence[P1Result], claims: Sequence[Claim], title: str, 
         notes=tuple(notes),
         sections=(
             PageSection(
-                heading="The paper's numbers and ours",
+                heading="The paper's numbers and makeway's",
                 hint=(
                     "Mean bounded slowdowns (bound 600 s) with 10% real-time jobs (RTJ); the others are "
                     "batch jobs (BJ)."

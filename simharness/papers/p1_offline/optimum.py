@@ -2,8 +2,8 @@
 
 A machine is a row of 512-node blocks. A job takes an aligned run of them and stays there. A batch job may be
 interrupted once, each part at least a tenth of its work, and then pays for its checkpoint in the first part
-and for the restart in the second. The formulation is ours, for CP-SAT: interval variables, a choice of blocks
-for each job, and for each pair of parts whether one comes first or their blocks are apart.
+and for the restart in the second. The formulation is makeway's, for CP-SAT: interval variables, a choice of
+blocks for each job, and for each pair of parts whether one comes first or their blocks are apart.
 
 Reference:
     Nickolay et al., "Towards Accommodating Real-time Jobs on HPC Platforms" (arXiv 2021), section 5:

@@ -352,7 +352,7 @@ def _run(
 
 
 def _possible(plan: EvictionPlan | None) -> EvictionPlan:
-    """Everybody may be killed at once, so that only a lack of nodes leaves no choice."""
+    """Every job may be killed at once, so that only a lack of nodes leaves no choice."""
     if plan is None:
         raise ValueError("the jobs of the scenario hold fewer nodes than are wanted")
     return plan

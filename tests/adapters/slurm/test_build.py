@@ -187,7 +187,7 @@ def test_only_a_signal_is_a_signal(text: str) -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_no_text_becomes_an_option(text: str) -> None:
-    """Whatever stands for an id or a name, it is refused or stands where no option can stand."""
+    """Any text given as an id or a name is refused, or is put where it cannot be an option."""
     for make in (*IDS, *NAMES):
         try:
             argv = make(text)

@@ -1,4 +1,4 @@
-"""The checks of a Slurm's own configuration: values, made of what was read."""
+"""The checks of Slurm's own configuration: values, made of what was read."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,11 +54,11 @@ def slurm(settings: Mapping[str, str] | None = None, **changes: Any) -> Survey:
 @pytest.mark.parametrize(
     ("release", "level", "words"),
     [
-        ((21, 8), Level.PROBLEM, "is older than makeway supports: the oldest that was tried is 22.05"),
+        ((21, 8), Level.PROBLEM, "is older than makeway supports: the oldest that was tested is 22.05"),
         ((22, 5), Level.OK, "is one of those that makeway is tested on (22.05, 24.11, 26.05)"),
-        ((23, 2), Level.WARNING, "was not tried"),
+        ((23, 2), Level.WARNING, "was not tested"),
         ((26, 5), Level.OK, "is one of those"),
-        ((26, 11), Level.WARNING, "was not tried"),
+        ((26, 11), Level.WARNING, "was not tested"),
     ],
 )
 def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
@@ -79,7 +79,7 @@ def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
             Level.PROBLEM,
             "sacctmgr modify user makeway set adminlevel=operator",
         ),
-        (Privilege.NONE, False, "none", Level.OK, "may look, which is all that observe mode needs"),
+        (Privilege.NONE, False, "none", Level.OK, "may read the state, which is all that observe mode needs"),
         (
             Privilege.NONE,
             False,
@@ -87,8 +87,8 @@ def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
             Level.PROBLEM,
             "PrivateData hides the jobs and nodes of",
         ),
-        (Privilege.UNKNOWN, False, "none", Level.WARNING, "what makeway may do is unknown"),
-        (Privilege.UNKNOWN, True, "none", Level.WARNING, "act an operator"),
+        (Privilege.UNKNOWN, False, "none", Level.WARNING, "the privileges of makeway are unknown"),
+        (Privilege.UNKNOWN, True, "none", Level.WARNING, "act mode an operator"),
     ],
 )
 def test_privileges(privilege: Privilege, acts: bool, private: str, level: Level, words: str) -> None:
@@ -100,11 +100,11 @@ def test_privileges(privilege: Privilege, acts: bool, private: str, level: Level
 @pytest.mark.parametrize(
     ("ahead_s", "level", "words"),
     [
-        (0.0, Level.OK, "agrees with ours"),
-        (0.9, Level.OK, "agrees with ours"),
-        (3.25, Level.PROBLEM, "is 3.2 s ahead of ours"),
-        (-60.0, Level.PROBLEM, "is 60.0 s behind ours"),
-        (None, Level.WARNING, "cannot be told"),
+        (0.0, Level.OK, "agrees with makeway's"),
+        (0.9, Level.OK, "agrees with makeway's"),
+        (3.25, Level.PROBLEM, "is 3.2 s ahead of makeway's"),
+        (-60.0, Level.PROBLEM, "is 60.0 s behind makeway's"),
+        (None, Level.WARNING, "could not be read"),
     ],
 )
 def test_clocks(ahead_s: float | None, level: Level, words: str) -> None:
@@ -135,7 +135,7 @@ def test_classes_are_counted_and_looked_through() -> None:
         ),
         (
             (URGENT, replace(BATCH, qos=frozenset({"low"}))),
-            "without accounting no job has a QOS, so that none is ever of",
+            "without accounting no job has a QOS, so that no job is ever of",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is read of a Slurm for the administrator: pure functions of text, and the commands that bring it."""
+"""What is read of Slurm for the administrator: pure functions of text, and the commands that bring it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ from makeway.daemon.cli.main import run_cli
 
 
 class Calls:
-    """Stands in for `adapters.devcluster`, and remembers what it was asked."""
+    """A fake of `adapters.devcluster` that records its calls."""
 
     def __init__(self) -> None:
         self.specs: list[DevSpec] = []

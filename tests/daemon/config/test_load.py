@@ -15,7 +15,7 @@ from makeway.adapters.registry import Connection
 from makeway.adapters.site.sections import AdapterSection
 from makeway.daemon.config.load import Config, effective, load, open_adapter
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.config.schema import LimitsSettings, PatienceSettings, Settings
+from makeway.daemon.config.schema import LimitsSettings, Settings, TimeoutSettings
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.daemon.errors import UserError
 from makeway.daemon.operation.observation import Timeouts
@@ -81,7 +81,7 @@ def test_the_defaults_observe_and_stay_on_loopback(tmp_path: Path) -> None:
     assert config.settings.mode is Mode.OBSERVE
     assert config.settings.metrics.host == "127.0.0.1"
     assert config.settings.limits.to_limits() == Limits()
-    assert config.settings.timeouts.to_patience() == Timeouts()
+    assert config.settings.timeouts.to_timeouts() == Timeouts()
     assert config.policy_config == Knobs()
 
 
@@ -108,7 +108,7 @@ log: {level: debug, format: console}
     assert said.limits.to_limits() == Limits(
         min_runtime_s=300.0, evictions_per_hour=4, protected_users=frozenset({"root", "alice"})
     )
-    assert said.timeouts.to_patience() == Timeouts(settle_s=10.0)
+    assert said.timeouts.to_timeouts() == Timeouts(settle_s=10.0)
     assert said.journal == Path("/var/lib/x/j.sqlite")
     assert said.socket == tmp_path / "run" / "s.sock"
 
@@ -145,7 +145,7 @@ def test_relative_paths_do_not_depend_on_where_the_daemon_was_started(
         ("poll_interval_s: 2026-01-01", 'poll_interval_s: "2026-01-01" is not accepted'),
         ("metrics: {port: 99999}", "metrics.port: 99999 is not accepted; accepted: a port from 1 to 65535"),
         ("metrics: {prot: 1}", "metrics.prot: unknown key; did you mean port?"),
-        ("metrics: {host: 0.0.0.0}", "metrics: metrics.host 0.0.0.0 is reached by others"),
+        ("metrics: {host: 0.0.0.0}", "metrics: metrics.host 0.0.0.0 can be reached by other machines"),
         ("metrics: {host: example.org}", "metrics: metrics.host 'example.org' is no IP address"),
         ("metrics: 9789", "metrics: 9789 is not accepted; accepted: a mapping with enabled, host, port"),
         ("limits: [1]", "limits: a list is not accepted; accepted: a mapping of limits"),
@@ -260,7 +260,7 @@ def test_the_effective_settings_are_a_configuration_of_their_own(tmp_path: Path)
     assert "protected_users:\n  - a\n  - b\n" in text
 
 
-@pytest.mark.parametrize(("section", "record"), [(LimitsSettings, Limits), (PatienceSettings, Timeouts)])
+@pytest.mark.parametrize(("section", "record"), [(LimitsSettings, Limits), (TimeoutSettings, Timeouts)])
 def test_sections_mirror_the_records_that_they_become(section: type[BaseModel], record: type[Any]) -> None:
     ours = {name: info.default for name, info in section.model_fields.items()}
     theirs = {field.name: field.default for field in fields(record)}

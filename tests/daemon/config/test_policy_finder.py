@@ -109,14 +109,14 @@ def test_a_policy_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> No
         "makeway.daemon.config.policy_finder.entry_points", lambda **wanted: points.select(**wanted)
     )
     assert find_policy("good").name == "packaged"
-    assert find_policy("none") is POLICIES["none"], "nobody takes the place of one of ours"
+    assert find_policy("none") is POLICIES["none"], "no file replaces one of makeway's policies"
     with pytest.raises(UnknownPolicy, match=r"policy_package:TEXT .* not a str"):
         find_policy("no-policy")
     with pytest.raises(UnknownPolicy, match=r"policy_package:GONE .* AttributeError"):
         find_policy("gone")
 
 
-def test_a_configuration_names_a_file_beside_it(written: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_configuration_names_a_file_next_to_it(written: Callable[[str], Path], tmp_path: Path) -> None:
     path = written(OWN)
     config = tmp_path / "makeway.yaml"
     config.write_text("adapter: {type: simulated}\npolicy: {name: own.py, settings: {wait_s: 5}}\n")

@@ -1,5 +1,5 @@
-"""Observe mode: everything is decided, nothing is done, and who would have been served is watched until he
-starts.
+"""Observe mode: everything is decided, nothing is done, and a job that would have been served is watched
+until it starts.
 """
 
 from dataclasses import replace
@@ -83,8 +83,8 @@ def test_a_batch_job_that_still_waits_is_not_watched_for_ever() -> None:
     assert advance(operation, replace(view, now_s=operation.give_up_s), PATIENCE).phase is Phase.CLOSED
 
 
-def test_who_is_not_served_is_told_once_and_served_as_soon_as_somebody_can_leave() -> None:
-    """Nobody may be asked at first; then a job that may is on the nodes."""
+def test_a_job_that_is_not_served_is_reported_once_and_served_as_soon_as_a_job_can_leave() -> None:
+    """At first no job may be asked to leave; then one that may is on the nodes."""
     waits = urgent("u", 4, submit_s=990.0)
     adapter = FakeAdapter(cluster(4, waits, running("v", FOUR, preemptible=False)))
     journal = Journal(None)

@@ -1,4 +1,4 @@
-"""Plans beside the cycles: asked for once, never waited for, kept in the journal, dropped with the policy."""
+"""Plans made in a thread: asked for once, never waited for, kept in the journal, dropped with the policy."""
 
 import sys
 import threading
@@ -88,7 +88,7 @@ def finished(planning: Planning) -> Cluster:
 
 def test_a_cycle_asks_once_and_does_not_wait() -> None:
     desk, journal = Desk(), Journal(None)
-    planning = Planning(journal, beside=True)
+    planning = Planning(journal, in_thread=True)
     planning.reconfigure(desk.policy(), NoSettings())
     assert [planning.with_plan(view()).plan for _ in range(3)] == [None] * 3
     desk.go.set()
@@ -101,7 +101,7 @@ def test_a_cycle_asks_once_and_does_not_wait() -> None:
 def test_within_the_cycle_the_plan_is_there_at_once() -> None:
     desk = Desk()
     desk.go.set()
-    planning = Planning(Journal(None), beside=False)
+    planning = Planning(Journal(None), in_thread=False)
     planning.reconfigure(desk.policy(), NoSettings())
     assert planning.with_plan(view()).plan == PLAN
 
@@ -118,7 +118,7 @@ def test_a_plan_outlives_the_daemon(tmp_path: Path) -> None:
 def test_a_plan_for_other_settings_is_dropped() -> None:
     desk, other = Desk(), Desk()
     journal = Journal(None)
-    planning = Planning(journal, beside=True)
+    planning = Planning(journal, in_thread=True)
     planning.reconfigure(desk.policy(), NoSettings())
     planning.with_plan(view())
     planning.reconfigure(other.policy(), NoSettings())
@@ -134,7 +134,7 @@ def test_a_plan_for_other_settings_is_dropped() -> None:
 def test_a_plan_that_fails_is_reported_until_the_next_one_is_made() -> None:
     desk = Desk(fails=True)
     desk.go.set()
-    planning = Planning(Journal(None), beside=True)
+    planning = Planning(Journal(None), in_thread=True)
     planning.reconfigure(desk.policy(), NoSettings())
     planning.with_plan(view())
     assert finished(planning).plan is None
@@ -154,21 +154,28 @@ def test_a_planner_that_fails_changes_nothing_of_the_last_plan() -> None:
     journal.save_plan(PLAN)
     desk = Desk(fails=True, always_due=True)
     desk.go.set()
-    planning = Planning(journal, beside=False)
+    planning = Planning(journal, in_thread=False)
     planning.reconfigure(desk.policy(), NoSettings())
     assert planning.with_plan(view()).plan == PLAN
     assert planning.failure == "ZeroDivisionError: no plan"
 
 
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("in_thread", [True, False])
 @pytest.mark.parametrize("broken", ["make", "due"])
-def test_a_planner_that_keeps_failing_does_not_keep_the_daemon_from_acting(broken: str, beside: bool) -> None:
+def test_a_planner_that_keeps_failing_does_not_keep_the_daemon_from_acting(
+    broken: str, in_thread: bool
+) -> None:
     """An earlier life left a reservation: it is released all the same, and each cycle says what failed."""
     desk = Desk(fails=True, due_fails=broken == "due")
     desk.go.set()
     adapter = FakeAdapter(replace(view(), reservations=(held("lost", ("n1",)),)))
     loop = Reconciler(
-        adapter, Journal(None), desk.policy(), NoSettings(), LoopSettings(mode=Mode.ACT), plan_beside=beside
+        adapter,
+        Journal(None),
+        desk.policy(),
+        NoSettings(),
+        LoopSettings(mode=Mode.ACT),
+        plan_in_thread=in_thread,
     )
     loop.reconcile()
     for thread in planners():
@@ -193,7 +200,7 @@ def test_a_replay_does_not_pass_over_a_planner_that_fails() -> None:
 def test_a_policy_that_does_not_plan_has_no_plan() -> None:
     journal = Journal(None)
     journal.save_plan(PLAN)
-    planning = Planning(journal, beside=False)
+    planning = Planning(journal, in_thread=False)
     planning.reconfigure(find("none"), find("none").config_type())
     assert planning.with_plan(view()).plan is None
 
@@ -208,7 +215,7 @@ def test_a_reload_that_needs_the_solver_changes_nothing_without_it(monkeypatch: 
     desk = Desk()
     desk.go.set()
     loop = Reconciler(
-        FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_beside=False
+        FakeAdapter(view()), Journal(None), desk.policy(), NoSettings(), LoopSettings(), plan_in_thread=False
     )
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(ValueError, match="OR-Tools"):
@@ -231,7 +238,7 @@ def test_the_daemon_puts_the_queue_into_the_plan_s_order() -> None:
         HorizonConfig(),
         LoopSettings(mode=Mode.ACT),
         now=lambda: adapter.view.now_s,
-        plan_beside=False,
+        plan_in_thread=False,
     )
     loop.reconcile()
     assert adapter.calls == [("prioritise", "short")]
@@ -265,7 +272,7 @@ def test_a_place_that_is_refused_is_not_asked_for_again_at_once() -> None:
         HorizonConfig(),
         LoopSettings(mode=Mode.ACT),
         now=lambda: adapter.view.now_s,
-        plan_beside=False,
+        plan_in_thread=False,
     )
     for _ in range(3):
         loop.reconcile()

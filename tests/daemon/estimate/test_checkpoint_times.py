@@ -165,7 +165,7 @@ def test_the_longest_of_the_latest_counts_up_to_the_grace(durations_s: list[floa
 
 def test_who_is_not_alike_keeps_what_is_declared() -> None:
     others = (
-        replace(victim(), user="somebody"),
+        replace(victim(), user="other"),
         replace(victim(), account="another"),
         replace(victim(), partition="another"),
         running("v", node_names(8), checkpoint=SPEC),

@@ -40,7 +40,7 @@ def config(folder: Path, text: str = "") -> Config:
 
 def test_a_journal_that_is_not_there_will_be_made(tmp_path: Path) -> None:
     check = check_journal(tmp_path / "j.sqlite")
-    assert (check.level, check.text) == (Level.OK, f"{tmp_path}/j.sqlite: will be made")
+    assert (check.level, check.text) == (Level.OK, f"{tmp_path}/j.sqlite: will be created")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,14 +71,14 @@ def test_something_else_is_no_journal(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path, look: Any) -> None:
     check = look(tmp_path / "no\x1bwhere" / "file")
     assert check.level is Level.PROBLEM
-    assert f"there is no folder {tmp_path}/no\\x1bwhere: make it" in check.text
+    assert f"there is no folder {tmp_path}/no\\x1bwhere: create it" in check.text
 
 
 def test_the_folders_of_the_unit_are_made_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "is_dir", lambda _: False)
     check = check_socket(Path("/run/makeway/makeway.sock"))
     assert check.level is Level.WARNING
-    assert "makeway.service makes it" in check.text
+    assert "makeway.service creates it" in check.text
 
 
 def test_a_folder_in_which_we_may_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +88,12 @@ def test_a_folder_in_which_we_may_not_write(tmp_path: Path, monkeypatch: pytest.
     assert "may not write in its folder: give it to the daemon's user" in check.text
 
 
-def test_a_socket_that_nobody_answers_on_will_be_replaced(tmp_path: Path) -> None:
+def test_a_socket_without_a_daemon_will_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    assert check_socket(path).text.endswith("will be made")
+    assert check_socket(path).text.endswith("will be created")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    assert check_socket(path).text.endswith("left by a daemon that is gone, will be replaced")
+    assert check_socket(path).text.endswith("left by a daemon that has ended, will be replaced")
     path.unlink()
     path.touch()
     assert check_socket(path).level is Level.PROBLEM

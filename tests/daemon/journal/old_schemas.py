@@ -8,7 +8,8 @@ from typing import Final
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE operations (
-    operation_id TEXT PRIMARY KEY, closed INTEGER NOT NULL, opened_s REAL NOT NULL, body TEXT NOT NULL) STRICT;
+    operation_id TEXT PRIMARY KEY, closed INTEGER NOT NULL, opened_s REAL NOT NULL,
+    body TEXT NOT NULL) STRICT;
 CREATE TABLE commands (
     command_id INTEGER PRIMARY KEY, operation_id TEXT NOT NULL, verb TEXT NOT NULL, job_id TEXT NOT NULL,
     action TEXT NOT NULL, issued_s REAL NOT NULL, answered_s REAL, outcome TEXT, detail TEXT) STRICT;
@@ -46,7 +47,10 @@ _OPERATION: Final = (
     + _ACTION
     + ',"progress":"planned"}]}'
 )
-_NOTICE: Final = '{"notice_id":"n","user":"u","node_count":2,"walltime_s":60.0,"announced_s":0.0,"expected_s":900.0,"job_id":null}'
+_NOTICE: Final = (
+    '{"notice_id":"n","user":"u","node_count":2,"walltime_s":60.0,"announced_s":0.0,"expected_s":900.0,'
+    '"job_id":null}'
+)
 
 
 def statements(version: int) -> list[str]:

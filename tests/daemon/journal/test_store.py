@@ -1,4 +1,4 @@
-"""What the journal keeps, and whom it lets in."""
+"""What the journal keeps, and which processes may open it."""
 
 import signal
 import sqlite3

@@ -60,7 +60,7 @@ def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
     assert issued == ([replace(requeue("v"), forgotten_run=0)] if repeated else [])
     assert operation.tasks[place].forgotten is repeated
 
-    # Once the job waits again, its place in the queue is given back like everybody else's.
+    # Once the job waits again, its queue position is given back like that of every other job.
     waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
     operation, issued = issue_all(advance(operation, waits, PATIENCE), waits)
     assert [type(action) for action in issued] == [Prioritise]

@@ -31,7 +31,7 @@ def test_a_job_of_the_same_user_that_is_not_larger_is_the_announced_one(waiting:
     assert found([notice()], waiting("u", 4)) == {"notice-1": "u"}
     assert found([notice()], waiting("u", 3)) == {"notice-1": "u"}
     assert found([notice()], waiting("u", 5)) == {}
-    assert found([notice()], waiting("u", 4, user="somebody")) == {}
+    assert found([notice()], waiting("u", 4, user="other")) == {}
     assert found([notice()], waiting("u", 4, kind=JobKind.RIGID)) == {}
     assert found([notice()], waiting("u", 4, state=JobState.COMPLETING)) == {}
 

@@ -120,7 +120,7 @@ def plans(draw: st.DrawFn, waiting: list[Job]) -> Plan:
 
 
 def started_early(job: Job, due_s: float) -> Operation:
-    """The operation of a running job that we have started, or which we have let start."""
+    """The operation of a running job that makeway has started, or has let start."""
     assert job.start_s is not None
     return with_hold(job, job.nodes, OperationKind.EARLY_START, job.start_s, due_s, Phase.LENT)
 

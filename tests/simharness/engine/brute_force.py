@@ -119,7 +119,7 @@ def _does_not_delay(
 
 
 def _easy_start_s(now_s: float, running: Sequence[Span], node_count: int, first: Ask) -> float:
-    """When the first job that waits will start if nobody else does."""
+    """When the first job that waits will start if no other does."""
     return earliest_s(now_s, running, node_count, first.size, first.walltime_s)
 
 

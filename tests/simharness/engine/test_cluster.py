@@ -166,7 +166,7 @@ def test_a_node_that_fails_twice_is_down_until_the_later_repair() -> None:
 
 
 def test_a_down_node_is_no_part_of_the_first_jobs_reservation() -> None:
-    """With one node of three gone for good, nobody knows when the wide job starts: others pass it."""
+    """With one node of three down for ever, the start of the wide job is unknown: others pass it."""
     failure = NodeFailure(at_s=0.0, node=0, repair_s=1e6)
     cluster = cluster_of(
         3, job("a", 1.0, 10.0, 1), job("wide", 2.0, 5.0, 3), job("b", 3.0, 99.0, 1), failures=(failure,)

@@ -84,7 +84,7 @@ def test_without_a_higher_limit_a_checkpoint_can_bring_a_job_to_its_end() -> Non
 
 
 def test_a_checkpoint_can_raise_the_time_limit() -> None:
-    """The job completes; and the limit is known to backfilling, which lets nobody on its nodes before."""
+    """The job completes; and the limit is known to backfilling, which lets no job on its nodes before."""
     wide, short = job("wide", 1.0, 5.0, 3), job("short", 46.0, 20.0, 1)
     cluster, adapter = world(3, replace(job("a", 0.0, 50.0, 2, 55.0), save_s=10.0), wide, short)
     cluster.advance(45.0)

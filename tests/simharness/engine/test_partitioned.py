@@ -112,7 +112,7 @@ def test_backfill_beside_the_promised_partition_or_before_it_is_due() -> None:
         "long": 110.0,
         "short": 4.0,
     }
-    # Midplane 2 is free once b is gone, but nobody passes anybody.
+    # Midplane 2 is free once b is gone, but no job passes another.
     without = starts(record_of(cluster_of(jobs, backfill=Backfill.NONE)))
     assert (without["wide"], without["short"]) == (100.0, 110.0)
 
@@ -133,7 +133,7 @@ def test_in_the_high_priority_queue_urgent_jobs_block_all_others() -> None:
         job("v", 13, 10, 1, urgent=True),
     ]
     record = starts(record_of(cluster_of(jobs, urgent_first=True)))
-    # v passes u, because both are urgent; "later" passes nobody although it would end in time.
+    # v passes u, because both are urgent; "later" passes none although it would end in time.
     assert record == {"a": 0.0, "batch": 1.0, "u": 100.0, "later": 110.0, "v": 13.0}
     assert starts(record_of(cluster_of(jobs)))["later"] == 12.0
 

@@ -151,8 +151,8 @@ def queued(index: int, runtime_s: float, size: int, rank: int = 0) -> JobRun:
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_change_in_the_middle_of_the_queue_has_everything_looked_at_again(removed: bool) -> None:
-    """The long job may not delay the wide one; it may once that is gone, and whoever stands before that may
-    too.
+    """The long job may not delay the wide one; it may once that is gone, and so may any job before
+    that.
     """
     wide, long = queued(0, 5.0, 4), queued(1, 50.0, 1)
     machine = Stub()

@@ -32,7 +32,7 @@ STORY = [
     SimJob("2", 10.0, 500.0, 500.0, 8, user="1"),
     SimJob("3", 20.0, 2000.0, 4000.0, 4, user="2"),
 ]
-"""Job 3 fits beside job 1, but not before job 2 is due at 1000 s."""
+"""Job 3 fits next to job 1, but not before job 2 is due at 1000 s."""
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_with_the_whole_time_limit_nobody_starts_early(tmp_path: Path) -> None:
 def test_a_time_limit_between_the_run_time_and_the_users(
     tmp_path: Path, alpha: float, backfilled: int
 ) -> None:
-    # The limit is 700 + alpha * 2100 s, and 980 s are free beside job 1.
+    # The limit is 700 + alpha * 2100 s, and 980 s are free next to job 1.
     jobs = [*STORY[:2], replace(STORY[2], runtime_s=700.0, walltime_s=2800.0)]
     done = replayed(written(tmp_path, jobs), alpha=alpha)
     assert done.backfill_ratio == pytest.approx(backfilled / 3)

@@ -152,7 +152,7 @@ def all_cases() -> list[P4Result]:
 
 
 def months(late: int = 5, tardiness_mean_h: float = 1.0) -> list[MonthResult]:
-    """Horizons beside a scheduler with ten late jobs and two hours of tardiness."""
+    """Horizons compared with a scheduler with ten late jobs and two hours of tardiness."""
     base = MonthResult(
         days=5,
         curve=AcceptanceCurve.MEDIAN,
@@ -210,9 +210,11 @@ def test_too_few_proofs_and_more_late_jobs_refute_theirs() -> None:
     assert standings(all_cases(), months(tardiness_mean_h=2.1))["months"] is ClaimStatus.FAILS
 
 
-def test_where_nobody_is_late_under_easy_there_is_no_improvement_to_tell() -> None:
-    nobody = PlanFigures(late=0, tardiness_s=0, makespan_s=100)
-    cases = [replace(one, conservative=nobody, easy=nobody, ours=nobody, bound=0) for one in all_cases()]
+def test_where_no_job_is_late_under_easy_there_is_no_improvement_to_report() -> None:
+    none_late = PlanFigures(late=0, tardiness_s=0, makespan_s=100)
+    cases = [
+        replace(one, conservative=none_late, easy=none_late, ours=none_late, bound=0) for one in all_cases()
+    ]
     assert standings(cases, months())["tardiness-median"] is ClaimStatus.OPEN
     assert overview(cases).rows[0][5] == "none late"
 

@@ -70,7 +70,7 @@ def test_lines_that_say_nothing_are_left_out() -> None:
     keys = {
         line.key for section in summarise([measure(without_makeway())]).sections for line in section.lines
     }
-    assert "all.completed" not in keys, "everybody completed"
+    assert "all.completed" not in keys, "every job completed"
     assert "all.evictions" not in keys
     assert "machine.decision_p50_ms" not in keys
     assert "all.completed" in {line.key for one in summarise(_both()).sections for line in one.lines}

@@ -1,4 +1,4 @@
-"""Policy "ckpt-backfill" on whole workloads: nobody who is first in the queue waits for those that started
+"""Policy "ckpt-backfill" on whole workloads: no job that is first in the queue waits for those that started
 early.
 """
 
@@ -56,8 +56,8 @@ workloads = st.integers(0, 10**9).map(workload)
 class Watch:
     """Foresees, from the machine itself, the start of each job when it becomes the first of the queue.
 
-    Whoever was put first because it had to leave comes before that: what was foreseen for others is void
-    then.
+    A job that was put first because it had to leave comes before that: what was foreseen for others is then
+    void.
     """
 
     def __init__(self, cluster: SimCluster, journal: Journal, config: CkptBackfillConfig) -> None:
@@ -140,7 +140,7 @@ def test_the_first_of_the_queue_waits_for_no_more_than_the_slowest_checkpoint(
 ) -> None:
     record, watch = played(jobs, CkptBackfillConfig(p=p, threshold_s=0.0))
     event(f"evictions: {min(3, sum(done.evictions for done in record.jobs))}")
-    assert all(done.end_s is not None for done in record.jobs), "nobody starves"
+    assert all(done.end_s is not None for done in record.jobs), "no job starves"
     assert sum(done.lost_node_s for done in record.jobs) == 0.0
     assert [job_id for job_id, late_s in watch.late_s.items() if late_s > SLOWEST_S + 2.0] == []
 

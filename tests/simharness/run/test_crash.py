@@ -1,8 +1,8 @@
 """A daemon that is killed at any moment, and started again, finishes what it began.
 
-A journal write is the only thing that a death can come between: every command stands between two of them. The
-test replays one small story for every write, kills the daemon before or after that write reaches the disk,
-starts a new one on the same file, and looks at what the cluster was asked to do in all.
+A journal write is the only thing that a death can come between: every command is sent between two of them.
+The test replays one small story for every write, kills the daemon before or after that write reaches the
+disk, starts a new one on the same file, and looks at what the cluster was asked to do in all.
 """
 
 import os
@@ -243,10 +243,10 @@ def test_every_death_has_the_same_end(policy: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
 def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: Path) -> None:
-    everybody = frozenset(job.job_id for job in announced_story())
+    every_job = frozenset(job.job_id for job in announced_story())
     undisturbed, writes = replay(folder, policy, jobs=announced_story())
     assert {"notice-u1", "notice-u3", "u1", "u2", "u3", "6"} <= undisturbed.operations
-    assert undisturbed.completed == everybody
+    assert undisturbed.completed == every_job
     nothing_left: tuple[object, ...] = (0, 0, 0, [])
     left = (undisturbed.holds, undisturbed.open_operations, undisturbed.notices, undisturbed.twice)
     assert left == nothing_left
@@ -255,7 +255,7 @@ def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: P
     for cut in range(1, writes + 1):
         for after in (False, True):
             end, _ = replay(folder, policy, cut, after=after, jobs=announced_story())
-            assert end.completed == everybody, (cut, after)
+            assert end.completed == every_job, (cut, after)
             left = (end.holds, end.open_operations, end.notices, end.twice)
             assert left == nothing_left, (cut, after)
             for job_id, start_s in end.starts.items():
@@ -268,7 +268,7 @@ def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: P
 def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
     folder: Path,
 ) -> None:
-    """The first of the queue may wait longer for it; nobody loses more than he does between a save and his
+    """The first of the queue may wait longer for it; no job loses more than it does between a save and its
     requeue.
     """
     watched = frozenset({"1", "4"})

@@ -1,4 +1,4 @@
-"""Policy "horizon" on whole workloads: horizon after horizon, nobody is left behind, and two runs go
+"""Policy "horizon" on whole workloads: horizon after horizon, no job is left behind, and two runs go
 alike.
 """
 

@@ -18,7 +18,7 @@ from tests.simharness.run.test_replay import batch, urgent
 
 
 def replayed(jobs: list[SimJob], policy: str = "cua-paa", backfill_held: str = "lossless") -> ReplayRecord:
-    """The replay, with every invariant verified; nothing of ours is left."""
+    """The replay, with every invariant verified; nothing of makeway's is left."""
     cluster = SimCluster(
         8,
         jobs,
@@ -100,7 +100,7 @@ def test_jobs_that_would_lose_work_are_let_in_only_where_that_is_wanted() -> Non
 
 
 @pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
-def test_a_crowd_of_announced_jobs_and_lodgers_keeps_every_invariant(policy: str) -> None:
+def test_a_crowd_of_announced_jobs_and_guests_keeps_every_invariant(policy: str) -> None:
     trace = [
         SimJob(
             f"{number}",

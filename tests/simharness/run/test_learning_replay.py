@@ -23,7 +23,7 @@ QUICK_S = 60.0
 
 
 class Optimist(SimAdapter):
-    """Tells of every job the same short checkpoint, whatever it really takes."""
+    """Reports the same short checkpoint for every job, whatever it really takes."""
 
     def snapshot(self) -> Cluster:
         seen = super().snapshot()

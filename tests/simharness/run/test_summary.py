@@ -1,4 +1,4 @@
-"""What `makeway summary` tells of days on the simulated cluster, observed and acted upon."""
+"""What `makeway summary` shows for days on the simulated cluster, in observe mode and in act mode."""
 
 import json
 from collections import Counter
@@ -93,7 +93,7 @@ def test_the_losses_of_the_accounts_are_those_of_the_decisions(tmp_path: Path, p
 
 
 def test_what_the_arbiter_refuses_is_not_counted(tmp_path: Path) -> None:
-    """Only a few may be asked to leave: whoever needs more is not served."""
+    """Only a few may be asked to leave: an urgent job that needs more is not served."""
     _, found = replayed(tmp_path / "limited.sqlite", Mode.ACT, limits=Limits(evictions_per_hour=2))
     answers = Counter(job.answer for job in found.urgent)
     assert answers[UrgentAnswer.NONE] > 0

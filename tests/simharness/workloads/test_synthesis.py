@@ -110,8 +110,8 @@ def test_kinds_can_go_by_accounts_and_nobody_s_jobs_stand_alone() -> None:
     by_account = synthesise(plain(), NODES, HybridSettings(group_by="account"), 1)
     assert len({(job.account, job.kind) for job in by_account}) == 7
     assert {job.kind for job in by_account} == set(JobKind)
-    nobody = [replace(job, user="") for job in plain(100)]
-    assert Counter(job.kind for job in synthesise(nobody, NODES, HybridSettings(), 1)) == {
+    no_users = [replace(job, user="") for job in plain(100)]
+    assert Counter(job.kind for job in synthesise(no_users, NODES, HybridSettings(), 1)) == {
         "on_demand": 10,
         "rigid": 60,
         "malleable": 30,

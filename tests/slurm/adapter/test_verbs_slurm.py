@@ -15,8 +15,8 @@ from tests.slurm.support.world import SAVES, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
-NOBODY = ("--uid=65534", "--gid=65534")
-SOMEBODY = ("--uid=1", "--gid=1")
+NOBODY_USER = ("--uid=65534", "--gid=65534")
+OTHER_USER = ("--uid=1", "--gid=1")
 WHOLE = ("--ntasks-per-node=2", "--time=60", "--no-kill")
 
 SIGNALLED = """
@@ -145,12 +145,12 @@ def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) ->
 def test_a_reservation_is_for_the_user_of_its_job(slurm_world: SlurmWorld) -> None:
     """A job of a third user that asks for the reservation does not get in; root's might, on some releases."""
     victim = running(slurm_world, slurm_world.submit(8))
-    urgent = slurm_world.cluster.submit("exec sleep 1000", "-N2", "--account=urgent", *WHOLE, *NOBODY)
+    urgent = slurm_world.cluster.submit("exec sleep 1000", "-N2", "--account=urgent", *WHOLE, *NOBODY_USER)
     job = waiting(slurm_world, urgent)
     assert job.user == "nobody"
     slurm_world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent))
     with pytest.raises(DevClusterError, match="reservation"):
-        slurm_world.cluster.submit("exec sleep 1000", "-N2", f"--reservation={HOLD}", *WHOLE, *SOMEBODY)
+        slurm_world.cluster.submit("exec sleep 1000", "-N2", f"--reservation={HOLD}", *WHOLE, *OTHER_USER)
     slurm_world.adapter.apply(acts.requeue(victim.job_id))
     assert sorted(running(slurm_world, urgent).nodes) == sorted(victim.nodes[:2])
 
@@ -197,7 +197,7 @@ def test_the_nodes_that_a_job_gave_away_stay_usable(slurm_world: SlurmWorld) -> 
 
 
 def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
-    options = ("-N2", "--account=malleable", *WHOLE, *NOBODY)
+    options = ("-N2", "--account=malleable", *WHOLE, *NOBODY_USER)
     job = running(slurm_world, slurm_world.cluster.submit("exec sleep 1000", *options))
     free = tuple(name for name in slurm_world.nodes if name not in job.nodes)[:2]
     if "expand" not in slurm_world.adapter.capabilities.actions:

@@ -13,7 +13,7 @@ from tests.waiting import await_that
 pytestmark = pytest.mark.slurm
 
 NEVER_S = 600.0
-"""No test lasts so long: a cycle after the first one was started by a poke."""
+"""Longer than any test: a cycle after the first one was started by a poke."""
 
 
 def cycles(daemon: DaemonProcess) -> int:

@@ -86,7 +86,7 @@ def test_a_lender_that_ends_before_it_has_to_leave(story: Story, start_daemon: S
     def asked() -> list[str]:
         return [command.action.job_id for command in daemon.commands() if command.action.verb == "checkpoint"]
 
-    await_that("somebody is asked to save", lambda: asked() != [], story.explain(daemon))
+    await_that("a job is asked to save", lambda: asked() != [], story.explain(daemon))
     (lender,) = asked()
     story.ends(lender)
     starts_on_the_held_nodes(story, daemon, urgent)
@@ -183,7 +183,7 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -
     finally:
         story.world.cluster.start_node(lost)
     story.ends(urgent)
-    # Whoever was on the lost node may have lost work with it, and Slurm may have requeued it before we did.
+    # A job on the lost node may have lost work, and Slurm may have requeued it before makeway did.
     others = [job_id for job_id in story.workers if job_id != victim]
     works_again(story, daemon, *[job_id for job_id in story.lenders() if job_id != victim])
     await_that("the others work", lambda: all(story.runs(job_id) for job_id in others), explain)

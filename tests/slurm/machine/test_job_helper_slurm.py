@@ -82,7 +82,7 @@ def acknowledged(world: SlurmWorld, job_id: str, asked_s: float) -> None:
         assert job is not None
         return job.last_checkpoint_s is not None and job.last_checkpoint_s >= asked_s
 
-    job = found(world.wait(told, f"job {job_id} tells of its checkpoint"), job_id)
+    job = found(world.wait(told, f"job {job_id} reports its checkpoint"), job_id)
     assert job is not None
     assert job.state is JobState.RUNNING
     assert job.checkpointing_since_s is not None

@@ -88,7 +88,8 @@ POLICY_SETTINGS = {
 STEP = """
 step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
 case "{name} $1" in
-scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue | scontrol\\ release | scancel* | salloc*) ;;
+scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue) ;;
+scontrol\\ release | scancel* | salloc*) ;;
 *) step= ;;
 esac
 case "$step" in {only}*) ;; *) step= ;; esac
@@ -128,7 +129,8 @@ fi
 """Kills the first time that a step comes."""
 AWAIT_SAVE = """saved="saved-$$-$(date +%s%N)"
     while ! grep -qs "$saved" "{saved}"; do
-        {prefix}scontrol update JobId="$({prefix}squeue -h -o %A | head -n 1)" AdminComment="$saved" || sleep 1
+        first="$({prefix}squeue -h -o %A | head -n 1)"
+        {prefix}scontrol update JobId="$first" AdminComment="$saved" || sleep 1
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             grep -qs "$saved" "{saved}" && break
             sleep 0.1

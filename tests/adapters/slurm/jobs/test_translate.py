@@ -302,7 +302,7 @@ def test_the_range_of_a_waiting_urgent_job(told: int, asked: int, cpus: int, siz
     raw = replace(PENDING, node_count=told, tres=tres, cpu_count=cpus)
     job = translated(raw, urgent)
     assert (job.node_count, job.node_count_max) == sizes
-    # Nobody else's size is doubted, and a job that runs has the nodes that it has.
+    # No other job's size is doubted, and a job that runs has the nodes that it has.
     assert translated(raw).node_count == told
     assert translated(replace(RUNNING, tres=tres), urgent).node_count == 2
 
