@@ -1,4 +1,4 @@
-"""What every adapter must do, whatever stands behind it: one suite, written against a small `World`.
+"""What every adapter must do, whatever cluster is behind it: one suite, written against a small `World`.
 
 A test module makes a class of its own out of `AdapterConformance` and gives it a fixture `world`: an empty
 cluster of six or more nodes that are up, on which a requeued job is held back for a while.
