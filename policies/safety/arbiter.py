@@ -193,10 +193,18 @@ class _Arbiter:
         return self._count_eviction(action.job_id)
 
     def _held_for(self, for_job_id: str) -> bool:
-        """Whether the urgent job has an open operation, or a hold that this call has allowed."""
-        return any(operation.for_job_id == for_job_id for operation in self.operations) or any(
-            hold.for_job_id == for_job_id for hold in self.spent.held
+        """Whether nodes are held for the job, or its hold is being made or was allowed by this call.
+
+        A promise of later nodes is no hold, and neither is one that goes back or whose job runs.
+        """
+        holds = any(
+            operation.for_job_id == for_job_id
+            and operation.kind.holds_nodes
+            and operation.phase is Phase.MAKING_ROOM
+            and bool(operation.nodes)
+            for operation in self.operations
         )
+        return holds or any(hold.for_job_id == for_job_id and hold.nodes for hold in self.spent.held)
 
     def _count_eviction(self, job_id: str) -> Ruling:
         """The limit of evictions per hour. A job counts once, whether or not it checkpoints first."""

@@ -93,6 +93,26 @@ def test_no_job_is_evicted_without_a_hold(running: Build, cluster_of: BuildClust
     assert refusals((eviction,), replace(cluster, operations=(operation(),))) == [None]
 
 
+def test_only_nodes_that_are_held_or_being_held_let_a_job_be_evicted(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    """Another operation of the job, one that gives back, and a promise of later nodes hold none for it."""
+    holds = operation(hold("u", "n0"))
+    cluster = cluster_of(4, running("a", "n0"), operations=(holds,))
+    without = [
+        replace(holds, kind=OperationKind.FRONT, reservation="", nodes=(), tasks=()),
+        replace(holds, kind=OperationKind.CLEAN_UP, reservation="", nodes=(), tasks=()),
+        replace(holds, kind=OperationKind.QUEUE_HEAD, nodes=(), tasks=(Task(action=hold("u", "")),)),
+        replace(holds, phase=Phase.LENT),
+        replace(holds, phase=Phase.RETURNING),
+    ]
+    for one in without:
+        assert refusals((requeue("a"),), replace(cluster, operations=(one,))) == [Refusal.NO_HOLD]
+        assert refusals((requeue("a"),), replace(cluster, operations=(holds, one))) == [None]
+    promised = (hold("u", ""), requeue("a"))
+    assert refusals(promised, replace(cluster, operations=())) == [Refusal.GROUP, Refusal.NO_HOLD]
+
+
 def test_a_group_is_allowed_or_refused_together_and_only_that_group(
     running: Build, cluster_of: BuildCluster
 ) -> None:
