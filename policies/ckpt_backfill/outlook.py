@@ -113,7 +113,7 @@ class WaitingJob:
 
 def waiting_jobs(cluster: Cluster) -> list[WaitingJob]:
     """The jobs that wait for nodes and nothing else, in the queue's order."""
-    served = {operation.for_job_id: operation for operation in cluster.operations}
+    served = cluster.operations_by_job()
     found: list[WaitingJob] = []
     for job in cluster.jobs:
         operation = served.get(job.job_id)

@@ -55,13 +55,7 @@ class UrgentJob:
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, by (submission, job id)."""
-    # A job may have two operations, such as one that makes way and one for its priority: that with nodes
-    # counts.
-    operations = {
-        operation.for_job_id: operation
-        for operation in sorted(cluster.operations, key=lambda one: one.kind.holds_nodes)
-        if operation.phase is not Phase.CLOSED
-    }
+    operations = cluster.operations_by_job()
     urgents: list[UrgentJob] = []
     for job in cluster.jobs:
         if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:

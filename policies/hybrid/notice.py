@@ -78,7 +78,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     if not waiting:
         return served
     waiting.sort(key=lambda notice: (notice.announced_s, notice.notice_id))
-    operations = {operation.for_job_id: operation for operation in cluster.operations}
+    operations = cluster.operations_by_job()
     commitments = Commitments(cluster=cluster)
     commitments.add(served.actions)
     first = True

@@ -90,6 +90,13 @@ def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
 
 
 @memoise_last
+def _by_job(operations: tuple[Operation, ...]) -> Mapping[str, Operation]:
+    still_open = [operation for operation in operations if operation.phase is not Phase.CLOSED]
+    still_open.sort(key=lambda operation: operation.kind.holds_nodes)
+    return MappingProxyType({operation.for_job_id: operation for operation in still_open})
+
+
+@memoise_last
 def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset[str]().union(*[job.nodes for job in jobs if job.nodes])
 
@@ -144,6 +151,14 @@ class Cluster:
             for operation in self.operations
             if operation.phase is Phase.LENT and operation.kind.starts_early
         }
+
+    def operations_by_job(self) -> Mapping[str, Operation]:
+        """The open operation of each job, or of each announcement, under its id.
+
+        A job may have several, such as one that makes way and one for its priority: the one with a hold
+        counts, and of several with a hold the newest.
+        """
+        return _by_job(self.operations)
 
     def jobs_by_id(self) -> Mapping[str, Job]:
         """Every job under its id."""

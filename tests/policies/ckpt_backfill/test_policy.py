@@ -258,6 +258,15 @@ def test_at_the_time_of_the_first_the_largest_leaves(lent: Cluster) -> None:
     assert (why.ready_s, why.loss_node_s) == (NOW_S + 100.0, 0)
 
 
+def test_an_operation_that_cleans_up_does_not_hide_the_promise(lent: Cluster) -> None:
+    promise = lent.operations[2]
+    cleans = replace(
+        promise, operation_id="9", kind=OperationKind.CLEAN_UP, reservation="", nodes=(), tasks=()
+    )
+    for operations in ((*lent.operations, cleans), (cleans, *lent.operations)):
+        assert decide(replace(lent, operations=operations), P20) == decide(lent, P20)
+
+
 def test_before_that_no_job_leaves(lent: Cluster) -> None:
     decision = decide(replace(lent, now_s=NOW_S - 1.0), P20)
     assert decision.actions == ()

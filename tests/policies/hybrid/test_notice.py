@@ -325,3 +325,16 @@ def test_cup_evicts_no_job_for_an_arrival_that_it_cannot_serve_or_that_is_past(
     assert cup(cluster_of(2, saver, notices=(past,))).actions == (
         replace(hold(past, "n1", "cup-paa"), duration_s=600.0),
     )
+
+
+def test_an_operation_that_cleans_up_for_a_notice_does_not_hide_its_hold(cluster_of: BuildCluster) -> None:
+    """The hold has lost a node, which is replaced; no other notice gets what is held."""
+    first, second = announced(node_count=2), announced("notice-2", 2, announced_s=NOW_S - 30.0)
+    holds = collecting(first, "n0 gone")
+    cleans = replace(
+        holds, operation_id="2", kind=OperationKind.CLEAN_UP, reservation="", nodes=(), tasks=(), notice=None
+    )
+    cluster = with_holds(cluster_of(4, notices=(first, second)), holds)
+    for operations in ((holds, cleans), (cleans, holds)):
+        decision = cua(replace(cluster, operations=operations))
+        assert decision.actions == (hold(first, "n0 n1"), hold(second, "n2 n3"))
