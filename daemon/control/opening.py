@@ -59,11 +59,12 @@ def open_decided(
 def open_clean_up(
     actions: tuple[Action, ...], cluster: Cluster, settings: LoopSettings, new_id: Callable[[], str]
 ) -> tuple[Operation, ...]:
-    """An operation for each action that takes away what nothing needs any more."""
+    """A new operation for each action that takes away what nothing needs any more.
+
+    None of them extends an open operation: no open operation does such an action, or it would not be needed.
+    """
     return tuple(
-        _open_or_extend(
-            (action,), _same_kind((action,), cluster), cluster, settings, new_id, deadline_s=cluster.now_s
-        )
+        _open_or_extend((action,), None, cluster, settings, new_id, deadline_s=cluster.now_s)
         for action in actions
     )
 

@@ -74,8 +74,8 @@ def extend(
     """Add what the policy wants: it makes up for nodes that were lost, or holds others for an announced job.
 
     A new hold replaces the old one. The first hold for an announced job that has arrived is its own: the
-    operation makes way for that job from then on. With a release, the operation gives back. It is not given
-    up before the new deadline has passed.
+    operation makes way for that job from then on. With a release, an operation that holds nodes gives back.
+    It is not given up before the new deadline has passed.
     """
     hold = _hold_in(actions)
     if hold is not None and operation.kind is OperationKind.ARRIVAL:
@@ -91,15 +91,16 @@ def extend(
         else task
         for task in operation.tasks
     )
-    wanted = tuple(action for action in actions if not isinstance(action, Release))
+    # Without a hold of its own, an operation has nothing to give back: it releases what it is asked to.
+    releases = [action for action in actions if operation.kind.holds_nodes and isinstance(action, Release)]
+    wanted = tuple(action for action in actions if action not in releases)
     operation = replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,
         give_up_s=max(operation.give_up_s, deadline_s + timeouts.give_up_after_s),
         tasks=tasks + planned(wanted, cluster, planned_s=cluster.now_s),
     )
-    label = next((action.reason for action in actions if isinstance(action, Release)), None)
-    return operation if label is None else give_back(operation, cluster, label, keep=wanted)
+    return give_back(operation, cluster, releases[0].reason, keep=wanted) if releases else operation
 
 
 def _hold_in(actions: tuple[Action, ...]) -> Reserve | None:

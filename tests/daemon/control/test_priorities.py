@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.journal.store import Journal
-from tests.builders import cluster, pending, running
+from tests.builders import cluster, held, pending, running
 from tests.daemon.control.loops import FOUR, daemon
 from tests.fakes import FakeAdapter
 
@@ -62,3 +62,19 @@ def test_a_refused_priority_is_not_asked_back_in_every_cycle() -> None:
         adapter.view = replace(adapter.view, now_s=1000.0 + second)
         loop.reconcile()
     assert adapter.calls == [("restore_priority", "a")]
+
+
+def test_what_else_is_left_of_a_job_is_taken_away_while_its_priority_is_refused() -> None:
+    """The reservation goes at once, and the refused priority is still not asked for in every cycle."""
+    runs = replace(running("u", FOUR[:2], start_s=900.0), prioritised=True)
+    adapter = FakeAdapter(cluster(4, runs))
+    adapter.errors = {"restore_priority": Rejected("Access/permission denied")}
+    loop = daemon(adapter)
+    loop.reconcile()
+    adapter.view = replace(adapter.view, now_s=1001.0, reservations=(held("u", FOUR[:2]),))
+    loop.reconcile()
+    assert adapter.calls == [("restore_priority", "u"), ("release", "mw_u")]
+    for second in range(2, 40):
+        adapter.view = replace(adapter.view, now_s=1000.0 + second, reservations=())
+        loop.reconcile()
+    assert adapter.calls == [("restore_priority", "u"), ("release", "mw_u")]

@@ -146,6 +146,17 @@ def test_a_hold_that_was_not_seen_yet_is_replaced_and_one_that_was_is_not() -> N
     assert [task.ending for task in done.tasks] == [Ending.SEEN, None]
 
 
+def test_a_release_gives_back_what_is_held_and_is_a_task_of_what_holds_nothing() -> None:
+    view = after_view()
+    cleans = extend(begun(view, RESTORE), (release("mw_x"),), view, deadline_s=DEADLINE_S, timeouts=PATIENCE)
+    validate(cleans)
+    assert (cleans.phase, due(cleans, view)) == (Phase.MAKING_ROOM, [RESTORE, release("mw_x")])
+    seen = holding(running("v", NODES))
+    holds = extend(held_operation(), (release("mw_u"),), seen, deadline_s=DEADLINE_S, timeouts=PATIENCE)
+    validate(holds)
+    assert (holds.phase, due(holds, seen)) == (Phase.RETURNING, [release("mw_u")])
+
+
 def test_the_end_of_a_grace_wakes_the_daemon() -> None:
     operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
     operation, _ = issue_all(operation, holding(running("v", NODES, checkpoint=COMMENTS)))
