@@ -134,6 +134,12 @@ CYCLE_METRICS = (
         read=lambda report: _one(report.urgent_waiting),
     ),
     CycleMetric(
+        name="makeway_planning_failed",
+        help="1 if the last plan that was asked for could not be made, else 0.",
+        kind=MetricKind.GAUGE,
+        read=lambda report: _if_seen(report, float(report.planning_failure is not None)),
+    ),
+    CycleMetric(
         name="makeway_urgent_start_delay",
         help="Time from the submission of an urgent job to its start.",
         kind=MetricKind.HISTOGRAM,

@@ -128,6 +128,9 @@ class CycleRunner:
                 operations_open=report.operations_open,
                 urgent_waiting=report.urgent_waiting,
                 breaker_open=breaker_open,
+                planning_failure=(
+                    report.planning_failure if report.error is None else self._status.planning_failure
+                ),
             )
         )
         return CycleResult(failures=failures, again=report.again, due_in_s=due_in_s)

@@ -22,6 +22,10 @@ class ServiceStatus:
     operations_open: int = 0
     urgent_waiting: int = 0
     breaker_open: bool = False
+    planning_failure: str | None = None
+    """Why the last plan could not be made: a defect of the policy. None: it could, or the policy does not
+    plan.
+    """
     reload_problem: str | None = None
     """Why the last reload was refused, or which settings wait for a restart. None: neither."""
 

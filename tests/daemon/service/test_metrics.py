@@ -134,6 +134,17 @@ def test_the_age_of_the_snapshot_grows_while_there_is_none() -> None:
     assert value(made, "makeway_snapshot_duration_seconds_count") == 1
 
 
+def test_a_plan_that_fails_is_shown_until_one_is_made() -> None:
+    made = metrics()
+    fine = CycleReport(at_s=1.0, mode=Mode.ACT, sentence="fine")
+    made.observe_cycle(replace(fine, planning_failure="ZeroDivisionError: no plan"), 0.1)
+    assert value(made, "makeway_planning_failed") == 1
+    made.observe_cycle(replace(fine, error="unavailable: no answer"), 0.1)
+    assert value(made, "makeway_planning_failed") == 1, "a cycle without a snapshot plans nothing"
+    made.observe_cycle(fine, 0.1)
+    assert value(made, "makeway_planning_failed") == 0
+
+
 def test_states_are_shown_as_they_are_now() -> None:
     made = metrics()
     made.set_mode(Mode.OBSERVE)

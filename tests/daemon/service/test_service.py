@@ -12,6 +12,7 @@ import pytest
 
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
 from makeway.daemon.config.load import load
+from makeway.daemon.control.planner import Planning
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.errors import JournalInUse
 from makeway.daemon.journal.store import Journal
@@ -33,6 +34,7 @@ def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -
     assert values["cycles"] >= 2
     assert (values["mode"], values["policy"], values["adapter"]) == ("observe", "eviction", "simulated")
     assert (values["failures"], values["breaker_open"], values["reload_problem"]) == (0, False, None)
+    assert values["planning_failure"] is None
     assert values["pid"] == os.getpid()
 
 
@@ -161,6 +163,13 @@ def test_the_breaker_is_shown(site: Site) -> None:
     with site.up():
         site.listener.wait_for("in doubt reserve")
         assert site.status()["breaker_open"] is True
+
+
+def test_a_plan_that_fails_is_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Planning, "failure", property(lambda _: "ZeroDivisionError: no plan"))
+    with site.up():
+        site.listener.wait_for("no new plan")
+        assert site.status()["planning_failure"] == "ZeroDivisionError: no plan"
 
 
 def test_an_acknowledgement_starts_a_cycle_only_if_the_job_is_awaited(

@@ -12,10 +12,12 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Limits,
+    OperationKind,
     Phase,
     Progress,
     Reason,
     RestorePriority,
+    Task,
     Verb,
 )
 from makeway.policies.safety.arbiter import arbitrate
