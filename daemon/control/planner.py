@@ -92,11 +92,14 @@ class Planning:
 
     def _is_due(self, planner: Planner[Any], cluster: Cluster) -> bool:
         try:
-            return planner.due(cluster, self._config)
+            due = planner.due(cluster, self._config)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cycle goes on without a new plan
             traceback.print_exc()
             self._fail(_words(error), cluster.now_s)
             return False
+        if not due:
+            self._failure = None  # no plan is wanted any more, so none is missing
+        return due
 
     def _ask(self, planner: Planner[Any], cluster: Cluster) -> None:
         """Have a plan made."""

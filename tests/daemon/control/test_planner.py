@@ -160,6 +160,20 @@ def test_a_planner_that_fails_changes_nothing_of_the_last_plan() -> None:
     assert planning.failure == "ZeroDivisionError: no plan"
 
 
+def test_a_failure_is_over_when_no_plan_is_due_any_more() -> None:
+    journal = Journal(None)
+    journal.save_plan(PLAN)
+    desk = Desk(due_fails=True)
+    planning = Planning(journal, in_thread=False)
+    planning.reconfigure(desk.policy(), NoSettings())
+    planning.with_plan(view())
+    assert planning.failure == "ZeroDivisionError: no plan"
+
+    desk.due_fails = False
+    planning.with_plan(view(RETRY_S))
+    assert not planning.failure
+
+
 @pytest.mark.parametrize("in_thread", [True, False])
 @pytest.mark.parametrize("broken", ["make", "due"])
 def test_a_planner_that_keeps_failing_does_not_keep_the_daemon_from_acting(
