@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from makeway.adapters.protocol import (
     Adapter,
@@ -13,22 +12,12 @@ from makeway.adapters.protocol import (
     Unreadable,
     Unsupported,
 )
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.transitions import issuing, record
 from makeway.policies.model import Action, Operation, Progress
 from makeway.policies.safety.breaker import takes
 from makeway.policies.safety.protection import Refusal
-
-
-class Outcome(StrEnum):
-    """What became of an action in one cycle: the journal's word, the log field and the metric label."""
-
-    ACCEPTED = "accepted"
-    OBSERVED = "observed"  # observe mode: it would have been issued
-    REFUSED = "refused"  # by makeway's own arbiter
-    REJECTED = "rejected"  # by the cluster
-    GONE = "gone"  # its job was over first
-    IN_DOUBT = "in_doubt"  # no answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

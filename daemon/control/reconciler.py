@@ -9,13 +9,14 @@ from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.executor import ActionReport, Executor, Outcome
+from makeway.daemon.control.executor import ActionReport, Executor
 from makeway.daemon.control.opening import Opening, open_clean_up, open_decided
 from makeway.daemon.control.planner import Planning
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
 from makeway.daemon.estimate.run_times import ended_runs, running
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import awaits_regular_checkpoint, next_due, wakeup_s
 from makeway.daemon.operation.giving_back import give_back

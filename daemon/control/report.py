@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.executor import ActionReport, Outcome
+from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.estimate.checkpoint_times import Measurement
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Operation, Rationale
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from makeway.daemon.journal.codec import StoredDecision
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.policies.common.losses import loss_node_s
 from makeway.policies.model import (
@@ -299,8 +300,8 @@ def _action_totals(
     for command in journal.commands_since(from_s):
         sort = (command.action.verb, str(command.action.reason))
         sent[sort] += 1
-        accepted[sort] += command.outcome == "accepted"
-        refused[sort] += command.outcome in {None, "rejected", "in_doubt"}
+        accepted[sort] += command.outcome == Outcome.ACCEPTED
+        refused[sort] += command.outcome in {None, Outcome.REJECTED, Outcome.IN_DOUBT}
     return tuple(
         ActionTotals(
             verb=verb,

@@ -51,6 +51,7 @@ class StoredCommand:
     answered_s: float | None
     """None: no answer was written down."""
     outcome: str | None
+    """An `Outcome`, or the word of a newer makeway. None: no answer was written down."""
     detail: str
 
 

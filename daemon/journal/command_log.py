@@ -2,12 +2,25 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from makeway.policies.model import Eviction
 
+
+class Outcome(StrEnum):
+    """What became of an action in one cycle: the journal's word, the log field and the metric label."""
+
+    ACCEPTED = "accepted"
+    OBSERVED = "observed"  # observe mode: it would have been issued
+    REFUSED = "refused"  # by makeway's own arbiter
+    REJECTED = "rejected"  # by the cluster
+    GONE = "gone"  # its job was over first
+    IN_DOUBT = "in_doubt"  # no answer
+
+
 EVICTING_VERBS: Final = frozenset({"requeue", "cancel", "shrink"})
-EVICTED: Final = frozenset({None, "accepted", "in_doubt"})
+EVICTED: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
 """The outcomes of an eviction that was carried out or may have been. None: no answer was written down."""
 
 

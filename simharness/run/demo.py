@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from makeway.daemon.config.policy_finder import find_policy
-from makeway.daemon.control.executor import Outcome
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.control.sentence import outcome_text
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Operation, Phase
 from makeway.simharness.engine.cluster import SimCluster

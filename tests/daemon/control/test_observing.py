@@ -5,7 +5,7 @@ until it starts.
 from dataclasses import replace
 
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.executor import Outcome
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance

@@ -7,8 +7,8 @@ import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.executor import Outcome
 from makeway.daemon.control.sentence import outcome_text
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.tasks import ended
 from makeway.policies.model import (

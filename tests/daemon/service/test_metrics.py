@@ -10,11 +10,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.executor import ActionReport, Outcome
+from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.errors import UserError
 from makeway.daemon.estimate.checkpoint_times import Measurement
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.service.metrics import Metrics
 from makeway.policies.model import Method, Rationale, Reason, Requeue
 from makeway.policies.safety.protection import Refusal
