@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 CHROOTS ?= /var/cache/makeway-chroots
 
-.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next lint format bench slurm slurm-% clean
+.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next lint format bench bench-fight slurm slurm-accounting slurm-% clean
 
 demo: $(STAMP)
 	@$(VENV)/bin/makeway demo --report out/demo.html
@@ -13,7 +13,7 @@ demo: $(STAMP)
 # they work. Every part runs, and the target fails if a part fails.
 test: $(STAMP) slurm slurm-24.11
 	@rest=0; slurm=0; \
-	$(PYTHON) -m pytest -n 2 --ignore=tests/slurm || rest=$$?; \
+	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm || rest=$$?; \
 	echo "make test: now on this machine's Slurm and on Slurm 24.11, at the same time"; \
 	$(MAKE) --keep-going --jobs=2 --output-sync=target --no-print-directory test-slurm test-slurm-24.11 || slurm=$$?; \
 	echo "make test: exit status $$rest, $$slurm on a real Slurm"; \
@@ -37,8 +37,8 @@ test-slurm-next: $(STAMP) slurm-26.05
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Three files at once: these tests wait more than they work.
-SLURM_TESTS = $(PYTHON) -m pytest -n 3 --dist loadfile tests/slurm
+# Four files at once: these tests wait more than they work.
+SLURM_TESTS = $(PYTHON) -m pytest -n 4 --dist loadfile tests/slurm
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
@@ -54,8 +54,15 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(PYTHON) -m pytest bench --benchmark-only -o addopts="--import-mode=importlib" -q -s
 
+# Plain Slurm, its own preemption and makeway on one workload, on a real Slurm: FIGHT="--rounds 1" for less.
+bench-fight: $(STAMP) slurm-accounting
+	$(PYTHON) -m bench.fight $(FIGHT)
+
 slurm:
 	@sh deploy/install-slurm.sh
+
+slurm-accounting:
+	@sh deploy/install-slurm.sh accounting
 
 slurm-%:
 	@MAKEWAY_CHROOTS=$(CHROOTS) sh deploy/install-slurm-chroot.sh $*

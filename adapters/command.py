@@ -38,7 +38,7 @@ class CompletedCommand:
 
 
 class Runner(Protocol):
-    """Whatever runs commands: a `CommandRunner`, or a stand-in for one."""
+    """Runs commands: a `CommandRunner`, or a stand-in for one."""
 
     def run(
         self,

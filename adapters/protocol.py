@@ -1,9 +1,10 @@
 """What an adapter is: one method to read the cluster, one to act on it, and five ways to fail."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from makeway.policies.model import Action, Cluster, Verb
+from makeway.policies.model import Action, Cluster, Job, Verb
 
 
 class AdapterError(Exception):
@@ -131,3 +132,22 @@ class Adapter(Protocol):
 def unsupported(action: Action) -> Unsupported:
     """The error for an action of a kind that this cluster cannot do."""
     return Unsupported(f"this cluster does not support the action {action.verb}")
+
+
+@runtime_checkable
+class SubmissionReader(Protocol):
+    """What an adapter may offer besides: to say what a job would ask for that is not submitted."""
+
+    def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
+        """The waiting urgent job that these options of the batch system would make. It is not submitted.
+
+        Args:
+            options: the arguments of the command that submits jobs, without a script.
+            walltime_s: its time limit if the options give none.
+
+        Raises:
+            ValueError: the options are not understood. The message says which, and what is accepted.
+            Unavailable: no answer in time.
+            Unreadable: an answer that is not whole or cannot be understood.
+        """
+        raise NotImplementedError

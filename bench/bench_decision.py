@@ -17,7 +17,8 @@ from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.results.measures import measure
-from makeway.simharness.run.experiment import Experiment, Workload, load_workload, run, storage_of
+from makeway.simharness.run.experiment import Experiment, Workload, run, storage_of
+from makeway.simharness.run.loading import load_workload
 from tests.policies.plain import free_nodes
 
 THETA = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "ANL-Theta-2023.swf.gz"

@@ -1,7 +1,8 @@
 """The simulated cluster on real traces: jobs a second, next to a plain scheduler in the same run, and peak
 memory.
 
-KTH-SP2 (28,467 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
+RICC (447,784 jobs) is replayed by processors and packed on nodes of 8 processors and 12 GB. KTH-SP2 (28,467
+jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
 in a process of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing
 between two instants.
 """
@@ -15,15 +16,20 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from makeway.policies.model import Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.trace import Trace, read_trace
+from makeway.simharness.workloads.unit import TraceUnit
 from tests.simharness.engine.brute_force import Ask, start_times
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "shared" / "traces"
 KTH = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"
 HPC2N = TRACES / "HPC2N-2002-2.2-cln.swf.gz"
+RICC = TRACES / "RICC-2010-2.swf.gz"
+RICC_NODE = Resources.of({"cpu": 8, "mem": 12 * 1024})
 PREFIX = 1000
 """Jobs of KTH for the plain scheduler, whose time grows with their square."""
 ASKED_JOBS_S = 20_000.0
@@ -40,10 +46,10 @@ finally:
 """
 
 
-def trace(path: Path) -> Trace:
+def trace(path: Path, unit: TraceUnit | None = None, node: Resources | None = None) -> Trace:
     if not path.is_file():
         pytest.skip(f"no {path.name} in ../shared/traces next to this checkout")
-    return read_trace(path)
+    return read_trace(path, unit=unit, node=node)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -60,6 +66,9 @@ def replayed(workload: Trace, job_count: int | None = None) -> SimCluster:
         workload.jobs[:job_count],
         scheduler=SchedulerSettings(),
         storage=StorageSettings(),
+        sharing=None
+        if workload.node is None
+        else SharingSettings(capacities=(workload.node,) * workload.node_count),
     )
     cluster.run()
     return cluster
@@ -114,3 +123,34 @@ def test_peak_memory_on_hpc2n(benchmark: BenchmarkFixture) -> None:
         f"\nHPC2N, EASY, whole process: {len(workload.jobs) / run_s:,.0f} jobs/s, {mib:.0f} MiB at the peak"
     )
     assert mib < MOST_MIB
+
+
+@pytest.mark.benchmark(min_rounds=1, max_time=0.1)
+@pytest.mark.parametrize(
+    ("unit", "node", "wait_mean_s", "slowdown_mean"),
+    [(TraceUnit.PROCESSOR, None, 36_531.35, 548.97), (TraceUnit.PACKED, RICC_NODE, 33_634.57, 478.13)],
+    ids=["by processors", "packed, with memory"],
+)
+def test_ricc_whole(
+    benchmark: BenchmarkFixture,
+    unit: TraceUnit,
+    node: Resources | None,
+    wait_mean_s: float,
+    slowdown_mean: float,
+) -> None:
+    """The slowdown is max(1, (wait + run) / max(run, 10 s)), as the independent figures by processors have
+    it."""
+    workload = trace(RICC, unit, node)
+    done: list[SimCluster] = []
+    benchmark(lambda: done.append(replayed(workload)))
+    jobs = done[-1].record(policy="none").jobs
+    assert len(jobs) == 447_784
+    waits_s = [(one.start_s or 0.0) - one.job.submit_s for one in jobs]
+    slowdowns = [
+        max(1.0, (wait_s + one.job.runtime_s) / max(one.job.runtime_s, 10.0))
+        for wait_s, one in zip(waits_s, jobs, strict=True)
+    ]
+    wait_s, slowdown = sum(waits_s) / len(jobs), sum(slowdowns) / len(jobs)
+    print(f"\nRICC, EASY, {unit}: mean wait {wait_s:,.2f} s, bounded slowdown {slowdown:,.2f}")
+    assert wait_s == pytest.approx(wait_mean_s, abs=0.005)
+    assert slowdown == pytest.approx(slowdown_mean, abs=0.005)

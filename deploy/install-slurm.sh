@@ -1,17 +1,29 @@
 #!/bin/sh
 # Installs what the tests need from the distribution's packages: Slurm and shellcheck. It starts no service.
+# `install-slurm.sh accounting` also installs what accounting needs: slurmdbd and MariaDB.
 # It can be run again and does nothing if everything is installed. Needs Debian or Ubuntu, and root or sudo without a
 # password.
 set -eu
 
 packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins shellcheck"
 programs="slurmctld slurmd munged squeue scontrol sbatch scancel sinfo salloc shellcheck"
+what="Slurm and shellcheck"
 policy=/usr/sbin/policy-rc.d
 
 die() {
     echo "install-slurm: $1" >&2
     exit 2
 }
+
+case ${1-} in
+"") ;;
+accounting)
+    packages="$packages slurmdbd mariadb-server-core"
+    programs="$programs slurmdbd sacctmgr sacct mariadbd mariadb-install-db"
+    what="Slurm with accounting, MariaDB and shellcheck"
+    ;;
+*) die "the argument may be 'accounting', not '$1'" ;;
+esac
 
 all_there() {
     for program in $programs; do
@@ -24,7 +36,7 @@ version() {
 }
 
 if all_there; then
-    echo "install-slurm: $(version) and shellcheck are installed"
+    echo "install-slurm: $(version): $what are installed"
     exit 0
 fi
 
@@ -53,4 +65,4 @@ apt-get update -q || die "apt-get update failed, see above"
 # shellcheck disable=SC2086  # the list has to be split
 apt-get install -y -q --no-install-recommends $packages || die "apt-get install failed, see above"
 all_there || die "the packages are installed, but at least one of these programs is missing: $programs"
-echo "install-slurm: installed $(version) and shellcheck"
+echo "install-slurm: installed $(version): $what"

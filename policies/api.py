@@ -8,15 +8,25 @@ A name leaves this list, or changes its meaning, only with a new major version o
 that it returns;
 - the frame of a policy that makes room for urgent jobs: `decide_each` calls it for each `Request` that free
   nodes do not serve; it chooses among `victim_groups` and returns a `Proposal` of a `hold` and
-  `eviction_actions`, or `no_room`.
+  `eviction_actions`, or `no_room`. With `shares_nodes=True`, a policy also serves urgent jobs that need a
+  part of their nodes (`Job.demand`): it chooses among the jobs of `candidates_of` until there is room
+  (`take_until_room`). Without, it sees only jobs that need whole nodes.
 """
 
 from makeway.policies.common.losses import application_s, loss_node_s, system_s
 from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
-from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.common.victims import VictimGroup, leavers, stays, take_until, victim_groups
+from makeway.policies.common.victims import (
+    SharedCandidates,
+    VictimGroup,
+    leavers,
+    stays,
+    take_until,
+    take_until_room,
+    victim_groups,
+)
 from makeway.policies.contract import Planner, Policy, require_durations
 from makeway.policies.model import (
     Action,
@@ -46,6 +56,7 @@ from makeway.policies.model import (
     Requeue,
     Reservation,
     Reserve,
+    Resources,
     RestorePriority,
     Shrink,
     reservation_name,
@@ -83,11 +94,14 @@ __all__ = [
     "Requeue",
     "Reservation",
     "Reserve",
+    "Resources",
     "RestorePriority",
+    "SharedCandidates",
     "Shrink",
     "UrgentJob",
     "VictimGroup",
     "application_s",
+    "candidates_of",
     "decide_each",
     "eviction_actions",
     "hold",
@@ -101,6 +115,7 @@ __all__ = [
     "stays",
     "system_s",
     "take_until",
+    "take_until_room",
     "victim_groups",
     "waits_for_nodes",
 ]

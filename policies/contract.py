@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from makeway.policies.model import Cluster, Decision, Plan
+from makeway.policies.model import Cluster, Decision, Job, Plan, memoise_last
 
 ConfigT = TypeVar("ConfigT")
 
@@ -54,8 +54,30 @@ class Policy(Generic[ConfigT]):
     arrivals_only: bool = True
     """Whether it acts for urgent jobs only. False: any change of the queue or of the running jobs may concern
     it."""
+    shares_nodes: bool = False
+    """Whether it knows that a job may need a part of its nodes (`Job.demand`). False: it sees every waiting
+    job as one that needs whole nodes, and `makeway doctor` warns of that where jobs share nodes."""
     planner: Planner[ConfigT] | None = None
     """None: it needs no plans."""
+
+    def decision(self, cluster: Cluster, config: ConfigT) -> Decision:
+        """What it wants done for a snapshot, of which it sees what it knows about."""
+        return self.decide(self.view(cluster), config)
+
+    def view(self, cluster: Cluster) -> Cluster:
+        """The snapshot as the policy sees it."""
+        if self.shares_nodes:
+            return cluster
+        jobs = _without_demands(cluster.jobs)
+        return cluster if jobs is cluster.jobs else replace(cluster, jobs=jobs)
+
+
+@memoise_last
+def _without_demands(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """The jobs as ones that need whole nodes; the same tuple if all are such jobs."""
+    if all(job.demand is None for job in jobs):
+        return jobs
+    return tuple(job if job.demand is None else replace(job, demand=None) for job in jobs)
 
 
 def require_durations(**settings: float) -> None:

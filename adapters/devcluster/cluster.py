@@ -1,5 +1,4 @@
-"""A real Slurm on this machine for development: on loopback, in its own folder, removed without a trace
-afterwards.
+"""A real Slurm on this machine for development: on loopback, in its own folder, removed without a trace.
 
 The machine's own Slurm and munge are not touched: the cluster has its own configuration, key, sockets, ports
 and state. It needs the programs that `deploy/install-slurm.sh` installs.
@@ -20,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster import processes
-from makeway.adapters.devcluster.conf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
+from makeway.adapters.devcluster.conf import DevSpec, other_files, slurm_conf
 from makeway.adapters.devcluster.load import TimeLimit, scaled
 from makeway.adapters.devcluster.ports import NoFreePorts, claimed_ports, loopback_address
 from makeway.adapters.protocol import AdapterError
@@ -127,10 +126,12 @@ class DevCluster:
         """Its daemons, and the processes of its jobs."""
         return processes.of_cluster(str(self.inner_folder), self.spec.root or "/")
 
-    def start_all(self) -> None:
+    def start_all(self, before_controller: Callable[[], None] | None = None) -> None:
         """Start munged, slurmctld and every slurmd, and wait until every node is idle."""
         munge = [f"--{what}={self.inner_folder}/munge.{end}" for what, end in _MUNGE_FILES]
         self._start("munged", "--num-threads=2", *munge)
+        if before_controller is not None:
+            before_controller()
         self.start_controller()
         for node in self.spec.nodes:
             self.start_node(node)
@@ -172,11 +173,14 @@ class DevCluster:
             processes.end((process,), grace_s=0.0 if kill else _STOP_S)
 
 
-def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
+def up(
+    spec: DevSpec, folder: Path | None = None, before_controller: Callable[[], None] | None = None
+) -> DevCluster:
     """Start a cluster and wait until every node is idle.
 
-    `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new folder in
-    /tmp. If the start fails or is interrupted, everything that it started is stopped again.
+    `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new one in
+    /tmp. `before_controller` runs once munged does, such as to start slurmdbd. If the start fails or is
+    interrupted, everything that it started is stopped again.
 
     Raises:
         DevClusterError: Slurm is not installed, the folder is in use, or the cluster did not come up.
@@ -187,7 +191,7 @@ def up(spec: DevSpec, folder: Path | None = None) -> DevCluster:
     try:
         with claimed_ports(spec.node_count + 1) as ports:
             _write(spec, folder, version, ports)
-            cluster.start_all()
+            cluster.start_all(before_controller)
     except BaseException as error:
         left = _log_ends(folder)
         if (folder / _RECORD).exists():
@@ -261,9 +265,11 @@ def status(folder: Path) -> Status:
 
 
 @contextlib.contextmanager
-def dev_cluster(spec: DevSpec, folder: Path | None = None) -> Generator[DevCluster, None, None]:
-    """A cluster for a `with` block. It is stopped and removed at the block's end, also after an error."""
-    cluster = up(spec, folder)
+def dev_cluster(
+    spec: DevSpec, folder: Path | None = None, before_controller: Callable[[], None] | None = None
+) -> Generator[DevCluster, None, None]:
+    """A cluster for a `with` block, as by `up`. It is stopped and removed at the end, also after an error."""
+    cluster = up(spec, folder, before_controller)
     try:
         yield cluster
     finally:
@@ -318,22 +324,17 @@ def _write(spec: DevSpec, folder: Path, version: tuple[int, int], ports: range) 
     if spec.root is not None:
         # Inside the chroot the name of this machine resolves to loopback, whatever it resolves to outside.
         (Path(spec.root) / "etc" / "hosts").write_text(f"127.0.0.1 localhost {host}\n")
-    texts = {
-        "slurm.conf": slurm_conf(
-            spec,
-            folder=_inner(folder, spec.root),
-            host=host,
-            address="127.0.0.1" if spec.root else loopback_address(host),
-            user=pwd.getpwuid(os.getuid()).pw_name,
-            ports=ports,
-        ),
-        "cgroup.conf": cgroup_conf(version),
-        "gres.conf": gres_conf(spec),
-        "topology.conf": topology_conf(spec),
-    }
-    for name, text in texts.items():
-        if text is not None:
-            (folder / name).write_text(text)
+    inner = _inner(folder, spec.root)
+    text = slurm_conf(
+        spec,
+        folder=inner,
+        host=host,
+        address="127.0.0.1" if spec.root else loopback_address(host),
+        user=pwd.getpwuid(os.getuid()).pw_name,
+        ports=ports,
+    )
+    for name, content in {"slurm.conf": text, **other_files(spec, version, inner)}.items():
+        (folder / name).write_text(content)
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(128))

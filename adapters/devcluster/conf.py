@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-_PROMPT_SCHEDULING = (
+PROMPT_SCHEDULING = (
     "batch_sched_delay=0",
     "sched_interval=1",
     "sched_min_interval=0",
@@ -21,6 +21,14 @@ class DevSpec:
     node_count: int = 8
     cpus_per_node: int = 2
     memory_mb: int = 1000
+    threads_per_core: int = 1
+    """How many of a node's CPUs are the threads of one core."""
+    memory_counts: bool = False
+    """Whether memory is given out like cores (CR_Core_Memory). A job that does not ask for memory then gets
+    the part of its CPUs. False: only cores count.
+    """
+    gpus: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By node: its GPUs by type, such as `a100:4`, `a100:2,h100:1`, or `4` without a type."""
     root: str | None = None
     """A chroot that holds the Slurm to start. None: the Slurm of this machine."""
     expansion: bool = False
@@ -30,9 +38,11 @@ class DevSpec:
     partitions: tuple[str, ...] = ("PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
     """The partition lines of slurm.conf."""
     node_options: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By node: more for its NodeName line, such as `Feature=big Weight=5`."""
+    """By node: more for its NodeName line, such as `Feature=big RealMemory=64000`. It replaces what the line
+    would say of the same keys.
+    """
     gres: tuple[str, ...] = ()
-    """The lines of gres.conf."""
+    """Lines of gres.conf, besides those of `gpus`."""
     switches: tuple[str, ...] = ()
     """The lines of topology.conf, such as `SwitchName=s1 Nodes=n[1-4]`. Empty: the cluster has no
     topology.
@@ -80,7 +90,7 @@ def slurm_conf(
         "JobAcctGatherType": "jobacct_gather/none",
         "AccountingStorageType": "accounting_storage/none",
         "SelectType": "select/cons_tres",
-        "SelectTypeParameters": "CR_Core",
+        **dict(_resources(spec)),
         "SchedulerType": "sched/backfill",
         "SchedulerParameters": ",".join(_scheduling(spec)),
         "ReturnToService": "2",
@@ -95,28 +105,68 @@ def slurm_conf(
     return "\n".join([*lines, *_node_lines(spec, host, ports[1:]), *spec.partitions, ""])
 
 
+def _resources(spec: DevSpec) -> Iterator[tuple[str, str]]:
+    """The settings of what is given to jobs: cores, memory, GPUs."""
+    yield "SelectTypeParameters", "CR_Core_Memory" if spec.memory_counts else "CR_Core"
+    if spec.memory_counts:
+        yield "DefMemPerCPU", str(max(1, spec.memory_mb // spec.cpus_per_node))
+    if spec.gpus:
+        yield "GresTypes", "gpu"
+
+
 def _node_lines(spec: DevSpec, host: str, ports: range) -> Iterator[str]:
-    hardware = f"CPUs={spec.cpus_per_node} RealMemory={spec.memory_mb}"
     for port, node in zip(ports, spec.nodes, strict=True):
         address = f"NodeAddr=127.0.0.1 NodeHostname={host} Port={port}"
-        options = spec.node_options.get(node, "")
-        yield f"NodeName={node} {address} {hardware} {options}".rstrip()
+        pairs = (word.partition("=") for word in spec.node_options.get(node, "").split())
+        options = _hardware(spec, node) | {key: value for key, _, value in pairs}
+        yield " ".join([f"NodeName={node}", address, *(f"{key}={value}" for key, value in options.items())])
+
+
+def _hardware(spec: DevSpec, node: str) -> dict[str, str]:
+    found = {"CPUs": str(spec.cpus_per_node), "RealMemory": str(spec.memory_mb)}
+    if spec.threads_per_core > 1:
+        cores = spec.cpus_per_node // spec.threads_per_core
+        found |= {"Sockets": "1", "CoresPerSocket": str(cores), "ThreadsPerCore": str(spec.threads_per_core)}
+    if node in spec.gpus:
+        found["Gres"] = ",".join(f"gpu:{part}" for part in spec.gpus[node].split(","))
+    return found
 
 
 def _scheduling(spec: DevSpec) -> tuple[str, ...]:
-    return (*_PROMPT_SCHEDULING, "permit_job_expansion") if spec.expansion else _PROMPT_SCHEDULING
+    return (*PROMPT_SCHEDULING, "permit_job_expansion") if spec.expansion else PROMPT_SCHEDULING
 
 
-def cgroup_conf(version: tuple[int, int]) -> str | None:
-    """The text of cgroup.conf. None: this version of Slurm needs none."""
-    return "CgroupPlugin=disabled\n" if version >= (24, 5) else None
+def other_files(spec: DevSpec, version: tuple[int, int], folder: PurePosixPath) -> dict[str, str]:
+    """What the state folder needs next to slurm.conf: texts by file name.
+
+    The empty files are the devices of GPUs, which the nodes share: Slurm wants a file for each.
+
+    Args:
+        spec: the cluster.
+        version: year and month of the Slurm release.
+        folder: the state folder as Slurm sees it.
+    """
+    files: dict[str, str] = {}
+    if version >= (24, 5):
+        files["cgroup.conf"] = "CgroupPlugin=disabled\n"
+    if gres := [*spec.gres, *(line for node in spec.nodes for line in _gpu_lines(spec, node, folder))]:
+        files["gres.conf"] = "\n".join([*gres, ""])
+    if spec.switches:
+        files["topology.conf"] = "\n".join([*spec.switches, ""])
+    most = max(sum(number for _, number in _gpus(spec, node)) for node in spec.nodes)
+    return files | {f"gpu{number}": "" for number in range(most)}
 
 
-def topology_conf(spec: DevSpec) -> str | None:
-    """The text of topology.conf. None: the cluster has no topology."""
-    return "\n".join([*spec.switches, ""]) if spec.switches else None
+def _gpu_lines(spec: DevSpec, node: str, folder: PurePosixPath) -> Iterator[str]:
+    first = 0
+    for gpu_type, number in _gpus(spec, node):
+        typed = f" Type={gpu_type}" if gpu_type else ""
+        yield f"NodeName={node} Name=gpu{typed} File={folder}/gpu[{first}-{first + number - 1}]"
+        first += number
 
 
-def gres_conf(spec: DevSpec) -> str | None:
-    """The text of gres.conf. None: the cluster has no generic resources."""
-    return "\n".join([*spec.gres, ""]) if spec.gres else None
+def _gpus(spec: DevSpec, node: str) -> Iterator[tuple[str, int]]:
+    """The types of a node's GPUs, empty for none, each with its number."""
+    for part in spec.gpus[node].split(",") if node in spec.gpus else ():
+        gpu_type, _, number = part.rpartition(":")
+        yield gpu_type, int(number)

@@ -34,9 +34,9 @@ class PbsAdapter:
     def capabilities(self) -> Capabilities:
         """What this cluster is called. Read once; raises what `snapshot` raises."""
         if self._capabilities is None:
-            told = parse.header(self._run(LIST_NODES), command=LIST_NODES)
+            header = parse.header(self._run(LIST_NODES), command=LIST_NODES)
             self._capabilities = Capabilities(
-                name=f"{told.server}, PBS {told.version}", actions=frozenset(), recomputes_priority=False
+                name=f"{header.server}, PBS {header.version}", actions=frozenset(), recomputes_priority=False
             )
         return self._capabilities
 

@@ -139,11 +139,11 @@ def nodes(text: str, *, command: tuple[str, ...]) -> tuple[PbsNode, ...]:
 def header(text: str, *, command: tuple[str, ...]) -> PbsHeader:
     """What both commands begin with. Raises `Unreadable`."""
     try:
-        told = _Record("the answer", _loaded(text))
+        record = _Record("the answer", _loaded(text))
         return PbsHeader(
-            server=told.text("pbs_server"),
-            version=told.text("pbs_version"),
-            now_s=float(told.text("timestamp")),
+            server=record.text("pbs_server"),
+            version=record.text("pbs_version"),
+            now_s=float(record.text("timestamp")),
         )
     except ValueError as error:
         raise Unreadable(f"PBS printed what cannot be read: {error}", command=command, text=text) from None
@@ -216,37 +216,37 @@ def _each(
         raise Unreadable(f"PBS printed what cannot be read: {error}", command=command, text=text) from None
 
 
-def _job(job_id: str, told: _Record) -> PbsJob | None:
-    if told.text("array", "False") == "True":
+def _job(job_id: str, record: _Record) -> PbsJob | None:
+    if record.text("array", "False") == "True":
         return None
-    wanted = told.inner("Resource_List")
-    environment = told.inner("Variable_List")
+    wanted = record.inner("Resource_List")
+    environment = record.inner("Variable_List")
     chunks = select(wanted.text("select", "1"))
     return PbsJob(
         job_id=job_id,
-        state=told.text("job_state"),
-        queue=told.text("queue"),
-        owner=told.text("Job_Owner").split("@", 1)[0],
-        account=told.text("Account_Name", "") or told.text("project", ""),
+        state=record.text("job_state"),
+        queue=record.text("queue"),
+        owner=record.text("Job_Owner").split("@", 1)[0],
+        account=record.text("Account_Name", "") or record.text("project", ""),
         node_count=wanted.number("nodect", sum(chunk.count for chunk in chunks)),
         chunks=chunks,
         walltime_s=duration_s(wanted.text("walltime")) if wanted.has("walltime") else None,
-        nodes=vnodes(told.text("exec_vnode", "")),
-        submit_s=instant_s(told.text("ctime")),
-        start_s=instant_s(told.text("stime")) if told.has("stime") else None,
-        not_before_s=instant_s(told.text("Execution_Time")) if told.has("Execution_Time") else None,
-        run_count=told.number("run_count", 0),
-        rerunnable=told.text("Rerunable", "False") == "True",
-        priority=told.number("Priority", 0),
+        nodes=vnodes(record.text("exec_vnode", "")),
+        submit_s=instant_s(record.text("ctime")),
+        start_s=instant_s(record.text("stime")) if record.has("stime") else None,
+        not_before_s=instant_s(record.text("Execution_Time")) if record.has("Execution_Time") else None,
+        run_count=record.number("run_count", 0),
+        rerunnable=record.text("Rerunable", "False") == "True",
+        priority=record.number("Priority", 0),
         words=environment.text("MAKEWAY", ""),
     )
 
 
-def _node(name: str, told: _Record) -> PbsNode:
+def _node(name: str, record: _Record) -> PbsNode:
     return PbsNode(
         name=name,
-        states=frozenset(part.strip() for part in told.text("state").split(",")),
-        queue=told.text("queue", ""),
-        resources=told.inner("resources_available").items(),
-        reservations=tuple(part.strip() for part in told.text("resv", "").split(",") if part.strip()),
+        states=frozenset(part.strip() for part in record.text("state").split(",")),
+        queue=record.text("queue", ""),
+        resources=record.inner("resources_available").items(),
+        reservations=tuple(part.strip() for part in record.text("resv", "").split(",") if part.strip()),
     )

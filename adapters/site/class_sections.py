@@ -90,7 +90,7 @@ class JobClassSettings(Section):
     words: SiteNames = Field(
         default=frozenset(),
         description=(
-            "a list of words of small letters, digits and `-` that stand after `makeway:` in a comment"
+            "a list of words of small letters, digits and `-` that come after `makeway:` in a comment"
         ),
     )
     kind: JobKind = Field(default=JobKind.RIGID, description="rigid, malleable or on_demand")

@@ -3,12 +3,15 @@
 import os
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
+from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import VERBS, JobState
@@ -27,8 +30,21 @@ def new_token() -> str:
     return f"mw{secrets.token_hex(8)}"
 
 
-def known_from(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities, tuple[int, int]]:
-    """What the configuration says about the cluster, and the release as year and month.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """What the configuration of a Slurm cluster says about it."""
+
+    capabilities: Capabilities
+    release: tuple[int, int]
+    """Its year and month."""
+    counts: Counting
+    """What it gives to jobs in amounts."""
+    default_memory: MemoryDefault | None = None
+    """What jobs get that ask for no memory. None: all of each node."""
+
+
+def known_from(done: CompletedCommand, *, superuser: bool) -> Controller:
+    """What the configuration says about the cluster.
 
     Jobs can grow where slurm.conf permits it and makeway may act as their users, but never on 22.05: see
     `build.RESIZES_CLEANLY`. Queue positions can be taken back where Slurm computes priorities: with
@@ -55,7 +71,12 @@ def known_from(done: CompletedCommand, *, superuser: bool) -> tuple[Capabilities
         actions=VERBS if grows else VERBS - {"expand"},
         recomputes_priority=settings.get("PriorityType") == "priority/multifactor",
     )
-    return capabilities, release
+    return Controller(
+        capabilities=capabilities,
+        release=release,
+        counts=counting(settings),
+        default_memory=default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", "")),
+    )
 
 
 class SlurmClient:
@@ -72,10 +93,10 @@ class SlurmClient:
     def __init__(self, settings: SlurmSettings, runner: Runner | None = None) -> None:
         self._timeout_s = settings.timeout_s
         self._runner: Runner = runner if runner is not None else runner_of(settings)
-        self._known: tuple[Capabilities, tuple[int, int]] | None = None
+        self._known: Controller | None = None
 
-    def known(self) -> tuple[Capabilities, tuple[int, int]]:
-        """The capabilities and the release, as year and month. Read once."""
+    def known(self) -> Controller:
+        """What the configuration says. Read once."""
         if self._known is None:
             command = build.show_config()
             done = self.run(command)
@@ -90,7 +111,7 @@ class SlurmClient:
         """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too
         that are over.
         """
-        fields = build.job_fields(self.known()[1])
+        fields = build.job_fields(self.known().release)
         token = new_token()
         command = build.squeue(job_id, reservation, ended=ended)
         done = self.run(command, environment=build.squeue_environment(fields, token))

@@ -4,23 +4,44 @@ One snapshot is two commands, whatever the number of jobs.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from makeway.adapters.command import Runner
 from makeway.adapters.protocol import Capabilities
 from makeway.adapters.site.snapshot import check_whole
-from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.settings import Placing, SlurmSettings
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.resources import details as job_details
+from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.holdings import Holdings
+from makeway.adapters.slurm.resources.submission import submission
+from makeway.adapters.slurm.resources.view import SnapshotResources
+from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
 from makeway.adapters.slurm.topology import placements
 from makeway.adapters.slurm.translate import Translator, job_class, node, over, reservation, state
-from makeway.policies.model import Action, Cluster, JobKind, JobState, Placement
+from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, Placement
 
-_MOST_UNTOLD = 200
-"""So many of them fit into one standard input."""
+_MOST_WAITING = 200
+"""Of so many waiting urgent jobs the details are read: 2 ms each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What the second command of a snapshot has told."""
+
+    nodes: tuple[RawNode, ...]
+    partitions: tuple[RawPartition, ...]
+    reservations: tuple[RawReservation, ...]
+    licenses: Mapping[str, int]
+    """The free ones by name; empty if they were not asked for."""
+    details: Mapping[str, JobDetails]
+    """Of waiting urgent jobs."""
+    excluded: Mapping[str, tuple[str, ...]]
+    """The nodes that waiting urgent jobs exclude."""
 
 
 class SlurmCliAdapter:
@@ -47,51 +68,70 @@ class SlurmCliAdapter:
         self._client = SlurmClient(settings, runner)
         self._commands = SlurmCommands(self._client)
         self._placements: tuple[Placement, ...] | None = None
+        self._known_holdings: Holdings | None = None
 
     @property
     def capabilities(self) -> Capabilities:
         """What this cluster can do: see `access.known_from`."""
-        return self._client.known()[0]
+        return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
         """The whole cluster at one instant, by two commands."""
-        capabilities, release = self._client.known()
-        raw_jobs = [job for job in self._client.squeue() if not over(job)]
+        known = self._client.known()
+        jobs = [job for job in self._client.squeue() if not over(job)]
         now_s = self._now()
-        token = new_token()
-        untold = self._untold(raw_jobs) if release < build.KNOWS_EXCLUDED_NODES else []
-        command = build.show_cluster()
-        done = self._client.run(
-            command, stdin=build.show_script(token, untold), environment={"SLURM_TIME_FORMAT": "%s"}
+        read = self._read(jobs)
+        self._commands.forget_others(jobs)
+        if known.release < build.KNOWS_EXCLUDED_NODES:
+            jobs = [
+                replace(job, excluded_nodes=read.excluded[job.job_id]) if job.job_id in read.excluded else job
+                for job in jobs
+            ]
+        resources = SnapshotResources(
+            read.nodes,
+            read.partitions,
+            counts=known.counts,
+            holdings=self._holdings(),
+            details=read.details,
+            tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
+            by_weights=self._settings.price is Price.BILLING_WEIGHTS,
         )
-        sections = parse.sections(done.stdout, token=token, command=command)
-        nodes = parse.nodes(sections.get("nodes", []), command=command)
-        partitions = parse.partitions(sections.get("partitions", []), command=command)
-        reservations = parse.reservations(sections.get("reservations", []), command=command)
-        excluded = {job_id: parse.excluded_nodes(sections.get(job_id, [])) for job_id in untold}
-        told = [
-            replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job
-            for job in raw_jobs
-        ]
         translator = Translator(
             self._settings.classes,
-            nodes,
-            partitions,
+            resources,
             now_s,
-            exclusive_shrink=release >= build.RESIZES_CLEANLY,
+            exclusive_shrink=known.release >= build.RESIZES_CLEANLY,
+            licenses=read.licenses,
         )
-        self._commands.forget_others(raw_jobs)
         cluster = Cluster(
             now_s=now_s,
-            nodes=tuple(node(one) for one in nodes),
-            jobs=tuple(translator.job(raw, asked_node_count=self._commands.size_before(raw)) for raw in told),
-            reservations=tuple(reservation(one) for one in reservations),
-            actions=capabilities.actions,
-            recomputes_priority=capabilities.recomputes_priority,
+            nodes=tuple(node(one, resources.capacities.get(one.name)) for one in read.nodes),
+            jobs=tuple(translator.job(raw, asked_node_count=self._commands.size_before(raw)) for raw in jobs),
+            reservations=tuple(reservation(one) for one in read.reservations),
+            actions=known.capabilities.actions,
+            recomputes_priority=known.capabilities.recomputes_priority,
             placements=self._placing(),
         )
-        check_whole(cluster, command)
+        check_whole(cluster, build.show_cluster())
         return cluster
+
+    def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
+        """See `SubmissionReader.as_submitted`: the options are those of sbatch."""
+        known = self._client.known()
+        read = self._read([])
+        wanted = submission(options, read.partitions, known.default_memory)
+        asked = SnapshotResources(read.nodes, read.partitions, counts=known.counts).submitted(wanted)
+        return Job(
+            job_id="",
+            kind=JobKind.ON_DEMAND,
+            state=JobState.PENDING,
+            node_count=asked.node_count,
+            walltime_s=walltime_s if wanted.limit_s is None else wanted.limit_s,
+            submit_s=self._now(),
+            user="",
+            demand=asked.demand,
+            eligible_nodes=asked.eligible_nodes,
+        )
 
     def apply(self, action: Action) -> None:
         """See `Adapter.apply`."""
@@ -107,13 +147,40 @@ class SlurmCliAdapter:
             self._placements = placements(self._client.run(build.show_topology())) if wanted else ()
         return self._placements
 
-    def _untold(self, jobs: list[RawJob]) -> list[str]:
-        """The waiting urgent jobs, whose excluded nodes this squeue does not tell."""
-        return [
-            job.job_id
-            for job in jobs
-            if state(job) is JobState.PENDING
-            and not job.heterogeneous
-            and (found := job_class(job, self._settings.classes)) is not None
-            and found.kind is JobKind.ON_DEMAND
-        ][:_MOST_UNTOLD]
+    def _holdings(self) -> Holdings:
+        """What is known of running jobs, from one snapshot to the next."""
+        if self._known_holdings is None:
+            self._known_holdings = Holdings(self._client.known().counts)
+        return self._known_holdings
+
+    def _read(self, jobs: list[RawJob]) -> _Read:
+        """Everything besides the list of jobs, by one command."""
+        known = self._client.known()
+        waiting = [job for job in jobs if self._waits_urgently(job)][:_MOST_WAITING]
+        by_id, all_jobs = self._holdings().to_ask(jobs)
+        detailed = known.counts.shares or known.release < build.KNOWS_EXCLUDED_NODES
+        asked = (*by_id, *(job.job_id for job in waiting if detailed))
+        licenses = any(job.licenses for job in waiting)
+        token, command = new_token(), build.show_cluster()
+        script = build.show_script(token, asked, all_jobs=all_jobs, licenses=licenses)
+        done = self._client.run(command, stdin=script, environment={"SLURM_TIME_FORMAT": "%s"})
+        sections = parse.sections(done.stdout, token=token, command=command)
+        texts = job_details.texts(done.stdout, token=token, names=(*asked, build.ALL_JOBS))
+        records = job_details.records(texts.pop(build.ALL_JOBS, ""))
+        self._holdings().learn(jobs, texts, records)
+        found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
+        return _Read(
+            nodes=parse_cluster.nodes(sections.get("nodes", []), command=command),
+            partitions=parse_cluster.partitions(sections.get("partitions", []), command=command),
+            reservations=parse_cluster.reservations(sections.get("reservations", []), command=command),
+            licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
+            details={job.job_id: details for job, details in found if details is not None},
+            excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
+        )
+
+    def _waits_urgently(self, job: RawJob) -> bool:
+        """Whether it is a waiting urgent job, of which squeue does not tell everything."""
+        if state(job) is not JobState.PENDING or job.heterogeneous:
+            return False
+        found = job_class(job, self._settings.classes)
+        return found is not None and found.kind is JobKind.ON_DEMAND

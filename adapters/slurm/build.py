@@ -38,6 +38,14 @@ JOB_FIELDS = (
     "tres-alloc",
     "tres-per-node",
     "tres-per-job",
+    "tres-per-task",
+    "tres-per-socket",
+    "mem-per-tres",
+    "cpus-per-tres",
+    "numtasks",
+    "cpus-per-task",
+    "ntpernode",
+    "Licenses",
     "TimeLimit",
     "SubmitTime",
     "StartTime",
@@ -63,10 +71,14 @@ JOB_FIELDS = (
     "Comment",
 )
 """What is read of every job, by squeue's names, which 22.05, 24.11 and 26.05 share."""
+ALL_JOBS = "job"
+"""The section of `show_script` that has all jobs."""
 EXCLUDED_NODES = "ExcNodes"
 """Read too where squeue knows it: 22.05 does not."""
 KNOWS_EXCLUDED_NODES = (24, 11)
 """The first release in which squeue was seen to know it."""
+TELLS_EXCLUSIVE = (24, 11)
+"""The last release whose squeue was seen to tell which jobs share no node. 26.05 says so of all jobs."""
 RESIZES_CLEANLY = (24, 11)
 """The first release that was seen to account for a job's nodes after they were taken away or given back.
 
@@ -110,16 +122,25 @@ def squeue_environment(fields: tuple[str, ...], token: str) -> dict[str, str]:
 
 
 def show_cluster() -> tuple[str, ...]:
-    """Read commands of scontrol from the standard input and print one line a record."""
-    return ("scontrol", "--all", "--oneliner")
+    """Read commands of scontrol from the standard input and print one line a record, with all details."""
+    return ("scontrol", "--all", "--details", "--oneliner")
 
 
-def show_script(token: str, job_ids: Iterable[str] = ()) -> bytes:
+def show_script(
+    token: str, job_ids: Iterable[str] = (), *, all_jobs: bool = False, licenses: bool = False
+) -> bytes:
     """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by
     `token`-end.
+
+    Args:
+        token: what no user can know.
+        job_ids: the jobs to show, each in a section of its own.
+        all_jobs: whether to show all jobs, in a section `job`.
+        licenses: whether to show the licenses, in a section `licenses`.
     """
     lines: list[str] = []
-    for section in ("nodes", "partitions", "reservations"):
+    sections = ["nodes", "partitions", "reservations", *(["licenses"] if licenses else [])]
+    for section in [*sections, *([ALL_JOBS] if all_jobs else [])]:
         lines += [f"show hostnames {token}-{section}", f"show {section}"]
     for job_id in job_ids:
         lines += [f"show hostnames {token}-{_job(job_id)}", f"show job {job_id}"]
@@ -235,9 +256,21 @@ def delete_reservation(name: str) -> tuple[str, ...]:
     return ("scontrol", "delete", f"ReservationName={_name(name)}")
 
 
-def bind(job_id: str, reservation: str | None) -> tuple[str, ...]:
-    """Bind a job to a reservation. None: to none."""
-    return (*_update_job(job_id), f"ReservationName={'' if reservation is None else _name(reservation)}")
+def bind(job_id: str, reservation: str | None, *, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Bind a job to a reservation. None: to none.
+
+    `own` are those that its user asked for: it stays bound to them as well, and starts in whichever has room
+    first.
+    """
+    names = (*(() if reservation is None else (_name(reservation),)), *map(_own_reservation, own))
+    return (*_update_job(job_id), f"ReservationName={','.join(names)}")
+
+
+def _own_reservation(name: str) -> str:
+    # Slurm takes other names for reservations than makeway does, but none with a comma.
+    if "," in name or not name.isprintable():
+        raise Rejected(f"no name of a reservation: {name!r}")
+    return name
 
 
 def to_front(job_id: str, *, requeued: bool, node_count: int | None) -> tuple[str, ...]:

@@ -45,10 +45,12 @@ class SlurmCommands:
         self._client = client
         self._asked: dict[str, tuple[int, int]] = {}
         """The jobs that makeway has shrunk: their restarts and their size before."""
+        self._own: dict[str, tuple[str, ...]] = {}
+        """The reservations that jobs were submitted with. From 24.11 on the cluster remembers them."""
 
     def apply(self, action: Action) -> None:
         """See `Adapter.apply`."""
-        if action.verb not in self._client.known()[0].actions:
+        if action.verb not in self._client.known().capabilities.actions:
             raise unsupported(action)
         match action:
             case Checkpoint():
@@ -82,6 +84,7 @@ class SlurmCommands:
         """Forget the sizes of all jobs but these."""
         there = {job.job_id for job in jobs}
         self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
+        self._own = {job_id: own for job_id, own in self._own.items() if job_id in there}
 
     def _checkpoint(self, action: Checkpoint) -> None:
         """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps
@@ -130,7 +133,7 @@ class SlurmCommands:
         job = self._client.running(job_id)
         limit_min = build.minutes(walltime_s) if _is_longer(walltime_s, job) else None
         if set(keep_nodes) != set(job.nodes):
-            if job.exclusive and self._client.known()[1] < build.RESIZES_CLEANLY:
+            if job.exclusive and self._client.known().release < build.RESIZES_CLEANLY:
                 raise Rejected(
                     f"job {job_id} is exclusive: this Slurm would lose the nodes that it gives away"
                 )
@@ -170,11 +173,12 @@ class SlurmCommands:
             return
         job = self._client.pending(job_id)
         created = self._keep(action, job.user_id, purge=True)
-        bound = self._client.run(build.bind(job_id, name))
+        own = self._own_reservations(job)
+        bound = self._client.run(build.bind(job_id, name, own=own))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
         if bound.returncode != 0 or late:
-            self._client.run(build.bind(job_id, None))
+            self._client.run(build.bind(job_id, None, own=own))
             if created:
                 self._client.run(build.delete_reservation(name))
             if late is not None:
@@ -215,16 +219,36 @@ class SlurmCommands:
         """
         done = self._client.run(build.delete_reservation(name))
         if in_use(done):
-            bound = self._client.squeue(reservation=name)
+            bound = self._bound_to(name)
             if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
-                self._client.do(build.bind(job.job_id, None))
+                self._unbind(job)
             done = self._client.run(build.delete_reservation(name))
         if unknown_reservation(done):
             raise Gone(refusal(done).args[0])
         if done.returncode != 0:
             raise refusal(done)
+
+    def _bound_to(self, name: str) -> tuple[RawJob, ...]:
+        """The jobs that are bound to the reservation. 24.11 does not list those that are bound to others
+        as well.
+        """
+        listed = self._client.squeue(reservation=name)
+        return listed or tuple(job for job in self._client.squeue() if name in job.reservations)
+
+    def _own_reservations(self, job: RawJob) -> tuple[str, ...]:
+        """The reservations that the job was submitted with, remembered until it is over."""
+        own = job.own_reservations or self._own.get(job.job_id, ())
+        if own:
+            self._own[job.job_id] = own
+        return own
+
+    def _unbind(self, job: RawJob) -> None:
+        """Leave the job only the reservations that it was submitted with, if they are still there."""
+        own = self._own_reservations(job)
+        if not own or self._client.run(build.bind(job.job_id, None, own=own)).returncode != 0:
+            self._client.do(build.bind(job.job_id, None))
 
     def _prioritise(self, action: Prioritise) -> None:
         """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a

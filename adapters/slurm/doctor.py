@@ -6,7 +6,8 @@ from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warn
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY
-from makeway.adapters.slurm.settings import SlurmAdapterSettings
+from makeway.adapters.slurm.resources.counting import counting
+from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
 from makeway.policies.model import JobKind
 
@@ -35,6 +36,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_kill_wait(survey, context.margin_s),
         check_rate(survey, context.poll_interval_s),
         check_priority(survey),
+        *check_sharing(survey, section.price),
     ]
     return tuple(check for check in checks if check is not None)
 
@@ -311,3 +313,42 @@ def check_priority(survey: Survey) -> Check:
         )
         return ok("priority", text)
     return ok("priority", "priority/basic: a job that makeway moves in the queue keeps that position")
+
+
+def check_sharing(survey: Survey, price: Price) -> list[Check]:
+    """Whether jobs share nodes, and what of a node counts then."""
+    counts = counting(survey.settings)
+    shared = sorted(one.name for one in survey.layout if not one.exclusive)
+    if not counts.shares or not shared:
+        why = printable(survey.settings.get("SelectType", "an unknown SelectType"))
+        why = "every partition is exclusive" if counts.shares else why
+        return [ok("sharing", f"jobs get whole nodes: {why}")]
+    gres = survey.settings.get("GresTypes", "")
+    what = ("CPUs" if counts.cpus else "", "memory" if counts.memory else "", printable(gres))
+    counted_by = ", ".join(part for part in what if part) or "nothing"
+    checks = [ok("sharing", f"jobs share the nodes of {', '.join(shared)}; what counts: {counted_by}")]
+    said = printable(survey.settings.get("SelectTypeParameters", ""))
+    if not counts.memory:
+        text = (
+            f"jobs share nodes without counting memory (SelectTypeParameters={said}): an urgent job may get "
+            "a node with too little of it; CR_Core_Memory counts it"
+        )
+        checks.append(warning("memory", text))
+    elif not any(_limits(survey, name) for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU")):
+        text = "a job that does not ask for memory gets all of its nodes' and shares none: set DefMemPerCPU"
+        checks.append(warning("memory", text))
+    if over := sorted(one.name for one in survey.layout if one.oversubscribed and not one.exclusive):
+        text = (
+            f"partition {', '.join(over)} may give a CPU to several jobs at once (OverSubscribe): makeway "
+            "counts each CPU once, and may make more room than an urgent job needs"
+        )
+        checks.append(warning("oversubscription", text))
+    if price is Price.BILLING_WEIGHTS and not any(one.weights for one in survey.layout):
+        text = "price: billing_weights, but no partition has TRESBillingWeights: the dominant share counts"
+        checks.append(warning("price", text))
+    return checks
+
+
+def _limits(survey: Survey, name: str) -> bool:
+    """Whether a setting of memory has a value."""
+    return survey.settings.get(name, "UNLIMITED") not in {"UNLIMITED", "0", "(null)"}

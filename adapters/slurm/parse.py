@@ -7,16 +7,13 @@ only the caller knows follows each field and precedes each section.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeVar
 
 from makeway.adapters.hostlist import batch_host_first, expand
 from makeway.adapters.protocol import Unreadable
-
-RecordT = TypeVar("RecordT")
+from makeway.policies.model import RESERVATION_PREFIX
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "Unknown", "NONE"})
 """Slurm's words for no value."""
@@ -25,6 +22,11 @@ _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)[cn]?", re.ASC
 _UNITS = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5})
 _MEMORY_MB = MappingProxyType({"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3})
 _COUNT = re.compile(r"(\d+)([KMGTP]?)", re.ASCII)
+_TRES_GRES = re.compile(r"(?:^|,)(gres/[^=,]+)=(\d+[KMGTP]?)(?=,|$)")
+_NO_NUMBER = 0xFFFE
+"""Slurm's value for "not set" in its smallest numbers, and from there on."""
+_SHARED_BY_ALL = "no_consume"
+"""The flag of a generic resource that any number of jobs may use."""
 _PROMPT = "scontrol: "
 
 
@@ -35,6 +37,8 @@ class Gres:
     name: str
     type: str
     count: int
+    consumable: bool = True
+    """Whether a job that uses it leaves less for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +50,25 @@ class RawJob:
     reason: str
     node_count: int
     cpu_count: int
-    cpus_per_task: int
+    least_cpus_per_node: int
     """The least number of CPUs that a node must have."""
     memory_mb: float
     """Asked for per node or per CPU, which of them is not told. 0: nothing asked for."""
     tres: str
     gres_per_node: tuple[Gres, ...]
     gres_per_job: tuple[Gres, ...]
+    gres_per_task: tuple[Gres, ...]
+    gres_per_socket: tuple[Gres, ...]
+    memory_per_gpu_mb: int
+    """0: memory is not asked for by GPU."""
+    cpus_per_gpu: int
+    """0: CPUs are not asked for by GPU."""
+    task_count: int
+    cpus_per_task: int
+    tasks_per_node: int
+    """0: it does not say."""
+    licenses: str
+    """Such as `fluent:1`. Empty: it asks for none."""
     limit_s: float | None
     """None: it has no time limit, or not yet."""
     submit_s: float
@@ -80,7 +96,8 @@ class RawJob:
     batch: bool
     restarts: int
     heterogeneous: bool
-    reservation: str | None
+    reservations: tuple[str, ...]
+    """Those that it may run in. 22.05 shows the first one only."""
     priority: int
     name: str
     comment: str
@@ -91,42 +108,26 @@ class RawJob:
         return _tres_count(self.tres, "node")
 
     @property
+    def reservation(self) -> str | None:
+        """The one that counts: makeway's, if it is bound to one. None: it is bound to none."""
+        by_makeway = (name for name in self.reservations if name.startswith(RESERVATION_PREFIX))
+        return next(by_makeway, ",".join(self.reservations) or None)
+
+    @property
+    def own_reservations(self) -> tuple[str, ...]:
+        """Those that its user asked for."""
+        return tuple(name for name in self.reservations if not name.startswith(RESERVATION_PREFIX))
+
+    @property
+    def tres_gres(self) -> dict[str, int]:
+        """The generic resources of all its nodes together, as far as accounting tracks them."""
+        return {name: count(number) for name, number in _TRES_GRES.findall(self.tres)}
+
+    @property
     def tres_memory_mb(self) -> float:
         """The memory of all its nodes together; 0 if it is not told."""
         found = re.search(r"(?:^|,)mem=(\d+(?:\.\d+)?[KMGTP]?)(?=,|$)", self.tres)
         return memory_mb(found.group(1)) if found else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawNode:
-    """One node of `scontrol show nodes`."""
-
-    name: str
-    states: frozenset[str]
-    """Its state and its flags, such as IDLE and DRAIN; NOT_RESPONDING for the asterisk."""
-    cpu_count: int
-    memory_mb: float
-    features: frozenset[str]
-    gres: tuple[Gres, ...]
-    partitions: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawPartition:
-    """One partition of `scontrol show partitions`."""
-
-    name: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawReservation:
-    """One reservation of `scontrol show reservations`. `nodes` is empty for one of licenses only."""
-
-    name: str
-    nodes: tuple[str, ...]
-    start_s: float
-    end_s: float
 
 
 def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]) -> tuple[RawJob, ...]:
@@ -160,30 +161,6 @@ def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, li
             current.append(said)
     if "end" not in found:
         raise Unreadable("scontrol broke off", command=command, text=text)
-    return found
-
-
-def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
-    """The nodes of that section; at least one must be there."""
-    found = _records(lines, "NodeName=", _node, command)
-    if not found:
-        raise Unreadable("scontrol named no node", command=command, text="\n".join(lines))
-    return found
-
-
-def partitions(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawPartition, ...]:
-    """The partitions of that section; at least one must be there."""
-    found = _records(lines, "PartitionName=", _partition, command)
-    if not found:
-        raise Unreadable("scontrol named no partition", command=command, text="\n".join(lines))
-    return found
-
-
-def reservations(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawReservation, ...]:
-    """The reservations of that section; a sentence must stand there if there are none."""
-    found = _records(lines, "ReservationName=", _reservation, command)
-    if not found and lines != ["No reservations in the system"]:
-        raise Unreadable("scontrol named no reservation", command=command, text="\n".join(lines))
     return found
 
 
@@ -255,6 +232,16 @@ def gres(text: str) -> tuple[Gres, ...]:
     return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", text).split(","))
 
 
+def _only_gres(text: str) -> tuple[Gres, ...]:
+    """The generic resources of `cpu=2,gres/gpu=1`."""
+    return gres(",".join(part for part in text.split(",") if part.startswith("gres")))
+
+
+def _number(text: str) -> int:
+    """A number. 0: the field has none, as 22.05 and later write in several ways."""
+    return int(text) if text.isascii() and text.isdigit() and int(text) < _NO_NUMBER else 0
+
+
 def _one_gres(text: str) -> Gres:
     parts = [part for part in re.split(r"[:=/]", text) if part]
     if len(parts) > 1 and parts[0] == "gres":
@@ -263,7 +250,9 @@ def _one_gres(text: str) -> Gres:
     if len(parts) > 1 and (found := _COUNT.fullmatch(parts[-1])):
         number = int(found.group(1)) * _UNITS[found.group(2)]
         del parts[-1]
-    return Gres(name=parts[0] if parts else text, type=":".join(parts[1:]), count=number)
+    consumable = _SHARED_BY_ALL not in parts[1:]
+    kind = ":".join(part for part in parts[1:] if part != _SHARED_BY_ALL)
+    return Gres(name=parts[0] if parts else text, type=kind, count=number, consumable=consumable)
 
 
 def _row_start(number: int, cell: str) -> str:
@@ -284,11 +273,19 @@ def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
         reason=row["Reason"],
         node_count=count(row["NumNodes"]),
         cpu_count=count(row["NumCPUs"]),
-        cpus_per_task=count(row["MinCpus"]),
+        least_cpus_per_node=count(row["MinCpus"]),
         memory_mb=memory_mb(row["MinMemory"]),
         tres=row["tres-alloc"],
         gres_per_node=gres(row["tres-per-node"]),
         gres_per_job=gres(row["tres-per-job"]),
+        gres_per_task=_only_gres(row["tres-per-task"]),
+        gres_per_socket=gres(row["tres-per-socket"]),
+        memory_per_gpu_mb=sum(one.count for one in gres(row["mem-per-tres"])),
+        cpus_per_gpu=sum(one.count for one in gres(row["cpus-per-tres"])),
+        task_count=max(1, _number(row["numtasks"])),
+        cpus_per_task=max(1, _number(row["cpus-per-task"])),
+        tasks_per_node=_number(row["ntpernode"]),
+        licenses=_text(row["Licenses"]),
         limit_s=duration_s(row["TimeLimit"]),
         submit_s=float(row["SubmitTime"]),
         start_s=_instant(row["StartTime"]),
@@ -308,55 +305,14 @@ def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
         batch=row["BatchFlag"] == "1",
         restarts=int(row["RestartCnt"]),
         heterogeneous=row["HetJobID"] not in NOTHING | {"0"},
-        reservation=_text(row["Reservation"]) or None,
+        reservations=tuple(name for name in _text(row["Reservation"]).split(",") if name),
         priority=int(row["PriorityLong"]),
         name=row["Name"],
         comment=_text(row["Comment"]),
     )
 
 
-def _node(line: str) -> RawNode:
-    states = _value(line, "State")
-    flags = frozenset(re.split(r"[+*~#!%$@^-]", states)) - {""}
-    return RawNode(
-        name=_value(line, "NodeName"),
-        states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
-        cpu_count=int(_value(line, "CPUTot")),
-        memory_mb=float(_value(line, "RealMemory")),
-        features=frozenset(_value(line, "ActiveFeatures").split(",")) - NOTHING,
-        gres=gres(_value(line, "Gres")),
-        partitions=frozenset(_value(line, "Partitions").split(","))
-        if " Partitions=" in line
-        else frozenset(),
-    )
-
-
-def _partition(line: str) -> RawPartition:
-    return RawPartition(name=_value(line, "PartitionName"), state=_value(line, "State"))
-
-
-def _reservation(line: str) -> RawReservation:
-    # Of all names of the site, this one alone may hold blanks.
-    found = re.match(r"ReservationName=(.*?) StartTime=", line)
-    return RawReservation(
-        name=found.group(1) if found else _value(line, "ReservationName"),
-        nodes=expand(_value(line, "Nodes")),
-        start_s=float(_value(line, "StartTime")),
-        end_s=float(_value(line, "EndTime")),
-    )
-
-
-def _records(
-    lines: list[str], start: str, parse: Callable[[str], RecordT], command: tuple[str, ...]
-) -> tuple[RecordT, ...]:
-    try:
-        return tuple(parse(line) for line in lines if line.startswith(start))
-    except ValueError as error:
-        message = f"scontrol printed what cannot be read: {error}"
-        raise Unreadable(message, command=command, text="\n".join(lines)) from None
-
-
-def _value(line: str, key: str) -> str:
+def value(line: str, key: str) -> str:
     """The first value of that key, up to the next blank. Raises ValueError if the line has no such key."""
     found = re.search(rf"(?:^|\s){key}=(\S*)", line)
     if found is None:

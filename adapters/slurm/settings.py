@@ -19,6 +19,13 @@ class Placing(StrEnum):
     TOPOLOGY = "topology"  # those of one switch, at whatever level, or of one block
 
 
+class Price(StrEnum):
+    """Which part of a node a job that shares it counts as."""
+
+    DOMINANT_SHARE = "dominant_share"  # the largest of its parts of the node's CPUs, memory and GPUs
+    BILLING_WEIGHTS = "billing_weights"  # by TRESBillingWeights, where the job's partition has some
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """Where Slurm is, and the classes of its jobs."""
@@ -34,6 +41,7 @@ class SlurmSettings:
     timeout_s: float = 20.0
     """How long a command may take."""
     placements: Placing = Placing.ANY
+    price: Price = Price.DOMINANT_SHARE
 
 
 class SlurmAdapterSettings(AdapterSection):
@@ -59,6 +67,13 @@ class SlurmAdapterSettings(AdapterSection):
             "policy is wcjs)"
         ),
     )
+    price: Price = Field(
+        default=Price.DOMINANT_SHARE,
+        description=(
+            "dominant_share (a job on part of a node counts as its largest part of the CPUs, the memory or "
+            "the GPUs), or billing_weights (as its part by the partition's TRESBillingWeights)"
+        ),
+    )
 
     @field_validator("bin_dir")
     @classmethod
@@ -75,4 +90,5 @@ class SlurmAdapterSettings(AdapterSection):
             bin_dir=None if self.bin_dir is None else str(self.bin_dir),
             timeout_s=self.timeout_s,
             placements=self.placements,
+            price=self.price,
         )

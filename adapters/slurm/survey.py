@@ -13,10 +13,11 @@ from enum import StrEnum
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import job_class, over, state
 from makeway.policies.model import JobState
@@ -73,6 +74,8 @@ class Survey:
     """
     partitions: Mapping[str, bool]
     """By name: whether every user may submit to it."""
+    layout: tuple[RawPartition, ...]
+    """How each partition gives out its nodes."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
 
@@ -124,6 +127,7 @@ def survey(
         privilege=privilege(user_id, user, told, levels.stdout if levels.returncode == 0 else ""),
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
+        layout=parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv),
         counts=count(_jobs(runner, settings, release), settings.classes),
     )
 

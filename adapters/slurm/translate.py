@@ -2,10 +2,7 @@
 functions.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import ceil
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from makeway.adapters.site.comment import (
@@ -19,8 +16,9 @@ from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import NOT_BEFORE_S, UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
-from makeway.adapters.slurm.features import satisfying
-from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
+from makeway.adapters.slurm.resources.view import Held, SnapshotResources
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -28,6 +26,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Reservation,
+    Resources,
 )
 
 _STATES = MappingProxyType(
@@ -79,35 +78,32 @@ _STARTABLE = (
 """How the reasons begin with which a job waits for nodes, or for nothing. Any other is nothing that nodes
 would help.
 """
+_LACKS = (
+    ("Licenses", "a licence"),
+    ("BurstBuffer", "a burst buffer"),
+    ("Dependency", "another job"),
+    ("JobHeld", "its release from a hold"),
+    ("job requeued in held state", "its release from a hold"),
+    ("launch failed requeued held", "its release from a hold"),
+    ("JobArrayTaskLimit", "other tasks of its array"),
+    ("QOS", "a limit of its QOS"),
+    ("Assoc", "a limit of its account or user"),
+    ("Partition", "what its partition does not allow now"),
+)
+"""What a job lacks, by how its reason begins."""
 _DOWN = frozenset(
     {"DOWN", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN"}
     | {"POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
 )
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT", "BLOCKED"})
-_OPEN_PARTITION = frozenset({"UP", "DRAIN"})
-"""A partition that drains takes no new jobs and goes on with the ones that it has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Demand:
-    """What a job asks of each node."""
-
-    partitions: tuple[str, ...]
-    features: str
-    required: tuple[str, ...]
-    required_are_all: bool
-    """Whether the job asks for no node besides the required ones."""
-    excluded: tuple[str, ...]
-    cpu_count: int
-    memory_mb: float
-    gres: tuple[Gres, ...]
-
-
-def node(raw: RawNode) -> Node:
-    """A node as the model has it."""
+def node(raw: RawNode, capacity: Resources | None = None) -> Node:
+    """A node as the model has it. `capacity`: see `Node.capacity`."""
     if raw.states & _DOWN:
-        return Node(name=raw.name, state=NodeState.DOWN)
-    return Node(name=raw.name, state=NodeState.DRAINED if raw.states & _DRAINED else NodeState.UP)
+        return Node(name=raw.name, state=NodeState.DOWN, capacity=capacity)
+    state = NodeState.DRAINED if raw.states & _DRAINED else NodeState.UP
+    return Node(name=raw.name, state=state, capacity=capacity)
 
 
 def reservation(raw: RawReservation) -> Reservation:
@@ -143,49 +139,43 @@ class Translator:
 
     Args:
         classes: the site's classes.
-        nodes: the nodes of the snapshot.
-        partitions: its partitions.
-        now_s: its instant.
+        resources: what the nodes have, the running jobs hold and the waiting jobs ask.
+        now_s: the instant of the snapshot.
         exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not
             malleable.
+        licenses: the free licenses by name. A name that is absent is unknown.
     """
 
     def __init__(
         self,
         classes: tuple[JobClass, ...],
-        nodes: tuple[RawNode, ...],
-        partitions: tuple[RawPartition, ...],
+        resources: SnapshotResources,
         now_s: float,
         *,
         exclusive_shrink: bool,
+        licenses: Mapping[str, int] | None = None,
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
-        self._nodes = nodes
-        self._open = {partition.name for partition in partitions if partition.state in _OPEN_PARTITION}
+        self._resources = resources
+        self._licenses = licenses or {}
         self._now_s = now_s
-        self._least_cpus = {
-            name: min(one.cpu_count for one in nodes if name in one.partitions)
-            for name in frozenset[str]().union(*(one.partitions for one in nodes))
-        }
-        # Most jobs of a queue ask for the same: the answer is worked out once.
-        self._eligible: Callable[[_Demand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)
 
     def job(self, raw: RawJob, *, asked_node_count: int | None = None) -> Job:
         """One job. `asked_node_count` is the size before makeway shrank it; None: it did not."""
-        found = None if raw.heterogeneous else job_class(raw, self._classes)
-        kind = found.kind if found else JobKind.RIGID
-        if kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink:
-            kind = JobKind.RIGID
-        words = comment_words(raw.comment)
         present = state(raw)
-        started_s = raw.start_s if present is not JobState.PENDING else None
-        size = len(raw.nodes) or raw.node_count
-        if present is JobState.PENDING and raw.restarts:
-            size = max(size, raw.requested_node_count)
-        size_max = max(size, asked_node_count or 0) if kind is JobKind.MALLEABLE else None
-        if kind is JobKind.ON_DEMAND and present is JobState.PENDING:
-            size_max, size = size, self._least_size(raw, size)
+        pending = present is JobState.PENDING
+        found = self._class(raw, pending)
+        kind = self._kind(raw, found)
+        words = comment_words(raw.comment)
+        started_s = None if pending else raw.start_s
+        asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
+        held = Held() if pending else self._resources.held(raw)
+        size = asked.node_count if asked else len(raw.nodes) or raw.node_count
+        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
+        if kind is JobKind.MALLEABLE:
+            size_max = max(size, asked_node_count or 0)
+        blocked_by = self._blocked_by(raw) if pending else ""
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -200,9 +190,13 @@ class Translator:
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=size_max,
             nodes=raw.nodes,
-            eligible_nodes=self._eligible(_demand(raw, size if present is JobState.PENDING else None)),
+            allocation=held.allocation,
+            node_equivalents=held.node_equivalents,
+            demand=asked.demand if asked else None,
+            blocked_by=blocked_by,
+            eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
-            eligible_s=self._eligible_s(raw) if present is JobState.PENDING else None,
+            eligible_s=self._eligible_s(raw, blocked_by) if pending else None,
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self._now_s),
@@ -217,72 +211,49 @@ class Translator:
             priority=raw.priority,
         )
 
-    def _least_size(self, raw: RawJob, size: int) -> int:
-        """The least number of nodes that a waiting job asks for.
+    def _class(self, raw: RawJob, pending: bool) -> JobClass | None:
+        """The class of the job. None: no class.
 
-        For a range such as 2-4 Slurm shows the size that it would give the job now, mostly the largest. The
-        least one is in the requested resources. It is 1 for a job that asks for CPUs alone: such a job needs
-        as many nodes as hold its CPUs.
+        The components of a heterogeneous job start and end together, so that they are of none. Those that
+        wait and are urgent keep theirs: makeway can then say why it makes no room for them.
         """
-        told = raw.requested_node_count or size
-        least_cpus = min((self._least_cpus.get(name, 1) for name in raw.partitions), default=1)
-        return min(size, max(told, ceil(raw.cpu_count / max(1, least_cpus))))
+        found = job_class(raw, self._classes)
+        explained = pending and found is not None and found.kind is JobKind.ON_DEMAND
+        return found if explained or not raw.heterogeneous else None
 
-    def _eligible_s(self, raw: RawJob) -> float | None:
-        reason = raw.reason.replace("_", " ")
-        # With several partitions the reason is the one of the last that Slurm tried.
-        elsewhere = len(raw.partitions) > 1 and reason.startswith("Partition")
-        if raw.priority == 0 or not (elsewhere or reason.startswith(_STARTABLE)):
+    def _kind(self, raw: RawJob, found: JobClass | None) -> JobKind:
+        kind = found.kind if found else JobKind.RIGID
+        keeps_all = kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink
+        return JobKind.RIGID if keeps_all else kind
+
+    def _eligible_s(self, raw: RawJob, blocked_by: str) -> float | None:
+        if raw.priority == 0 or blocked_by:
             return NOT_BEFORE_S
         if raw.eligible_s is None or raw.eligible_s <= self._now_s:
             return None
         return raw.eligible_s
 
-    def _serving(self, demand: _Demand) -> frozenset[str] | None:
-        # A job runs in one of its partitions alone: the one with most nodes for it, of equal ones the first.
-        names = max((self._serving_in(name, demand) for name in demand.partitions), key=len)
-        return None if len(names) == len(self._nodes) else names
-
-    def _serving_in(self, partition: str, demand: _Demand) -> frozenset[str]:
-        if partition not in self._open:
-            return frozenset()
-        fitting = (one for one in self._nodes if partition in one.partitions and _fits(one, demand))
-        names = satisfying(demand.features, {one.name: one.features for one in fitting})
-        if not demand.required:
-            return names
-        # A set of nodes cannot say "these, and some others": then no nodes are the right ones.
-        serves = demand.required_are_all and names.issuperset(demand.required)
-        return frozenset(demand.required) if serves else frozenset()
-
-
-def _fits(one: RawNode, demand: _Demand) -> bool:
-    return (
-        one.cpu_count >= demand.cpu_count
-        and one.memory_mb >= demand.memory_mb
-        and one.name not in demand.excluded
-        and all(_has(one.gres, wanted) for wanted in demand.gres)
-    )
+    def _blocked_by(self, raw: RawJob) -> str:
+        """What a waiting job lacks besides nodes. Empty: nothing is known."""
+        if raw.heterogeneous:
+            return "its other components: makeway makes no room for heterogeneous jobs"
+        for name, count in _licenses(raw.licenses):
+            if count > self._licenses.get(name, count):
+                return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
+        reason = raw.reason.replace("_", " ")
+        # With several partitions the reason is the one of the last that Slurm tried.
+        elsewhere = len(raw.partitions) > 1 and reason.startswith("Partition")
+        if elsewhere or reason.startswith(_STARTABLE):
+            return ""
+        what = (lacks for begin, lacks in _LACKS if reason.startswith(begin))
+        return f"{next(what, 'what Slurm names as the reason')} ({printable(raw.reason)})"
 
 
-def _demand(raw: RawJob, least_size: int | None) -> _Demand:
-    """What a job asks of each node. `least_size`: the least number of nodes; None: as many as it has."""
-    size = max(raw.node_count if least_size is None else least_size, 1)
-    memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
-    return _Demand(
-        partitions=raw.partitions,
-        features=raw.features,
-        required=raw.required_nodes,
-        required_are_all=len(raw.required_nodes) >= size,
-        excluded=raw.excluded_nodes or (),
-        cpu_count=max(raw.cpus_per_task, ceil(raw.cpu_count / size)),
-        memory_mb=memory_mb,
-        gres=(*raw.gres_per_node, *(replace(one, count=ceil(one.count / size)) for one in raw.gres_per_job)),
-    )
-
-
-def _has(gres: tuple[Gres, ...], wanted: Gres) -> bool:
-    having = (one.count for one in gres if one.name == wanted.name and wanted.type in {"", one.type})
-    return sum(having) >= wanted.count
+def _licenses(text: str) -> Iterator[tuple[str, int]]:
+    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
+    for part in text.split(",") if text and "|" not in text else ():
+        name, _, number = part.partition(":")
+        yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
 def _preemptible(raw: RawJob, found: JobClass | None) -> bool:

@@ -1,6 +1,7 @@
 """The commands that talk to the running daemon: status, poke, notice."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -27,7 +28,15 @@ def poke(path: Path, job_id: str | None) -> None:
         click.echo(f"No operation waits for job {printable(job_id)}: no cycle was started.")
 
 
-def notice(path: Path, *, nodes: int, walltime_s: float, in_s: float, user: str | None) -> None:
+def notice(
+    path: Path,
+    *,
+    nodes: int,
+    walltime_s: float,
+    in_s: float,
+    user: str | None,
+    per_node: Mapping[str, int] | None,
+) -> None:
     """Announce an urgent job and print the id of the announcement."""
     message: dict[str, object] = {
         "command": "notice",
@@ -37,4 +46,6 @@ def notice(path: Path, *, nodes: int, walltime_s: float, in_s: float, user: str 
     }
     if user is not None:
         message["user"] = user
+    if per_node is not None:
+        message["per_node"] = dict(per_node)
     click.echo(printable(str(request(path, message)["notice_id"])))

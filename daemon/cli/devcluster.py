@@ -3,11 +3,12 @@ demonstrations.
 """
 
 import os
+import re
 import signal
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +28,9 @@ class UpOptions:
     nodes: int
     cpus: int
     memory_mb: int
+    threads: int
+    gpus: str | None
+    memory_counts: bool
     version_root: Path | None
     folder: Path | None
     expansion: bool
@@ -40,16 +44,22 @@ def up(options: UpOptions) -> None:
     Raises:
         UserError: it cannot be started.
     """
+    if options.cpus % options.threads:
+        raise UserError(f"--threads {options.threads}: a divisor of --cpus {options.cpus} is expected")
     root = None if options.version_root is None else str(options.version_root.absolute())
     spec = DevSpec(
         node_count=options.nodes,
         cpus_per_node=options.cpus,
         memory_mb=options.memory_mb,
+        threads_per_core=options.threads,
+        memory_counts=options.memory_counts,
         root=root,
         expansion=options.expansion,
         settings=dict(_setting(text) for text in options.settings),
         partitions=options.partitions or DevSpec().partitions,
     )
+    if options.gpus is not None:
+        spec = replace(spec, gpus=dict.fromkeys(spec.nodes, _gpus(options.gpus)))
     folder = options.folder or default_folder(options.version_root)
     _require_own(folder)
     with _user_errors(), _terminable():
@@ -110,6 +120,14 @@ def _require_own(folder: Path) -> None:
         raise UserError(
             f"{printable(str(folder))}: this must be a folder of your own; choose another with --folder"
         )
+
+
+def _gpus(text: str) -> str:
+    if not re.fullmatch(r"(?:\w+:)?[1-9]\d{0,2}", text, re.ASCII):
+        raise UserError(
+            f"--gpus {printable(text)}: a number such as 4, or a type and a number such as a100:4"
+        )
+    return text
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from makeway.daemon.cli.text import console, instant, plain, span
+from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.inspect.explain import Explanation, explain, is_urgent, measured_count, numbers
+from makeway.daemon.inspect.losses import ExplainedLoss, total_cost
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
@@ -82,6 +84,25 @@ def _values(found: Explanation) -> dict[str, Any]:
             {"action": asdict(one.action), "verdict": one.verdict, "outcome": one.outcome}
             for one in found.actions
         ],
+        "losses": [_loss_values(loss) for loss in found.losses],
+    }
+
+
+def _loss_values(loss: ExplainedLoss) -> dict[str, Any]:
+    actual = loss.actual
+    return {
+        "job_id": loss.job_id,
+        "for_job_id": loss.for_job_id,
+        "method": loss.method,
+        "expected": None if loss.expected is None else asdict(loss.expected),
+        "actual": None
+        if actual is None
+        else {
+            "evicted": actual.evicted,
+            "left_s": actual.left_s,
+            "lost": asdict(actual.lost),
+            "overhead": asdict(actual.overhead),
+        },
     }
 
 
@@ -138,6 +159,38 @@ def render(found: Explanation, out: Console) -> None:
         )
         table.add_row(*(plain(str(cell)) for cell in cells))
     out.print(table)
+    _render_losses(found.losses, out)
+
+
+def _render_losses(losses: tuple[ExplainedLoss, ...], out: Console) -> None:
+    """What was expected to be lost, and what was measured, of each job and in all."""
+    if not losses:
+        return
+    measured = [loss.actual for loss in losses if loss.actual is not None]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("job", "how", "loss expected", *(("loss measured", "overhead") if measured else ())):
+        table.add_column(heading)
+    for loss in losses:
+        expected = "unknown" if loss.expected is None else hours(loss.expected)
+        cells = (
+            loss.job_id,
+            WAYS[loss.method],
+            expected,
+            *(_measured_cells(loss.actual) if measured else ()),
+        )
+        table.add_row(*map(plain, cells))
+    out.print()
+    out.print(table)
+    if measured:
+        lost = hours(total_cost([one.lost for one in measured]))
+        overhead = hours(total_cost([one.overhead for one in measured]))
+        out.print(plain(f"Measured in all: {lost} of work lost; {overhead} of overhead."))
+
+
+def _measured_cells(actual: RunLoss | None) -> tuple[str, str]:
+    if actual is None:
+        return "not measured", ""
+    return hours(actual.lost) if actual.evicted else "did not leave", hours(actual.overhead)
 
 
 def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.joined import JoinedCommands
-from makeway.daemon.cli.options import CONFIG_PATH, JOURNAL_PATH, SOCKET_PATH, Shell, duration
+from makeway.daemon.cli.options import CONFIG_PATH, JOURNAL_PATH, SOCKET_PATH, Shell, duration, resources
 from makeway.daemon.errors import UserError, printable
 
 if TYPE_CHECKING:
@@ -75,13 +75,22 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
 
 
 @cli.command()
+@click.option("--nodes", type=click.IntRange(min=1), help="How many nodes the urgent job wants.")
 @click.option(
-    "--nodes", type=click.IntRange(min=1), required=True, help="How many nodes the urgent job wants."
+    "--per-node",
+    type=resources,
+    metavar="TRES",
+    help="What it wants of each node, such as cpu=8,mem=16G,gres/gpu=2 [default: whole nodes].",
+)
+@click.option(
+    "--like", metavar="JOB", help="The request of this job, which waits or runs, instead of --nodes."
 )
 @click.option(
     "--deadline", type=duration, default="15m", show_default=True, help="Time from now until it has to start."
 )
-@click.option("--walltime", type=duration, default="1h", show_default=True, help="How long it may run.")
+@click.option(
+    "--walltime", type=duration, help="How long it may run [default: 1h, or the time limit of --like]."
+)
 @click.option("--step", type=duration, help="Resolution of the deadlines [default: at most 60 steps].")
 @click.option(
     "--shrink/--no-shrink",
@@ -101,9 +110,12 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
     help="The decision whose snapshot to use [default: the latest; needs --journal].",
 )
 @_json_option
+@click.argument("submission", metavar="[-- SBATCH OPTIONS]", nargs=-1)
 @click.pass_obj
 def whatif(shell: Shell, /, **options: Any) -> None:
     """What making room for an urgent job now would cost.
+
+    The job is given by --nodes, by --like, or after -- as for sbatch: makeway whatif -- -p gpu --gres=gpu:2.
 
     Prints the least loss of work for every deadline up to --deadline, and for each loss which jobs would have
     to leave, and how, when checkpoints are written one after another. Changes nothing.
@@ -180,16 +192,28 @@ def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
 @click.option(
     "--user", help="User of the job [default: you; another user only for root and the daemon's user]."
 )
+@click.option(
+    "--per-node",
+    type=resources,
+    metavar="TRES",
+    help="What it will want of each node, such as cpu=8,mem=16G,gres/gpu=2 [default: whole nodes].",
+)
 @_socket_option
 @_config_option
 def notice(
-    nodes: int, walltime: float, in_s: float, user: str | None, socket: Path | None, config: Path | None
+    nodes: int,
+    walltime: float,
+    in_s: float,
+    user: str | None,
+    per_node: Mapping[str, int] | None,
+    socket: Path | None,
+    config: Path | None,
 ) -> None:
     """Announce an urgent job to the running daemon. Prints the id of the announcement."""
     from makeway.daemon.cli import control as cli_control
 
     path = socket or _from_config(config, "socket", SOCKET_PATH)
-    cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user)
+    cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user, per_node=per_node)
 
 
 @cli.group()
@@ -216,6 +240,9 @@ _root_option = click.option(
 @click.option(
     "--memory-mb", type=click.IntRange(1), default=1000, show_default=True, help="Memory of a node."
 )
+@click.option("--threads", type=click.IntRange(1, 8), default=1, show_default=True, help="CPUs of a core.")
+@click.option("--gpus", metavar="[TYPE:]COUNT", help="GPUs of a node, such as a100:4 [default: none].")
+@click.option("--memory-counts", is_flag=True, help="Give memory to jobs by amounts, not only cores.")
 @_root_option
 @_folder_option
 @click.option(

@@ -21,6 +21,7 @@ CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
 SOCKET_PATH = Path("/run/makeway/makeway.sock")
 JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
 YEAR_S = 365 * 86_400.0
+_UNITS_MB = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -42,6 +43,24 @@ def duration(text: str) -> float:
     if seconds is None or seconds > YEAR_S:
         raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
     return seconds
+
+
+def resources(text: str) -> dict[str, int]:
+    """An option's value in amounts by name, written `cpu=8,mem=16G,gres/gpu=2`; memory is in megabytes.
+
+    Raises:
+        BadParameter: the text is not of this form.
+    """
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, amount = part.partition("=")
+        wanted = re.fullmatch(r"([0-9]+)([MGT]?)", amount, re.ASCII)
+        if not name or wanted is None or (wanted[2] and name != "mem") or name in found or not int(wanted[1]):
+            raise click.BadParameter(
+                f"{printable(part)!r} is no amount: write cpu=8, mem=16G, gres/gpu=2 or gres/gpu:a100=2"
+            )
+        found[name] = int(wanted[1]) * _UNITS_MB[wanted[2]]
+    return found
 
 
 def duration_s(text: str) -> float | None:

@@ -10,8 +10,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from makeway.daemon.cli.text import WAYS, console, instant, plain, span
+from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.estimate.actual_losses import Cost
 from makeway.daemon.inspect.summary import DecisionSummary, LenderTotals, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
 
@@ -119,12 +120,22 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
     out.print(
         plain(
             f"{all_lenders.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, "
-            f"{count} times: a loss of {all_lenders.loss_node_s / 3600:.2f} node-hours of work was expected."
+            f"{count} times: a loss of {hours(_expected(all_lenders))} of work was expected."
         )
     )
-    table = _table("account", "jobs", *WAYS.values(), "node-hours lost")
+    measured = all_lenders.actual.departures > 0
+    if measured:
+        actual = all_lenders.actual
+        out.print(
+            plain(
+                f"Measured of {actual.departures} of these departures: {hours(actual.lost)} of work lost; "
+                f"{hours(actual.overhead)} of overhead (checkpoints and repeated setups)."
+            )
+        )
+    actual_headings = ("lost", "overhead") if measured else ()
+    table = _table("account", "jobs", *WAYS.values(), "node-hours expected", *actual_headings)
     for account, lenders in list(found.lenders.items())[:ACCOUNTS_SHOWN]:
-        table.add_row(*_lender_cells(account, lenders))
+        table.add_row(*_lender_cells(account, lenders, measured=measured))
     out.print(table)
     if len(found.lenders) > ACCOUNTS_SHOWN:
         out.print(f"and {len(found.lenders) - ACCOUNTS_SHOWN} more accounts (--json prints all)")
@@ -141,9 +152,17 @@ def _render_action_totals(found: DecisionSummary, out: Console) -> None:
     out.print(table)
 
 
-def _lender_cells(account: str, lenders: LenderTotals) -> tuple[Any, ...]:
+def _expected(lenders: LenderTotals) -> Cost:
+    return Cost(node_s=lenders.loss_node_s, core_s=lenders.loss_core_s, gpu_s=lenders.loss_gpu_s)
+
+
+def _lender_cells(account: str, lenders: LenderTotals, *, measured: bool) -> tuple[Any, ...]:
     ways = (str(lenders.departures.get(method, 0)) for method in WAYS)
-    return plain(account or "(none)"), str(lenders.jobs), *ways, f"{lenders.loss_node_s / 3600:.2f}"
+    node_s = [float(lenders.loss_node_s)]
+    if measured:
+        node_s += [lenders.actual.lost.node_s, lenders.actual.overhead.node_s]
+    hours_of_each = (f"{each / 3600:.2f}" for each in node_s)
+    return plain(account or "(none)"), str(lenders.jobs), *ways, *hours_of_each
 
 
 def _table(*headings: str) -> Table:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from makeway.daemon.errors import printable
+from makeway.daemon.estimate.actual_losses import Cost
 from makeway.policies.model import Method
 
 PIPE_COLUMNS = 160
@@ -40,6 +41,16 @@ def span(seconds: float) -> str:
     hours, rest = divmod(whole, 3600)
     minutes, left = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def hours(cost: Cost) -> str:
+    """A loss in node-hours, and in core-hours and GPU-hours where they are known and there are any."""
+    parts = [f"{cost.node_s / 3600:.2f} node-hours"]
+    if cost.core_s:
+        parts.append(f"{cost.core_s / 3600:.2f} core-hours")
+    if cost.gpu_s:
+        parts.append(f"{cost.gpu_s / 3600:.2f} GPU-hours")
+    return ", ".join(parts)
 
 
 def instant(at_s: float) -> str:

@@ -1,7 +1,7 @@
 """The command `whatif`: gets a snapshot, and prints the answer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,28 +11,36 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from makeway.adapters.protocol import AdapterError
+from makeway.adapters.protocol import Adapter, AdapterError, SubmissionReader
 from makeway.daemon.cli.options import CONFIG_PATH
 from makeway.daemon.cli.text import WAYS, console, plain, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import UserError, printable
 from makeway.daemon.estimate.checkpoint_times import with_learned
-from makeway.daemon.inspect.whatif import LossLevel, WhatIfAnswer, WhatIfQuestion, departures, what_if
+from makeway.daemon.inspect.loss_curves import Leaver, LossLevel
+from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
-from makeway.policies.model import Cluster
+from makeway.policies.model import Cluster, Job, Resources
 
 BAR_WIDTH = 24
 NAMES_SHOWN = 12
+WALLTIME_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfOptions:
     """The options of the command, as click gives them."""
 
-    nodes: int
+    nodes: int | None
+    per_node: Mapping[str, int] | None
+    like: str | None
+    """The job whose request is meant. None: another request."""
+    submission: tuple[str, ...]
+    """Options of the command that submits jobs. Empty: another request."""
     deadline: float
-    walltime: float
+    walltime: float | None
+    """None: an hour, or that of the job `like`."""
     step: float | None
     shrink: bool | None
     """None: as policy `eviction` is configured."""
@@ -51,28 +59,57 @@ def show(factories: Mapping[str, AdapterFactory], options: WhatIfOptions) -> Non
     """
     if options.step is not None and options.step <= 0:
         raise UserError("--step: a duration above 0 is expected")
+    requests = (options.nodes is not None, options.like is not None, bool(options.submission))
+    if sum(requests) != 1:
+        raise UserError(
+            "--nodes, --like or options after -- are expected: how many nodes, the job whose request is "
+            "meant, or options of sbatch"
+        )
+    if options.per_node is not None and options.nodes is None:
+        raise UserError("--per-node needs --nodes, the number of nodes")
     shrink = options.shrink
+    submitted: Job | None = None
     if options.journal is not None:
+        if options.submission:
+            raise UserError("options after -- need the present cluster: leave --journal out")
         cluster = _stored(options.journal, options.decision)
     elif options.decision is not None:
         raise UserError("--decision needs --journal, the journal that holds the decision")
     else:
         config = load(options.config or CONFIG_PATH)
-        cluster = _present(factories, config)
+        cluster, submitted = _present(factories, config, options)
         if shrink is None and isinstance(config.policy_config, EvictionConfig):
             shrink = config.policy_config.shrink
-    question = WhatIfQuestion(
-        node_count=options.nodes,
-        deadline_s=options.deadline,
-        walltime_s=options.walltime,
-        step_s=options.step,
-        shrink=bool(shrink),
-    )
-    answer = what_if(cluster, question)
+    answer = what_if(cluster, _question(options, cluster, submitted, shrink=bool(shrink)))
     if options.as_json:
         click.echo(json.dumps(as_values(answer), indent=2))
     else:
         render(answer, console())
+
+
+def _question(
+    options: WhatIfOptions, cluster: Cluster, submitted: Job | None, *, shrink: bool
+) -> WhatIfQuestion:
+    """What the options ask for. `submitted`: the job that options after -- would make."""
+    if options.nodes is not None:
+        return WhatIfQuestion(
+            node_count=options.nodes,
+            deadline_s=options.deadline,
+            walltime_s=WALLTIME_S if options.walltime is None else options.walltime,
+            step_s=options.step,
+            shrink=shrink,
+            demand=None if options.per_node is None else Resources.with_totals(options.per_node),
+        )
+    job = cluster.jobs_by_id().get(options.like or "") if submitted is None else submitted
+    if job is None:
+        raise UserError(f"--like: there is no job {printable(options.like or '')} that waits or runs")
+    return question_like(
+        job,
+        deadline_s=options.deadline,
+        walltime_s=options.walltime,
+        step_s=options.step,
+        shrink=shrink,
+    )
 
 
 def _stored(path: Path, decision_id: int | None) -> Cluster:
@@ -94,12 +131,17 @@ def _stored(path: Path, decision_id: int | None) -> Cluster:
     return stored.cluster
 
 
-def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster:
-    """The present cluster, with the limits of the configuration and the open operations of the daemon."""
+def _present(
+    factories: Mapping[str, AdapterFactory], config: Config, options: WhatIfOptions
+) -> tuple[Cluster, Job | None]:
+    """The present cluster, with the limits of the configuration and the open operations of the daemon, and
+    the job that options after -- would make.
+    """
     connection = open_adapter(config.settings.adapter, factories)
     with closing(connection.adapter):
         try:
             cluster = connection.adapter.snapshot()
+            submitted = _submitted(connection.adapter, options) if options.submission else None
         except AdapterError as error:
             raise UserError(f"the cluster cannot be read: {error}") from error
     operations, jobs = cluster.operations, cluster.jobs
@@ -109,7 +151,18 @@ def _present(factories: Mapping[str, AdapterFactory], config: Config) -> Cluster
             if config.settings.learn_durations:
                 jobs = with_learned(jobs, journal.learned())
     limits = config.settings.limits.to_limits()
-    return replace(cluster, jobs=jobs, limits=limits, operations=operations)
+    return replace(cluster, jobs=jobs, limits=limits, operations=operations), submitted
+
+
+def _submitted(adapter: Adapter, options: WhatIfOptions) -> Job:
+    """The job that the options after -- would make."""
+    if not isinstance(adapter, SubmissionReader):
+        raise UserError(f"{adapter.capabilities.name} reads no options of sbatch: use --nodes and --per-node")
+    walltime_s = WALLTIME_S if options.walltime is None else options.walltime
+    try:
+        return adapter.as_submitted(options.submission, walltime_s=walltime_s)
+    except ValueError as error:
+        raise UserError(f"after --: {printable(str(error))}") from None
 
 
 def as_values(answer: WhatIfAnswer) -> dict[str, Any]:
@@ -117,6 +170,8 @@ def as_values(answer: WhatIfAnswer) -> dict[str, Any]:
     return {
         "now_s": answer.now_s,
         "nodes": answer.question.node_count,
+        "per_node": None if answer.question.demand is None else dict(answer.question.demand.amounts),
+        "blocked_by": answer.question.blocked_by or None,
         "nodes_up": answer.node_count_up,
         "nodes_free": answer.node_count_free,
         "shortage": answer.shortage,
@@ -138,17 +193,19 @@ def _level_values(level: LossLevel) -> dict[str, Any]:
     return {
         "from_s": level.from_s,
         "until_s": level.until_s,
-        "loss_node_hours": level.plan.loss_node_s / 3600,
-        "checkpoint_s": level.plan.checkpoint_s,
-        "nodes_freed": level.plan.node_count,
+        "loss_node_hours": level.loss_node_s / 3600,
+        "checkpoint_s": level.checkpoint_s,
+        "nodes_freed": level.node_count,
+        "served_on": level.nodes or None,
         "departures": [
             {
-                "job_ids": leaver.item.job_ids,
+                "job_ids": leaver.job_ids,
                 "method": leaver.method,
                 "nodes": leaver.node_count,
                 "loss_node_hours": leaver.loss_node_s / 3600,
+                "on": leaver.nodes or None,
             }
-            for leaver in departures(level.plan)
+            for leaver in level.leavers
         ],
     }
 
@@ -156,10 +213,17 @@ def _level_values(level: LossLevel) -> dict[str, Any]:
 def render(answer: WhatIfAnswer, out: Console) -> None:
     """The answer for a reader: a sentence, the curve as bars, and the jobs that leave at each level."""
     question = answer.question
+    wanted, free = "", "are free"
+    if question.demand is not None:
+        wanted, free = f" with {question.demand.text} on each", "have room"
     out.print(
-        f"{question.node_count} nodes within {span(question.deadline_s)}: {answer.node_count_free} are free"
-        f" ({answer.node_count_up} nodes are up)."
+        plain(
+            f"{_nodes(question.node_count)}{wanted} within {span(question.deadline_s)}: "
+            f"{answer.node_count_free} {free} ({_nodes(answer.node_count_up)} are up)."
+        )
     )
+    if question.blocked_by:
+        out.print(plain(f"It would wait for {question.blocked_by}: until then no job leaves for it."))
     if answer.shortage <= 0:
         out.print("No job has to leave.")
         return
@@ -171,7 +235,7 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:
-            out.print(plain(f"  {_jobs(group.job_ids)} ({group.node_count} nodes): {group.reason}"))
+            out.print(plain(f"  {_jobs(group.job_ids)} ({_nodes(group.node_count)}): {group.reason}"))
         if len(answer.protected) > NAMES_SHOWN:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 
@@ -182,15 +246,19 @@ def _table(levels: tuple[LossLevel, ...]) -> Table:
     table.add_column("node-hours lost", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("jobs that leave (nodes), and how")
-    most = max(level.plan.loss_node_s for level in levels)
+    served = any(level.nodes for level in levels)
+    if served:
+        table.add_column("nodes for the request")
+    most = max(level.loss_node_s for level in levels)
     for level in levels:
-        loss = level.plan.loss_node_s
+        loss = level.loss_node_s
         filled = round(BAR_WIDTH * loss / most) if most else 0
         table.add_row(
             span(level.from_s),
             f"{loss / 3600:.2f}",
             plain("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
             plain(*_leavers(level)),
+            *((plain(_shortened(level.nodes)),) if served else ()),
         )
     return table
 
@@ -199,15 +267,26 @@ def _leavers(level: LossLevel) -> list[str]:
     """A line for each way to leave: `killed: j1 (8), j2 (4)`."""
     lines: list[str] = []
     for method, way in WAYS.items():
-        found = [leaver for leaver in departures(level.plan) if leaver.method is method]
+        found = [leaver for leaver in level.leavers if leaver.method is method]
         if not found:
             continue
-        shown = ", ".join(
-            f"{_jobs(leaver.item.job_ids)} ({leaver.node_count})" for leaver in found[:NAMES_SHOWN]
-        )
-        more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
-        lines.append(f"{way}: {shown}{more}")
+        lines.append(f"{way}: {_shortened([_leaver(leaver, level) for leaver in found])}")
     return lines
+
+
+def _leaver(leaver: Leaver, level: LossLevel) -> str:
+    """The job, with the nodes on which it makes room where these are a part of the choice, else how many."""
+    where = " ".join(leaver.nodes) if level.nodes and len(leaver.nodes) <= NAMES_SHOWN else leaver.node_count
+    return f"{_jobs(leaver.job_ids)} ({where})"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _jobs(job_ids: tuple[str, ...]) -> str:

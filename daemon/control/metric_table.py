@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from makeway.daemon.control.report import CycleReport
+from makeway.daemon.estimate.actual_losses import Cost
 from makeway.policies.model import Rationale
 
 CYCLE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -83,6 +84,19 @@ def _if_seen(report: CycleReport, value: float) -> list[CycleSample]:
     return _one(value) if report.error is None else []
 
 
+def _hours(parts_s: Iterable[float | None]) -> float:
+    """The sum of the known ones, in hours."""
+    return sum(part_s for part_s in parts_s if part_s is not None) / 3600.0
+
+
+def _actual(report: CycleReport, amount: Callable[[Cost], float | None]) -> list[CycleSample]:
+    """What was measured in a cycle, in hours of one resource."""
+    return [
+        CycleSample(value=_hours(amount(loss.lost) for loss in report.losses), labels=("work",)),
+        CycleSample(value=_hours(amount(loss.overhead) for loss in report.losses), labels=("overhead",)),
+    ]
+
+
 CYCLE_METRICS = (
     CycleMetric(
         name="makeway_snapshot_duration",
@@ -152,6 +166,39 @@ CYCLE_METRICS = (
         help="Node-hours of work that evictions were expected to lose.",
         kind=MetricKind.COUNTER,
         read=lambda report: _one(report.lost_node_s / 3600.0),
+    ),
+    CycleMetric(
+        name="makeway_lost_core_hours",
+        help="Core-hours of work that evictions were expected to lose, where they are known.",
+        kind=MetricKind.COUNTER,
+        read=lambda report: _one(_hours(run.expected.core_s for run in report.leaving)),
+    ),
+    CycleMetric(
+        name="makeway_lost_gpu_hours",
+        help="GPU-hours of work that evictions were expected to lose, where they are known.",
+        kind=MetricKind.COUNTER,
+        read=lambda report: _one(_hours(run.expected.gpu_s for run in report.leaving)),
+    ),
+    CycleMetric(
+        name="makeway_actual_loss_node_hours",
+        help="Node-hours that evictions were measured to cost: work, and overhead such as checkpoints.",
+        kind=MetricKind.COUNTER,
+        labels=("kind",),
+        read=lambda report: _actual(report, lambda cost: cost.node_s),
+    ),
+    CycleMetric(
+        name="makeway_actual_loss_core_hours",
+        help="Core-hours that evictions were measured to cost, where they are known.",
+        kind=MetricKind.COUNTER,
+        labels=("kind",),
+        read=lambda report: _actual(report, lambda cost: cost.core_s),
+    ),
+    CycleMetric(
+        name="makeway_actual_loss_gpu_hours",
+        help="GPU-hours that evictions were measured to cost, where they are known.",
+        kind=MetricKind.COUNTER,
+        labels=("kind",),
+        read=lambda report: _actual(report, lambda cost: cost.gpu_s),
     ),
     CycleMetric(
         name="makeway_checkpoint",

@@ -14,6 +14,7 @@ from makeway.daemon.control.opening import Opening, open_clean_up, open_decided
 from makeway.daemon.control.planner import Planning
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.control.sentence import sentence_of
+from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
 from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.command_log import Outcome
@@ -116,7 +117,7 @@ class Reconciler:
 
         # 3. The policy decides on that view alone.
         began, cpu_s = time.perf_counter(), time.thread_time()
-        decision = self._policy.decide(cluster, self._policy_config)
+        decision = self._policy.decision(cluster, self._policy_config)
         decision_s, decision_cpu_s = time.perf_counter() - began, time.thread_time() - cpu_s
         self._again_s = decision.again_s
 
@@ -124,11 +125,12 @@ class Reconciler:
         opening, reports = self._open(decision, cluster)
         decision_id = self._store_decision(decision, cluster, new=bool(opening.operations or reports))
 
-        # 5. Whatever is due is written down and sent.
+        # 5. What is to leave is known before it leaves. Whatever is due is written down and sent.
+        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
+        leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), seen)
         reports += self._issue_all(seen, cluster, opened=bool(opening.operations))
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
-        closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         report = self._report(seen, before, operations, closed, tuple(reports))
         return replace(
             report,
@@ -138,6 +140,8 @@ class Reconciler:
             decision_id=decision_id,
             stored_rationale=() if decision_id is None else decision.rationale,
             lost_node_s=opening.lost_node_s,
+            leaving=leaving,
+            losses=losses,
             checkpoints=self._learn((*closed, *self._journal.open_operations()), seen),
         )
 
@@ -201,7 +205,7 @@ class Reconciler:
             operations_open=open_count,
             urgent_waiting=waiting,
             urgent_started=tuple(
-                _delay_s(operation, seen) for operation in started if operation.kind.holds_while_running
+                _delay_s(operation, seen) for operation in started if operation.kind.serves_urgent_job
             ),
             closed=closed,
             planning_failure=failure,
@@ -342,6 +346,18 @@ class Reconciler:
         ]
         self._refused_before = keys
         return reports
+
+    def _note_losses(
+        self, operations: Iterable[Operation], seen: Cluster
+    ) -> tuple[tuple[LeavingRun, ...], tuple[RunLoss, ...]]:
+        """Store what the snapshot shows of runs that are to leave. Returns those that are new, and what is
+        measured now.
+        """
+        found = loss_lesson(operations, seen, self._journal.leaving_runs())
+        if found is None:
+            return (), ()
+        self._journal.note_losses(found)
+        return tuple(run for _, run in found.begun), tuple(loss for _, loss in found.measured)
 
     def _learn(self, operations: Iterable[Operation], seen: Cluster) -> tuple[Measurement, ...]:
         """Store what the snapshot shows about checkpoints. Returns what is measured now."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
+from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.operation.observation import Timeouts
@@ -49,6 +50,10 @@ class CycleReport:
     """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
     lost_node_s: float = 0.0
     """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
+    leaving: tuple[LeavingRun, ...] = ()
+    """The runs that are to leave by the decision of this cycle."""
+    losses: tuple[RunLoss, ...] = ()
+    """What the runs cost that this cycle has seen to have left."""
     closed: tuple[Operation, ...] = ()
     checkpoints: tuple[Measurement, ...] = ()
     """The checkpoints that this cycle has seen the end of."""

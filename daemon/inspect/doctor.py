@@ -51,6 +51,14 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
             )
         checks.append(check_snapshot(cluster, capabilities, took_s, settings.poll_interval_s))
         checks.append(check_jobs(cluster, settings.mode))
+        if config.policy.active and not config.policy.shares_nodes and cluster.capacities():
+            checks.append(
+                warning(
+                    "policy",
+                    f"{config.policy.name} counts whole nodes, and on this cluster jobs share nodes: "
+                    "a job that needs a part of a node counts as one that needs all of it",
+                )
+            )
         context = DoctorContext(
             acts=settings.mode is Mode.ACT,
             poll_interval_s=settings.poll_interval_s,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.inspect.losses import ExplainedLoss, losses_of
 from makeway.daemon.journal.codec import StoredCommand, StoredDecision
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale, Requeue
@@ -33,6 +34,8 @@ class Explanation:
 
     stored: StoredDecision
     actions: tuple[ExplainedAction, ...]
+    losses: tuple[ExplainedLoss, ...] = ()
+    """What it costs the jobs that are to leave."""
 
 
 def explain(journal: Journal, decision: str) -> Explanation:
@@ -46,7 +49,9 @@ def explain(journal: Journal, decision: str) -> Explanation:
         UserError: there is no such decision.
     """
     stored = _find(journal, decision)
-    return Explanation(stored=stored, actions=tuple(_explained(stored, journal)))
+    return Explanation(
+        stored=stored, actions=tuple(_explained(stored, journal)), losses=losses_of(stored, journal)
+    )
 
 
 def numbers(why: Rationale) -> list[tuple[RationaleMetric, float]]:

@@ -3,15 +3,17 @@ act.
 
 Reads the journal only. In observe mode the starts are those that plain Slurm gave the urgent jobs, and the
 summary also says when their nodes would have been free. In act mode they are the starts that the daemon
-brought about.
+brought about, and the losses that were measured are next to those that the decisions expected.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
+from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss
+from makeway.daemon.inspect.losses import expected_cost
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
@@ -32,9 +34,10 @@ from makeway.policies.model import (
     kind_of,
 )
 
-_URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.FRONT})
+_URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.FRONT})
 UNKNOWN = "unknown"
 """The account of a job whose snapshot was not kept."""
+UNKNOWN_COST = Cost(node_s=0.0, core_s=None, gpu_s=None)
 
 
 class UrgentAnswer(StrEnum):
@@ -78,6 +81,26 @@ class UrgentJobSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActualTotals:
+    """What was measured of lenders after they had left."""
+
+    departures: int = 0
+    """How many departures were measured."""
+    lost: Cost = NO_COST
+    """Work that is lost."""
+    overhead: Cost = NO_COST
+    """Requested checkpoints, and setups that have to be repeated although the work is saved."""
+
+    def plus(self, loss: RunLoss) -> "ActualTotals":
+        """With what one more run cost."""
+        return ActualTotals(
+            departures=self.departures + loss.evicted,
+            lost=self.lost.plus(loss.lost),
+            overhead=self.overhead.plus(loss.overhead),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LenderTotals:
     """What was decided for the lenders of one account, or of all accounts."""
 
@@ -89,6 +112,11 @@ class LenderTotals:
     """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots
     were kept.
     """
+    loss_core_s: float | None
+    """CPU-seconds of work that were expected to be lost. None: unknown of some of them."""
+    loss_gpu_s: float | None
+    """GPU-seconds of work that were expected to be lost. None: unknown of some of them."""
+    actual: ActualTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +182,7 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
     from_s = float("-inf") if since_s is None else to_s - since_s
     decisions = journal.decisions_since(from_s)
     operations = journal.operations_since(from_s)
-    tally = _Tally(journal, operations)
+    tally = _Tally(journal, operations, from_s)
     for stored in decisions:
         tally.add(stored)
     return DecisionSummary(
@@ -183,20 +211,26 @@ class _Leaving:
     jobs: set[str]
     departures: Counter[Method]
     loss_node_s: int = 0
+    expected: Cost = NO_COST
+    actual: ActualTotals = field(default_factory=ActualTotals)
 
     def value(self) -> LenderTotals:
         return LenderTotals(
             jobs=len(self.jobs),
             departures=dict(sorted(self.departures.items())),
             loss_node_s=self.loss_node_s,
+            loss_core_s=self.expected.core_s,
+            loss_gpu_s=self.expected.gpu_s,
+            actual=self.actual,
         )
 
 
 class _Tally:
     """Counts decisions one by one, so that only one snapshot at a time is in memory."""
 
-    def __init__(self, journal: Journal, operations: Iterable[Operation]) -> None:
+    def __init__(self, journal: Journal, operations: Iterable[Operation], from_s: float) -> None:
         self._journal = journal
+        self._losses = {(job_id, loss.run.decided_s): loss for job_id, loss in journal.losses(from_s)}
         self._operations: dict[str, list[Operation]] = {}
         self.allowed: set[tuple[str, float]] = set()
         """Job and time of every opening or extension of an operation: the decisions that the arbiter
@@ -222,7 +256,7 @@ class _Tally:
         for why in new:
             self._add_urgent(why, stored, cluster)
         for action in leaving:
-            self._add_lender(action, cluster)
+            self._add_lender(action, cluster, self._losses.get((action.job_id, stored.at_s)))
         self.all_lenders.loss_node_s += sum(
             why.loss_node_s
             for why in stored.decision.rationale
@@ -263,14 +297,20 @@ class _Tally:
             still_waiting=any(operation.phase is not Phase.CLOSED for operation in operations),
         )
 
-    def _add_lender(self, action: Requeue | Cancel | Shrink, cluster: Cluster | None) -> None:
+    def _add_lender(
+        self, action: Requeue | Cancel | Shrink, cluster: Cluster | None, actual: RunLoss | None
+    ) -> None:
         job = None if cluster is None else cluster.jobs_by_id().get(action.job_id)
         account = UNKNOWN if job is None else job.account
         method = Method.SHRINK if isinstance(action, Shrink) else action.method
         lost = self.accounts.setdefault(account, _Leaving(set(), Counter()))
         if job is not None and cluster is not None and method is Method.KILL:
             lost.loss_node_s += loss_node_s(job, cluster.now_s)
+        expected = expected_cost(action, cluster, actual)
         for found in (lost, self.all_lenders):
+            found.expected = found.expected.plus(UNKNOWN_COST if expected is None else expected)
+            if actual is not None:
+                found.actual = found.actual.plus(actual)
             found.jobs.add(action.job_id)
             found.departures[method] += 1
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, TypeVar
 
+from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.journal.codec import (
     ACTION,
     DECISION,
@@ -17,6 +18,7 @@ from makeway.daemon.journal.codec import (
 )
 from makeway.daemon.journal.database import Database, Row
 from makeway.daemon.journal.errors import JournalError, JournalTooNew
+from makeway.daemon.journal.measurements import load_losses
 from makeway.policies.model import Operation
 
 _Value = TypeVar("_Value")
@@ -122,6 +124,13 @@ class Archive:
     def commands_of(self, job_id: str, since_s: float) -> tuple[StoredCommand, ...]:
         """The commands for one job since then, in the order in which they were sent."""
         return self._commands("WHERE job_id = ? AND issued_s >= ?", job_id, since_s)
+
+    def losses(self, since_s: float, until_s: float = float("inf")) -> tuple[tuple[str, RunLoss], ...]:
+        """What the runs cost that were to leave by decisions from `since_s` to `until_s`, each with its job.
+
+        They are ordered by decision and job. Runs that have not left yet are not among them.
+        """
+        return load_losses(self._database, since_s, until_s)
 
     def unreadable(self) -> tuple[str, ...]:
         """Why decisions, commands and closed operations cannot be read: one sentence for each row. Snapshots

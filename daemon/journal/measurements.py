@@ -1,8 +1,15 @@
-"""How measured checkpoints and ended runs are stored."""
+"""How measured checkpoints, measured losses and ended runs are stored."""
 
 from collections.abc import Sequence
 from typing import Final
 
+from makeway.daemon.estimate.actual_losses import (
+    HeldAmounts,
+    LeavingRun,
+    LossLesson,
+    RunKey,
+    RunLoss,
+)
 from makeway.daemon.estimate.checkpoint_times import (
     CheckpointRequest,
     CheckpointTimes,
@@ -12,7 +19,8 @@ from makeway.daemon.estimate.checkpoint_times import (
     Subject,
 )
 from makeway.daemon.estimate.run_times import LATEST, History, Run
-from makeway.daemon.journal.database import Database, Statement
+from makeway.daemon.journal.database import Database, Row, Statement
+from makeway.policies.model import Acknowledgement, Method
 
 _KEYS: Final = "operation_id = ? AND job_id = ? AND issued_s = ?"
 _BEGIN: Final = (
@@ -26,6 +34,18 @@ _KEEP_LATEST: Final = (
     "DELETE FROM runs WHERE user = ? AND rowid NOT IN (SELECT rowid FROM runs WHERE user = ? ORDER BY "
     "ended_s DESC, job_id DESC LIMIT ?)"
 )
+_LEAVING_COLUMNS: Final = (
+    "operation_id, job_id, requeue_count, for_job_id, decided_s, method, acknowledgement, nodes, cpus, gpus, "
+    "expected_s, start_s, setup_s, saved_s, requested_s, reported_s, completed_s"
+)
+_LEAVE: Final = f"INSERT OR REPLACE INTO losses ({_LEAVING_COLUMNS}) VALUES ({', '.join(['?'] * 17)})"
+_RUN: Final = "operation_id = ? AND job_id = ? AND requeue_count = ?"
+_LEFT: Final = f"UPDATE losses SET left_s = ?, lost_s = ?, overhead_s = ?, evicted = ? WHERE {_RUN}"
+_METHODS: Final = ", ".join(f"'{method}'" for method in Method)
+_WORDS: Final = ", ".join(f"'{word}'" for word in Acknowledgement)
+_READABLE: Final = f"method IN ({_METHODS}) AND acknowledgement IN ({_WORDS})"
+"""SQL: no word in the row is one of a newer makeway."""
+_STAY: Final = f"DELETE FROM losses WHERE {_RUN}"
 
 
 def lesson_statements(lesson: Lesson) -> list[Statement]:
@@ -35,6 +55,16 @@ def lesson_statements(lesson: Lesson) -> list[Statement]:
         (_END, (found.duration_s, int(found.acknowledged), *request)) for request, found in lesson.measured
     ]
     return [*begun, *ended, *[(_DROP, tuple(request)) for request in lesson.void]]
+
+
+def loss_statements(lesson: LossLesson) -> list[Statement]:
+    """What stores the runs that are to leave, and what those cost that have left."""
+    known = [(_LEAVE, _leaving_row(key, run)) for key, run in (*lesson.begun, *lesson.changed)]
+    left = [
+        (_LEFT, (loss.left_s, loss.lost_s, loss.overhead_s, int(loss.evicted), *key))
+        for key, loss in lesson.measured
+    ]
+    return [*known, *left, *[(_STAY, tuple(key)) for key in lesson.void]]
 
 
 def run_statements(runs: Sequence[Run]) -> list[Statement]:
@@ -63,6 +93,80 @@ def load_checkpoint_times(database: Database) -> CheckpointTimes:
         else:
             times.add(likeness, Measurement(duration_s=duration_s, acknowledged=bool(acknowledged)))
     return times
+
+
+def load_leaving_runs(database: Database) -> dict[RunKey, LeavingRun]:
+    """The runs that are still to leave."""
+    if database.schema_version < 5:
+        return {}
+    rows = database.read(f"SELECT {_LEAVING_COLUMNS} FROM losses WHERE left_s IS NULL AND {_READABLE}")
+    return {RunKey(*row[:3]): _leaving_run(row[3:]) for row in rows}
+
+
+def load_losses(database: Database, since_s: float, until_s: float) -> tuple[tuple[str, RunLoss], ...]:
+    """What the runs cost that were to leave by decisions from `since_s` to `until_s`, each with its job."""
+    if database.schema_version < 5:
+        return ()
+    rows = database.read(
+        f"SELECT {_LEAVING_COLUMNS}, left_s, lost_s, overhead_s, evicted FROM losses WHERE decided_s BETWEEN "
+        f"? AND ? AND left_s IS NOT NULL AND {_READABLE} ORDER BY decided_s, job_id, operation_id, "
+        "requeue_count",
+        (since_s, until_s),
+    )
+    return tuple((row[1], _run_loss(row[3:])) for row in rows)
+
+
+def _leaving_row(key: RunKey, run: LeavingRun) -> Row:
+    held = run.held
+    return (
+        *key,
+        run.for_job_id,
+        run.decided_s,
+        run.method,
+        run.acknowledgement,
+        held.nodes,
+        held.cpus,
+        held.gpus,
+        run.expected_s,
+        run.start_s,
+        run.setup_s,
+        run.saved_s,
+        run.requested_s,
+        run.reported_s,
+        run.completed_s,
+    )
+
+
+def _leaving_run(row: Row) -> LeavingRun:
+    """The run in the columns after its key."""
+    for_job_id, decided_s, method, acknowledgement, nodes, cpus, gpus, *instants = row
+    expected_s, start_s, setup_s, saved_s, requested_s, reported_s, completed_s = instants
+    return LeavingRun(
+        for_job_id=for_job_id,
+        decided_s=decided_s,
+        method=Method(method),
+        acknowledgement=Acknowledgement(acknowledgement),
+        held=HeldAmounts(nodes=nodes, cpus=cpus, gpus=gpus),
+        expected_s=expected_s,
+        start_s=start_s,
+        setup_s=setup_s,
+        saved_s=saved_s,
+        requested_s=requested_s,
+        reported_s=reported_s,
+        completed_s=completed_s,
+    )
+
+
+def _run_loss(row: Row) -> RunLoss:
+    """The measured run in the columns after its key."""
+    *run, left_s, lost_s, overhead_s, evicted = row
+    return RunLoss(
+        run=_leaving_run(tuple(run)),
+        left_s=left_s,
+        lost_s=lost_s,
+        overhead_s=overhead_s,
+        evicted=bool(evicted),
+    )
 
 
 def load_history(database: Database) -> History:

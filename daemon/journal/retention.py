@@ -34,6 +34,10 @@ _CHECKPOINTS: Final = (
 _RUNS: Final = (
     "DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE ended_s < ? LIMIT ?) RETURNING 1"
 )
+_LOSSES: Final = (
+    "DELETE FROM losses WHERE rowid IN (SELECT rowid FROM losses WHERE left_s IS NOT NULL AND decided_s < ? "
+    "LIMIT ?) RETURNING 1"
+)
 
 
 def prune(database: Database, before_s: float, most: int) -> tuple[int, list[int]]:
@@ -42,7 +46,7 @@ def prune(database: Database, before_s: float, most: int) -> tuple[int, list[int
     Returns: how many entries are gone, and the numbers of the commands among them.
     """
     statements: list[Statement] = [
-        (sql, (before_s, most)) for sql in (_DECISIONS, _COMMANDS, _OPERATIONS, _CHECKPOINTS, _RUNS)
+        (sql, (before_s, most)) for sql in (_DECISIONS, _COMMANDS, _OPERATIONS, _CHECKPOINTS, _RUNS, _LOSSES)
     ]
     deleted = database.delete(*statements)
     database.shrink(VACUUM_PAGES)

@@ -62,7 +62,25 @@ _FAILURES_AND_DAMAGE: Final = (
         "BLOB) STRICT"
     ),
 )
-STEPS: Final = (_OPERATIONS_AND_DECISIONS, _CHECKPOINT_DURATIONS, _ENDED_RUNS, _FAILURES_AND_DAMAGE)
+_LOSSES: Final = (
+    # A row without `left_s` is a run that is still to leave.
+    (
+        "CREATE TABLE losses (operation_id TEXT NOT NULL, job_id TEXT NOT NULL, requeue_count INTEGER NOT "
+        "NULL, for_job_id TEXT NOT NULL, decided_s REAL NOT NULL, method TEXT NOT NULL, acknowledgement TEXT "
+        "NOT NULL, nodes REAL NOT NULL, cpus INTEGER, gpus INTEGER, expected_s REAL NOT NULL, start_s REAL "
+        "NOT NULL, setup_s REAL NOT NULL, saved_s REAL, requested_s REAL, reported_s REAL, completed_s REAL, "
+        "left_s REAL, lost_s REAL, overhead_s REAL, evicted INTEGER, PRIMARY KEY (operation_id, job_id, "
+        "requeue_count)) STRICT"
+    ),
+    "CREATE INDEX losses_by_decision ON losses (decided_s)",
+)
+STEPS: Final = (
+    _OPERATIONS_AND_DECISIONS,
+    _CHECKPOINT_DURATIONS,
+    _ENDED_RUNS,
+    _FAILURES_AND_DAMAGE,
+    _LOSSES,
+)
 """The statements at index n lead from version n to version n + 1; version 0 is an empty file."""
 SCHEMA_VERSION: Final = len(STEPS)
 _TABLES: Final = frozenset(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Learned, Lesson, Subject
 from makeway.daemon.estimate.run_times import Run
 from makeway.daemon.journal import loading, retention
@@ -21,6 +22,8 @@ from makeway.daemon.journal.measurements import (
     lesson_statements,
     load_checkpoint_times,
     load_history,
+    load_leaving_runs,
+    loss_statements,
     run_statements,
 )
 from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase, Plan
@@ -58,6 +61,7 @@ class Journal(Archive):
             self._sent = loading.load_commands(self._database)
             self._times = load_checkpoint_times(self._database)
             self._history = load_history(self._database)
+            self._leaving = load_leaving_runs(self._database)
         except BaseException:
             self._database.close()
             raise
@@ -164,6 +168,18 @@ class Journal(Archive):
         with self._mutex:
             self._write(*lesson_statements(lesson))
             self._times.learn(lesson)
+
+    def leaving_runs(self) -> Mapping[RunKey, LeavingRun]:
+        """The runs that are to leave their nodes, and whose losses are being measured."""
+        return self._leaving
+
+    def note_losses(self, lesson: LossLesson) -> None:
+        """Store what a cycle has seen of the runs that are to leave."""
+        with self._mutex:
+            self._write(*loss_statements(lesson))
+            self._leaving.update((*lesson.begun, *lesson.changed))
+            for key in (*[key for key, _ in lesson.measured], *lesson.void):
+                self._leaving.pop(key, None)
 
     def usual_shares(self) -> Mapping[str, float]:
         """The share of their time limits that the finished runs of a user usually took, by user."""

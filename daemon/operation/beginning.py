@@ -81,7 +81,7 @@ def extend(
     if hold is not None and operation.kind is OperationKind.ARRIVAL:
         operation = replace(
             operation,
-            kind=OperationKind.MAKE_WAY,
+            kind=hold.kind,
             deadline_s=deadline_s,
             give_up_s=_give_up_s(deadline_s, cluster, timeouts, None),
         )

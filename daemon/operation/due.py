@@ -20,6 +20,7 @@ from makeway.policies.model import (
     JobState,
     Method,
     Operation,
+    OperationKind,
     Phase,
     Prioritise,
     Progress,
@@ -134,6 +135,8 @@ def _may_issue(
         case RestorePriority():
             return True
         case Release():
+            if operation.kind is OperationKind.MAKE_WAY_SHARED and operation.started_s is not None:
+                return True  # the hold keeps others off the rest of the nodes
             # A lender that is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
             waited = cluster.now_s >= ended_s + timeouts.settle_s

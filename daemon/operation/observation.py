@@ -68,7 +68,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
 
 
 def settled(task: Task, now_s: float) -> bool:
-    """Whether no snapshot can tell anything new of a task: it is over, and too long ago to be forgotten."""
+    """Whether no snapshot can show anything new: the task ended too long ago to be forgotten."""
     if task.progress not in ENDED:
         return False
     fresh = task.ended_s is not None and now_s < task.ended_s + FORGETS_S
@@ -83,7 +83,7 @@ def _is_forgotten(
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the
     job's own end. (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster
-    can tell.)
+    shows that.)
     """
     job = jobs.get(action.job_id)
     same_run = (

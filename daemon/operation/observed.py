@@ -31,9 +31,9 @@ def advance_observed(operation: Operation, cluster: Cluster) -> Operation:
             if job is None or job.kind is not JobKind.ON_DEMAND:
                 return _expire(operation, cluster)
             return _watch(operation, job, cluster)
-        case OperationKind.MAKE_WAY | OperationKind.ARRIVAL | OperationKind.QUEUE_HEAD:
+        case OperationKind.MAKE_WAY | OperationKind.MAKE_WAY_SHARED | OperationKind.ARRIVAL:
             return _watch(operation, job, cluster)
-        case OperationKind.LEND_HELD | OperationKind.EARLY_START:
+        case OperationKind.QUEUE_HEAD | OperationKind.LEND_HELD | OperationKind.EARLY_START:
             return _watch(operation, job, cluster)
         case _:
             assert_never(operation.kind)

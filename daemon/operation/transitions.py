@@ -9,9 +9,10 @@ the journal ends.
     runs
             -> it ends -> expand, prioritise -> release
 
-Two kinds of operations hold nodes for a start only, and release them when it is seen. A job that is started
-before its turn keeps its operation until it ends or is evicted. The first job of the queue keeps what it has
-got, so its operation gives back at once: the jobs that left for it go first in the queue.
+Some kinds of operations hold nodes for a start only, and release them when it is seen. A job that is started
+before its turn keeps its operation until it ends or is evicted. An urgent job on shared nodes and the first
+job of the queue keep what they have got, so their operations give back at once: the jobs that left for them
+go first in the queue.
 """
 
 from dataclasses import replace
@@ -116,8 +117,8 @@ def _advance_kind(operation: Operation, cluster: Cluster, timeouts: Timeouts) ->
             return _await_arrival(operation, cluster, timeouts)
         case OperationKind.LEND_HELD | OperationKind.EARLY_START:
             return _start_early(operation, cluster, timeouts)
-        case OperationKind.QUEUE_HEAD:
-            return _serve_queue_head(operation, cluster, timeouts)
+        case OperationKind.MAKE_WAY_SHARED | OperationKind.QUEUE_HEAD:
+            return _hold_until_start(operation, cluster, timeouts)
         case OperationKind.FRONT:
             return _finish(operation, cluster)
         case OperationKind.REORDER | OperationKind.CLEAN_UP:
@@ -203,9 +204,9 @@ def _start_early(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> 
             assert_never(operation.phase)
 
 
-def _serve_queue_head(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
-    """For the first job of the queue. When it runs, the jobs that left for it get their places back, and the
-    hold ends.
+def _hold_until_start(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
+    """For an urgent job on shared nodes, and for the first job of the queue. When it runs, the hold ends, and
+    the jobs that left for it go first in the queue.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     match operation.phase:

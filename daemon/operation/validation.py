@@ -22,6 +22,7 @@ _SERVING: frozenset[Verb] = frozenset(
 )
 _VERBS: dict[OperationKind, frozenset[Verb]] = {
     OperationKind.MAKE_WAY: _SERVING,
+    OperationKind.MAKE_WAY_SHARED: _SERVING,
     OperationKind.NOTICE: _SERVING,
     OperationKind.ARRIVAL: _SERVING,
     OperationKind.QUEUE_HEAD: _SERVING,
@@ -80,6 +81,7 @@ def _of_kind(operation: Operation) -> Iterator[str]:
         OperationKind.NOTICE,
         OperationKind.ARRIVAL,
         OperationKind.MAKE_WAY,
+        OperationKind.MAKE_WAY_SHARED,
     ):
         yield "it has an announcement"
 

@@ -183,6 +183,7 @@ class Service:
                 walltime_s=announcement.walltime_s,
                 announced_s=now_s,
                 expected_s=now_s + announcement.in_s,
+                demand=announcement.demand,
             )
             self._journal.add_notice(notice)
         self._log.info("notice", **asdict(notice))

@@ -1,9 +1,14 @@
 """The local socket: one JSON object on one line in, one out, and the connection ends.
 
-    {"command": "poke"}                                                  start a cycle at once
-    {"command": "ack", "job_id": "4711"} the same, if makeway waits for this job {"command": "status"} the
-    state of the daemon {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900} announce an urgent
-    job
+    {"command": "poke"}
+        Start a cycle at once.
+    {"command": "ack", "job_id": "4711"}
+        The same, if makeway waits for this job.
+    {"command": "status"}
+        The state of the daemon.
+    {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}
+        Announce an urgent job. With `"per_node": {"cpu": 8, "mem": 16000, "gres/gpu": 2}` it needs so much of
+        each node (`mem` in megabytes); without, whole nodes.
 
 A reply has `ok`; if that is false, `error` says why. The reply to `ack` has `awaited`: whether an open
 operation waits for the job. An acknowledgement itself is what the cluster shows (the job's comment, its
@@ -31,6 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from makeway.daemon.errors import UserError, printable
+from makeway.policies.model import Resources
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -45,6 +51,8 @@ WALLTIME_LIMIT_S = 365 * 86_400.0
 NOTICE_LIMIT_S = 7 * 86_400.0
 """How far ahead a job may be announced."""
 NODE_LIMIT = 1_000_000
+TRES_LIMIT = 1 << 40
+_TRES = re.compile(r"cpu|mem|gres/[0-9A-Za-z_-]{1,64}(:[0-9A-Za-z_.-]{1,64})?")
 _JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.+-]{0,63}")
 _USER = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@$-]{0,63}")
 
@@ -62,6 +70,8 @@ class Announcement:
     walltime_s: float
     in_s: float
     """Seconds from now until it is expected."""
+    demand: Resources | None = None
+    """What it needs on each node. None: whole nodes."""
 
 
 class SocketControl(Protocol):
@@ -136,10 +146,10 @@ def answer(line: bytes, peer: Peer, control: SocketControl) -> dict[str, object]
 
 
 def _announcement(request: Mapping[Any, object], peer: Peer) -> Announcement:
-    unknown = request.keys() - {"nodes", "walltime_s", "in_s", "user"}
+    unknown = request.keys() - {"nodes", "walltime_s", "in_s", "user", "per_node"}
     if unknown:
         raise BadRequest(
-            f"{printable(str(min(unknown)))[:60]}: notice takes nodes, walltime_s, in_s and user"
+            f"{printable(str(min(unknown)))[:60]}: notice takes nodes, walltime_s, in_s, user and per_node"
         )
     user = request.get("user", peer.user)
     if not isinstance(user, str) or not _USER.fullmatch(user):
@@ -151,7 +161,28 @@ def _announcement(request: Mapping[Any, object], peer: Peer) -> Announcement:
         node_count=int(_number(request, "nodes", 1, NODE_LIMIT, whole=True)),
         walltime_s=_number(request, "walltime_s", 1, WALLTIME_LIMIT_S),
         in_s=_number(request, "in_s", 0, NOTICE_LIMIT_S),
+        demand=_demand(request.get("per_node")),
     )
+
+
+def _demand(per_node: object) -> Resources | None:
+    """What an announced job needs on each node. None: whole nodes."""
+    if per_node is None:
+        return None
+    given = cast("dict[object, object]", per_node) if isinstance(per_node, dict) else {}
+    amounts = {
+        name: amount
+        for name, amount in given.items()
+        if isinstance(name, str)
+        and _TRES.fullmatch(name)
+        and type(amount) is int
+        and 0 < amount <= TRES_LIMIT
+    }
+    if not amounts or len(amounts) < len(given):
+        raise BadRequest(
+            "per_node: positive whole numbers of cpu, mem (in megabytes) or gres/NAME[:TYPE] are expected"
+        )
+    return Resources.with_totals(amounts)
 
 
 def _number(

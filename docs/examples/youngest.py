@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from makeway.policies.api import (
     Cluster,
     Decision,
+    Job,
     Method,
     Policy,
     Proposal,
     Request,
+    Resources,
+    candidates_of,
     decide_each,
     eviction_actions,
     hold,
@@ -25,6 +28,7 @@ from makeway.policies.api import (
     no_room,
     rationale,
     take_until,
+    take_until_room,
     victim_groups,
 )
 
@@ -49,21 +53,13 @@ def make_room(request: Request) -> Proposal:
     """Hold the nodes and requeue the jobs on them, without a signal to checkpoint."""
     if request.late:
         return no_room(request, f"{request.shortage} more nodes are needed and the deadline has passed.")
-    able = [
-        group
-        for group in victim_groups(
-            request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
-        )
-        if not group.protected_by
-    ]
-    able.sort(key=lambda group: (-max(job.start_s or 0.0 for job in group.jobs), group.job_ids))
-    chosen, freed = take_until(able, request.shortage, lambda group: group.nodes)
+    demand = request.urgent.job.demand
+    leaving, freed = on_whole_nodes(request) if demand is None else on_shared_nodes(request, demand)
     if len(freed) < request.shortage:
         return no_room(
             request, f"{request.shortage} more nodes are needed, and only {len(freed)} can be had."
         )
     held = hold(request, tuple(freed))
-    leaving = [job for group in chosen for job in leavers(group, held)]
     named = ", ".join(job.job_id for job in leaving)
     now_s = request.cluster.now_s
     return Proposal(
@@ -80,9 +76,33 @@ def make_room(request: Request) -> Proposal:
     )
 
 
+def on_whole_nodes(request: Request) -> tuple[list[Job], list[str]]:
+    """The jobs that leave, and the nodes that are then free. Jobs that share nodes leave together."""
+    able = [
+        group
+        for group in victim_groups(
+            request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+        )
+        if not group.protected_by
+    ]
+    able.sort(key=lambda group: (-max(job.start_s or 0.0 for job in group.jobs), group.job_ids))
+    chosen, freed = take_until(able, request.shortage, lambda group: group.nodes)
+    held = hold(request, tuple(freed))
+    return [job for group in chosen for job in leavers(group, held)], freed
+
+
+def on_shared_nodes(request: Request, demand: Resources) -> tuple[list[Job], list[str]]:
+    """The jobs that leave, one by one, and the nodes on which there is then room for the demand."""
+    considered = candidates_of(request, request.cluster.now_s)
+    able = [job for job in considered.jobs if job.job_id not in considered.protected_by]
+    able.sort(key=lambda job: (-(job.start_s or 0.0), job.job_id))
+    return take_until_room(able, considered, request.cluster, demand, request.shortage)
+
+
 YOUNGEST = Policy(
     name="youngest",
     summary="Kill the jobs that started last until the urgent job fits.",
     config_type=YoungestConfig,
     decide=decide,
+    shares_nodes=True,
 )

@@ -101,7 +101,7 @@ def _early_starts(
 ) -> list[tuple[Reserve, Job]]:
     """The jobs that start now, each with its hold, with the predicted run time of Algorithm 2 in line 31."""
     window_s = view.shadow_time_s - cluster.now_s
-    idle = _IdleNodes(shared=list(view.free), unsuitable=list(view.unsuitable), extra=view.extra)
+    idle = _IdleNodes(shared=list(view.idle), unsuitable=list(view.unsuitable), extra=view.extra)
     starts: list[tuple[Reserve, Job]] = []
     for job in others:
         if job.kind is JobKind.ON_DEMAND:

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from makeway.policies.common.departures import node_releases
+from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
-from makeway.policies.model import Cluster, Job, NodeState, Operation, OperationKind, Phase
+from makeway.policies.common.shared_nodes import room_times_s, with_room
+from makeway.policies.model import Cluster, Job, NodeState, Operation, OperationKind, Phase, Resources
 from makeway.policies.safety.protection import Refusal, protection, start_protection
 
 NAME = "ckpt-backfill"
@@ -138,6 +139,8 @@ class Outlook:
 
     free: tuple[str, ...]
     """The nodes that could serve it now, in the cluster's order."""
+    idle: tuple[str, ...]
+    """Those of `free` that no job uses."""
     unsuitable: tuple[str, ...]
     """The idle nodes that cannot serve it."""
     shadow_time_s: float
@@ -158,9 +161,14 @@ def outlook(cluster: Cluster, head: WaitingJob, config: CkptBackfillConfig) -> O
     instants = sorted(ready_s.values())
     needed = head.job.node_count
     shadow_time_s = instants[needed - 1] if needed <= len(instants) else math.inf
-    idle = _idle(cluster)
+    idle = _free(cluster, None)
+    free, ready_now = (
+        tuple(name for name in names if ready_s.get(name) == cluster.now_s)
+        for names in (_free(cluster, head.job.demand), idle)
+    )
     return Outlook(
-        free=tuple(name for name in idle if ready_s.get(name) == cluster.now_s),
+        free=free,
+        idle=ready_now,
         unsuitable=tuple(name for name in idle if name not in ready_s),
         shadow_time_s=shadow_time_s,
         extra=max(0, sum(1 for instant in instants if instant <= shadow_time_s) - needed),
@@ -213,21 +221,20 @@ def _can_leave(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
 def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[str, float]:
     """The nodes that can serve the first job of the queue, each with the instant at which it is free."""
     now_s = cluster.now_s
-    releases = node_releases(cluster)
     ready_s = {
         node.name: now_s
         for node in cluster.nodes
         if node.state is NodeState.UP and (head.eligible_nodes is None or node.name in head.eligible_nodes)
     }
-    for job in cluster.jobs:
-        if not job.nodes:
-            continue
-        end_s = now_s if job.start_s is None else job.start_s + job.walltime_s
-        if job.job_id in releases:
-            end_s = releases[job.job_id].by_s
-        elif job.job_id in leaving:
-            end_s = min(end_s, leaving[job.job_id])
-        _occupy(ready_s, job.nodes, end_s)
+    ends_s = _ends_s(cluster, leaving)
+    if head.demand is None:
+        for job in cluster.holders():
+            _occupy(ready_s, job.nodes, ends_s[job.job_id])
+    else:
+        gone = ((job, NodeRelease(by_s=ends_s[job.job_id])) for job in cluster.holders())
+        room_s = dict.fromkeys(with_room(cluster, {}, head.demand), now_s)
+        room_s |= room_times_s(cluster, gone, head.demand)
+        ready_s = {name: room_s[name] for name in ready_s if name in room_s}
     jobs = cluster.jobs_by_id()
     for operation in cluster.operations:
         holder = jobs.get(operation.for_job_id)
@@ -243,6 +250,21 @@ def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[
     return ready_s
 
 
+def _ends_s(cluster: Cluster, leaving: Mapping[str, float]) -> dict[str, float]:
+    """When each job that holds nodes is gone at the latest."""
+    now_s = cluster.now_s
+    releases = node_releases(cluster)
+    ends_s: dict[str, float] = {}
+    for job in cluster.holders():
+        end_s = now_s if job.start_s is None else job.start_s + job.walltime_s
+        if job.job_id in releases:
+            end_s = releases[job.job_id].by_s
+        elif job.job_id in leaving:
+            end_s = min(end_s, leaving[job.job_id])
+        ends_s[job.job_id] = end_s
+    return ends_s
+
+
 def _occupy(ready_s: dict[str, float], nodes: tuple[str, ...], until_s: float) -> None:
     """Record that the nodes are not free before `until_s`."""
     for name in nodes:
@@ -250,12 +272,15 @@ def _occupy(ready_s: dict[str, float], nodes: tuple[str, ...], until_s: float) -
             ready_s[name] = until_s
 
 
-def _idle(cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that are free and in no hold, requested or made, in the cluster's order."""
+def _free(cluster: Cluster, demand: Resources | None) -> tuple[str, ...]:
+    """The nodes with room for the demand and in no hold, requested or made, in the cluster's order.
+
+    `demand` None: the nodes that no job uses.
+    """
     held = {
         name
         for operation in cluster.operations
         if operation.phase is Phase.MAKING_ROOM and not operation.observe
         for name in operation.nodes
     }
-    return tuple(name for name in cluster.free_nodes() if name not in held)
+    return tuple(name for name in cluster.free_nodes(None, demand) if name not in held)

@@ -19,7 +19,8 @@ Differs from the paper:
     before the start that the urgent job would have if no other job were ahead of it. Jobs that cannot
     checkpoint do not start early, and a job that starts early may use idle nodes that the scheduler would
     have given to one of them. Urgent jobs get no precedence: a site whose urgent jobs must start in time
-    needs another policy.
+    needs another policy. Where the first of the queue needs a part of its nodes, jobs leave one by one until
+    there is room; a job starts early on idle nodes only.
 """
 
 import math
@@ -36,9 +37,18 @@ from makeway.policies.ckpt_backfill.outlook import (
     waiting_jobs,
 )
 from makeway.policies.common.departures import committed, evict_for
-from makeway.policies.common.losses import loss_node_s, system_s
+from makeway.policies.common.losses import loss_node_s, node_equivalents, system_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
-from makeway.policies.common.victims import VictimGroup, leavers, stays, take_until, victim_groups
+from makeway.policies.common.victims import (
+    SharedCandidates,
+    VictimGroup,
+    leavers,
+    shared_candidates,
+    stays,
+    take_until,
+    take_until_room,
+    victim_groups,
+)
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Action,
@@ -53,6 +63,7 @@ from makeway.policies.model import (
     Phase,
     Rationale,
     Reason,
+    Reserve,
 )
 
 
@@ -83,12 +94,23 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
     urgent = UrgentJob(job=head)
     duration_s = head.walltime_s + config.hold_slack_s
     overdue = {job_id for job_id, from_s in view.leaving.items() if from_s <= cluster.now_s}
-    considered = victim_groups(
-        cluster,
-        urgent,
-        unusable=unavailable_nodes(cluster, urgent, until_s=cluster.now_s + duration_s),
-        excluded={job.job_id for job in cluster.holders()} - overdue,
-    )
+    unusable = unavailable_nodes(cluster, urgent, until_s=cluster.now_s + duration_s)
+    excluded = {job.job_id for job in cluster.holders()} - overdue
+    if head.demand is not None:
+        shared = shared_candidates(
+            cluster,
+            urgent,
+            unusable=unusable.union(view.free),
+            excluded=excluded,
+            latest_s=cluster.now_s,
+        )
+        needed = head.node_count - len(view.free)
+        jobs, room = take_until_room(_largest_first(shared), shared, cluster, head.demand, needed)
+        if len(room) < needed:
+            return Decision(policy=NAME)  # other jobs are leaving: there will soon be room
+        hold = hold_for_head(head, (*view.free, *room)[: head.node_count], duration_s + _longest_s(jobs))
+        return _evict(cluster, head, view, hold, jobs, _shared_candidates(cluster, shared, jobs))
+    considered = victim_groups(cluster, urgent, unusable=unusable, excluded=excluded)
     ranked = sorted(
         (group for group in considered if not group.protected_by),
         key=lambda group: (-len(group.nodes), group.job_ids),
@@ -97,14 +119,57 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
     nodes = (*view.free, *freed)
     if len(nodes) < head.node_count:
         return Decision(policy=NAME)  # other jobs are leaving their nodes, which will soon be free
-    longest_s = max((_grace_s(job) for group in chosen for job in group.jobs), default=0.0)
+    longest_s = _longest_s([job for group in chosen for job in group.jobs])
     hold = hold_for_head(head, nodes[: head.node_count], duration_s + longest_s)
     victims = [job for group in chosen for job in leavers(group, hold)]
+    leaving = {job.job_id for job in victims}
+    candidates = tuple(_candidate(group, leaving) for group in considered)
+    return _evict(cluster, head, view, hold, victims, candidates)
+
+
+def _evict(
+    cluster: Cluster,
+    head: Job,
+    view: Outlook,
+    hold: Reserve,
+    victims: list[Job],
+    candidates: tuple[Candidate, ...],
+) -> Decision:
+    """The hold for the first of the queue, and the evictions."""
     return Decision(
         policy=NAME,
         actions=(hold, *_evictions(cluster, head, victims)),
-        rationale=(_why_evicted(cluster, head, len(view.free), considered, victims),),
+        rationale=(_why_evicted(cluster, head, len(view.free), candidates, victims),),
     )
+
+
+def _largest_first(considered: SharedCandidates) -> list[Job]:
+    """The jobs that may leave shared nodes, those with the largest share of nodes first."""
+    able = (job for job in considered.jobs if job.job_id not in considered.protected_by)
+    return sorted(able, key=lambda job: (-node_equivalents(job), job.job_id))
+
+
+def _longest_s(jobs: Sequence[Job]) -> float:
+    """How long the job with the most time to checkpoint has."""
+    return max((_grace_s(job) for job in jobs), default=0.0)
+
+
+def _shared_candidates(
+    cluster: Cluster, considered: SharedCandidates, victims: list[Job]
+) -> tuple[Candidate, ...]:
+    """The jobs on shared nodes that may leave, then those that may not."""
+    able = tuple(
+        Candidate(
+            job_ids=(job.job_id,),
+            method=Method.KILL if system_s(job) is None else Method.SYSTEM,
+            node_count=considered.node_count(job),
+            loss_node_s=loss_node_s(job, cluster.now_s) if system_s(job) is None else 0,
+            delay_s=system_s(job) or 0.0,
+            chosen=job in victims,
+        )
+        for job in _largest_first(considered)
+    )
+    return (*able, *considered.protected())
 
 
 def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillConfig) -> Decision:
@@ -131,24 +196,38 @@ def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
 def _finish_holds(cluster: Cluster, config: CkptBackfillConfig) -> Decision:
     """Evict the jobs on nodes that are held for an overdue job, as soon as all of them may be evicted."""
     jobs = cluster.jobs_by_id()
-    busy = committed(cluster)
     actions: list[Action] = []
     reasons: list[Rationale] = []
     for operation in cluster.operations:
         head = jobs.get(operation.for_job_id)
         if head is None or head.state is not JobState.PENDING or not _holds_for_head(operation):
             continue
-        held = frozenset(operation.nodes)
-        left = sorted(
-            (job for job in cluster.holders() if not held.isdisjoint(job.nodes)), key=lambda job: job.job_id
-        )
-        leaving = may_leave(cluster, WaitingJob(job=head, promise=operation), config)
-        if left and all(
-            leaving.get(job.job_id, math.inf) <= cluster.now_s and job.job_id not in busy for job in left
-        ):
+        left = _in_the_way(cluster, head, operation, config)
+        if left:
             actions.extend(_evictions(cluster, head, left))
             reasons.append(_why_evicted(cluster, head, 0, (), left))
     return Decision(policy=NAME, actions=tuple(actions), rationale=tuple(reasons))
+
+
+def _in_the_way(cluster: Cluster, head: Job, operation: Operation, config: CkptBackfillConfig) -> list[Job]:
+    """The jobs that have to leave held nodes now; empty as long as one of them may not be evicted yet."""
+    held = frozenset(operation.nodes)
+    left = sorted(
+        (job for job in cluster.holders() if not held.isdisjoint(job.nodes)), key=lambda job: job.job_id
+    )
+    busy = committed(cluster)
+    leaving = may_leave(cluster, WaitingJob(job=head, promise=operation), config)
+    able = [
+        job for job in left if leaving.get(job.job_id, math.inf) <= cluster.now_s and job.job_id not in busy
+    ]
+    if head.demand is None:
+        return able if len(able) == len(left) else []
+    others = frozenset(cluster.up_nodes()) - held
+    candidates = shared_candidates(
+        cluster, UrgentJob(job=head), unusable=others, excluded=busy, latest_s=cluster.now_s
+    )
+    chosen, nodes = take_until_room(able, candidates, cluster, head.demand, len(held))
+    return chosen if len(nodes) == len(held) else []
 
 
 def _holds_for_head(operation: Operation) -> bool:
@@ -186,10 +265,9 @@ def _grace_s(job: Job) -> float:
 
 
 def _why_evicted(
-    cluster: Cluster, head: Job, free_count: int, considered: tuple[VictimGroup, ...], victims: Sequence[Job]
+    cluster: Cluster, head: Job, free_count: int, candidates: tuple[Candidate, ...], victims: Sequence[Job]
 ) -> Rationale:
     """Why these jobs leave for the first job of the queue."""
-    leaving = {job.job_id for job in victims}
     slowest_s = max((system_s(job) or 0.0 for job in victims), default=0.0)
     lost_node_s = sum(loss_node_s(job, cluster.now_s) for job in victims if system_s(job) is None)
     named = ", ".join(f"{job.job_id} ({len(job.nodes)} nodes)" for job in victims)
@@ -202,7 +280,7 @@ def _why_evicted(
             f"Job {head.job_id}, first of the queue, is due, and jobs that passed it use its nodes: "
             f"{named} leave, the largest first."
         ),
-        candidates=tuple(_candidate(group, leaving) for group in considered),
+        candidates=candidates,
         loss_node_s=lost_node_s,
         ready_s=cluster.now_s + slowest_s,
     )
@@ -226,6 +304,7 @@ CKPT_BACKFILL = Policy(
     summary="Start waiting jobs before their turn; checkpoint them when the queue's first job is due (P3).",
     config_type=CkptBackfillConfig,
     decide=decide,
+    shares_nodes=True,
     learns=True,
     arrivals_only=False,
 )

@@ -1,6 +1,6 @@
 """What open operations and earlier proposals of the same decision have promised or set in motion."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from makeway.policies.common.departures import (
@@ -10,8 +10,9 @@ from makeway.policies.common.departures import (
     node_releases,
     releasing_nodes,
 )
+from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
-from makeway.policies.model import Action, Cluster, Reserve, memoise_last
+from makeway.policies.model import Action, Cluster, Job, Reserve, Resources, memoise_last
 
 
 @dataclass(slots=True)
@@ -27,7 +28,9 @@ class Commitments:
     """The nodes that no job and no reservation holds, promised ones among them."""
     nodes: set[str] = field(default_factory=set[str])
     """The nodes that earlier proposals of this decision promise."""
-    _releasing: dict[str, float] | None = None
+    _releasing: dict[Resources | None, dict[str, float]] = field(
+        default_factory=dict[Resources | None, dict[str, float]]
+    )
     _unusable: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
@@ -44,21 +47,40 @@ class Commitments:
                 self.excluded |= {action.job_id}
             if release is not None:
                 self.releases[action.job_id] = release
-                self._releasing = None
+                self._releasing.clear()
 
     def promise(self, nodes: tuple[str, ...]) -> None:
         """Record nodes as promised."""
         self.nodes.update(nodes)
         self._unusable = None
 
-    def releasing(self) -> dict[str, float]:
-        """The nodes that jobs are leaving, in the cluster's order, each with the instant when it is free."""
-        if self._releasing is None:
+    def free_for(self, demand: Resources | None) -> tuple[str, ...]:
+        """The nodes, promised ones among them, that have room for the demand. None: that are wholly free."""
+        return self.free if demand is None else self.cluster.free_nodes(None, demand)
+
+    def releasing(self, demand: Resources | None = None) -> dict[str, float]:
+        """The nodes that jobs are leaving, in the cluster's order, each with the instant when it is free.
+
+        `demand`: when it has room for this. None: when the whole node is free.
+        """
+        found = self._releasing.get(demand)
+        if found is None:
             up = self.cluster.up_nodes()
-            ready_s = releasing_nodes(self.cluster, self.releases)
+            ready_s = (
+                releasing_nodes(self.cluster, self.releases)
+                if demand is None
+                else room_times_s(self.cluster, self._leaving(), demand)
+            )
             order = sorted(ready_s.keys() & up.keys(), key=up.__getitem__)
-            self._releasing = {name: ready_s[name] for name in order}
-        return self._releasing
+            self._releasing[demand] = found = {name: ready_s[name] for name in order}
+        return found
+
+    def _leaving(self) -> Iterator[tuple[Job, NodeRelease]]:
+        """The jobs that are leaving their nodes, each with its release."""
+        for job in self.cluster.jobs:
+            release = self.releases.get(job.job_id)
+            if release is not None:
+                yield job, release
 
     def unusable(self, urgent: UrgentJob, until_s: float) -> frozenset[str]:
         """The nodes that may not be promised to the urgent job; see `unavailable_nodes`.

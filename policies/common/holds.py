@@ -17,24 +17,49 @@ from collections.abc import Iterable, Mapping
 from itertools import filterfalse
 
 from makeway.policies.common.departures import NodeRelease, node_releases
-from makeway.policies.model import Cluster, Job, JobState, Operation, Phase, memoise_last, names
+from makeway.policies.common.shared_nodes import with_room
+from makeway.policies.model import (
+    Cluster,
+    Job,
+    JobState,
+    Operation,
+    OperationKind,
+    Phase,
+    Resources,
+    memoise_last,
+    names,
+)
 from makeway.policies.safety.protection import Refusal, protection
 
 
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
 
-    A node is lost if it is not up, or if it is used by a job other than the urgent one that no operation is
-    evicting from it. A job that is completing leaves by itself.
+    A node is lost if it is not up, or if jobs other than the urgent one that no operation is evicting use
+    what the urgent job needs of it. A job that is completing leaves by itself.
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
-    if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
+    demand = _demand(operation, borrower)
+    if demand is not None:
+        good = with_room(cluster, node_releases(cluster, (operation,)), demand)
+    elif (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
         releases = node_releases(cluster, (operation,))
         occupied = _occupied([job for job in cluster.jobs if job is not borrower], releases)
         good = frozenset(cluster.up_nodes().keys() - occupied)
     return tuple(filterfalse(good.__contains__, operation.nodes))
+
+
+def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
+    """What the job of an operation needs on each held node. None: whole nodes."""
+    match operation.kind:
+        case OperationKind.MAKE_WAY_SHARED | OperationKind.ARRIVAL:
+            return None if borrower is None else borrower.demand
+        case OperationKind.NOTICE:
+            return None if operation.notice is None else operation.notice.demand
+        case _:
+            return None
 
 
 def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ Reference:
 
 Differs from the paper:
     A regular checkpoint that is overdue is expected at the next multiple of its period. Losses are whole
-    node-seconds, not node-hours.
+    node-seconds, not node-hours. A job on shared nodes is priced by its share of them.
 """
 
 import math
@@ -15,16 +15,29 @@ import math
 from makeway.policies.model import Job
 
 
+def unsaved_s(job: Job, now_s: float) -> float:
+    """How long the job has worked since the last checkpoint of this run, else since its start. A job that has
+    not started: 0.
+    """
+    if job.start_s is None:
+        return 0.0
+    since_s = job.start_s if job.last_checkpoint_s is None else max(job.start_s, job.last_checkpoint_s)
+    return max(0.0, now_s - since_s)
+
+
 def loss_node_s(job: Job, now_s: float) -> int:
     """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since
     its start.
 
-    P2, section III-B. A job that has not started loses nothing.
+    P2, section III-B. A job that has not started loses nothing. A job on a part of its nodes loses its share
+    of them.
     """
-    if job.start_s is None:
-        return 0
-    since_s = job.start_s if job.last_checkpoint_s is None else max(job.start_s, job.last_checkpoint_s)
-    return math.ceil(max(0.0, now_s - since_s) * job.node_count)
+    return math.ceil(unsaved_s(job, now_s) * node_equivalents(job))
+
+
+def node_equivalents(job: Job) -> float:
+    """How many whole nodes the job's allocation counts as."""
+    return job.node_count if job.node_equivalents is None else job.node_equivalents
 
 
 def system_s(job: Job) -> float | None:

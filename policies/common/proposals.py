@@ -16,7 +16,7 @@ from dataclasses import replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import Proposal, Request, rationale, request_for
-from makeway.policies.common.urgent_jobs import urgent_jobs
+from makeway.policies.common.urgent_jobs import blocked_jobs, urgent_jobs
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Method,
     OperationKind,
     Prioritise,
+    Rationale,
     Reason,
     Release,
     Reserve,
@@ -54,9 +55,10 @@ def decide_each(
         hold_slack_s: how much longer than the deadline and the walltime together a hold may last.
         evict_guests: adds the guests that leave before any other job is evicted.
     """
+    blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
     if not urgents:
-        return Decision(policy=policy)
+        return Decision(policy=policy, rationale=blocked)
     commitments = Commitments(cluster=cluster)
     proposals: list[Proposal] = []
     for urgent in urgents:
@@ -71,7 +73,24 @@ def decide_each(
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
-        rationale=tuple(given.rationale for given in proposals),
+        rationale=(*(given.rationale for given in proposals), *blocked),
+    )
+
+
+def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:
+    """Why nothing is done for the urgent jobs that lack something besides nodes.
+
+    `start_within_s`: how long after its submission a start is on time, for jobs that declare no limit.
+    """
+    return tuple(
+        Rationale(
+            for_job_id=job.job_id,
+            node_count=job.node_count,
+            free_node_count=len(cluster.free_nodes(job.eligible_nodes, job.demand)),
+            deadline_s=job.submit_s + (start_within_s if job.start_within_s is None else job.start_within_s),
+            summary=f"It waits for {job.blocked_by}: no job is evicted for it.",
+        )
+        for job in blocked_jobs(cluster)
     )
 
 
@@ -138,6 +157,7 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
         reservation=reservation_name(urgent.job.job_id) if operation is None else operation.reservation,
         nodes=nodes,
         duration_s=request.duration_s,
+        kind=OperationKind.MAKE_WAY if urgent.job.demand is None else OperationKind.MAKE_WAY_SHARED,
     )
 
 

@@ -6,6 +6,7 @@ from itertools import filterfalse, islice
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
 
 
@@ -90,7 +91,7 @@ def request_for(
     own = frozenset(urgent.kept_nodes)
     free = _free_for(commitments, urgent, unusable | own if own else unusable)
     eligible = urgent.job.eligible_nodes
-    ready_s = commitments.releasing()
+    ready_s = commitments.releasing(urgent.job.demand)
     in_time = [
         name
         for name, at_s in ready_s.items()
@@ -117,11 +118,33 @@ def request_for(
 def _free_for(commitments: Commitments, urgent: UrgentJob, barred: frozenset[str]) -> tuple[str, ...]:
     """The free nodes that could serve the job, no more than it could use."""
     eligible = urgent.job.eligible_nodes
-    usable = filterfalse(barred.__contains__, commitments.free)
+    usable = filterfalse(barred.__contains__, commitments.free_for(urgent.job.demand))
     suitable = usable if eligible is None else filter(eligible.__contains__, usable)
     # The site's limit counts nodes: makeway holds no more of them than the job needs.
     wanted = urgent.most_missing if commitments.cluster.limits.max_nodes is None else urgent.missing
     return tuple(islice(suitable, max(0, wanted)))
+
+
+def candidates_of(request: Request, latest_s: float) -> SharedCandidates:
+    """The nodes that could serve the request beyond those that it has without an eviction, and their jobs.
+
+    `latest_s`: when there must be room.
+    """
+    return shared_candidates(
+        request.cluster,
+        request.urgent,
+        unusable=request.unusable.union(request.free, request.guest_nodes),
+        excluded=request.excluded,
+        latest_s=latest_s,
+    )
+
+
+def wanted(request: Request) -> str:
+    """The room that other jobs have to make, in words."""
+    demand, nodes = request.urgent.job.demand, "node" if request.shortage == 1 else "nodes"
+    if demand is None:
+        return f"Room on {request.shortage} more whole {nodes}"
+    return f"Room for {demand.text} on {'each of ' * (request.shortage > 1)}{request.shortage} more {nodes}"
 
 
 def rationale(

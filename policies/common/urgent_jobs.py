@@ -54,11 +54,11 @@ class UrgentJob:
 
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
-    """The urgent jobs that need nodes now, by (submission, job id)."""
+    """The urgent jobs that need nodes now, and nothing else, by (submission, job id)."""
     operations = cluster.operations_by_job()
     urgents: list[UrgentJob] = []
     for job in cluster.jobs:
-        if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING:
+        if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING or job.blocked_by:
             continue
         operation = operations.get(job.job_id)
         if operation is None or (operation.observe and not operation.kind.holds_nodes):
@@ -76,6 +76,16 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                     )
                 )
     return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+
+
+def blocked_jobs(cluster: Cluster) -> list[Job]:
+    """The urgent jobs that lack something besides nodes, by (submission, job id)."""
+    found = [
+        job
+        for job in cluster.jobs
+        if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING and job.blocked_by
+    ]
+    return sorted(found, key=lambda job: (job.submit_s, job.job_id))
 
 
 def most_nodes(job: Job) -> int:

@@ -12,15 +12,18 @@ Differs from the paper:
     Jobs that share nodes are one item.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import filterfalse
+from types import MappingProxyType
 from typing import TypeVar
 
+from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.shared_nodes import held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import Candidate, Cluster, Job, Reserve, memoise_last, names
+from makeway.policies.model import Candidate, Cluster, Job, Reserve, Resources, memoise_last, names
 from makeway.policies.safety.protection import protection
 
 _Item = TypeVar("_Item")
@@ -111,13 +114,18 @@ def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[
 def _protected_by(jobs: tuple[Job, ...], cluster: Cluster, excluded: AbstractSet[str]) -> str:
     """The first reason why one of the jobs may not be evicted. Empty: there is none."""
     for job in jobs:
-        refusal = protection(job, cluster)
-        reason = "" if refusal is None else refusal.value
-        if job.job_id in excluded:
-            reason = "committed to another operation"
+        reason = protected_by(job, cluster, excluded)
         if reason:
             return reason if len(jobs) == 1 else f"job {job.job_id}: {reason}"
     return ""
+
+
+def protected_by(job: Job, cluster: Cluster, excluded: AbstractSet[str]) -> str:
+    """Why a job may not be evicted; empty if it may be. `excluded`: another decision concerns these jobs."""
+    if job.job_id in excluded:
+        return "committed to another operation"
+    refusal = protection(job, cluster)
+    return "" if refusal is None else refusal.value
 
 
 def _sharing(holders: Sequence[_Holder]) -> list[list[_Holder]]:
@@ -157,6 +165,133 @@ def take_until(
         chosen.append(item)
         freed.extend(nodes_of(item))
     return chosen, freed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCandidates:
+    """The nodes that could serve an urgent job, and the jobs on them, each of which may leave by itself."""
+
+    room: Mapping[str, Resources]
+    """The nodes, and what of each is free once the jobs that leave anyway are gone."""
+    jobs: tuple[Job, ...]
+    """The jobs that do not leave anyway, sorted by id."""
+    protected_by: Mapping[str, str]
+    """Why a job may not be evicted, by job id; absent if it may be."""
+
+    def groups(self, cluster: Cluster) -> tuple[VictimGroup, ...]:
+        """The jobs as groups of one."""
+        return tuple(
+            VictimGroup(
+                jobs=(job,),
+                nodes=tuple(name for name in job.nodes if name in self.room),
+                loss_node_s=loss_node_s(job, cluster.now_s),
+                system_s=system_s(job),
+                application_s=application_s(job, cluster.now_s),
+                protected_by=self.protected_by.get(job.job_id, ""),
+            )
+            for job in self.jobs
+        )
+
+    def node_count(self, job: Job) -> int:
+        """How many of the nodes the job is on."""
+        return sum(1 for name in job.nodes if name in self.room)
+
+    def protected(self) -> tuple[Candidate, ...]:
+        """The jobs that may not be evicted, as candidates of the rationale."""
+        return tuple(
+            Candidate(
+                job_ids=(job.job_id,),
+                method=None,
+                node_count=self.node_count(job),
+                loss_node_s=0,
+                delay_s=0.0,
+                note=self.protected_by[job.job_id],
+            )
+            for job in self.jobs
+            if job.job_id in self.protected_by
+        )
+
+
+def shared_candidates(
+    cluster: Cluster,
+    urgent: UrgentJob,
+    *,
+    unusable: AbstractSet[str],
+    excluded: AbstractSet[str],
+    latest_s: float,
+    ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+) -> SharedCandidates:
+    """The jobs that may be evicted one by one, for an urgent job whose nodes other jobs may share.
+
+    Args:
+        cluster: the snapshot.
+        urgent: the job that needs the nodes. Those that it keeps are not offered a second time.
+        unusable: nodes that may not be promised.
+        excluded: jobs that may not be evicted, because another decision concerns them already.
+        latest_s: when there must be room. What leaves anyway by then counts as free.
+        ending: further jobs that are gone by then, by id.
+    """
+    eligible, kept = urgent.job.eligible_nodes, frozenset(urgent.kept_nodes)
+    wanted = [
+        name
+        for name in cluster.up_nodes()
+        if name not in unusable and name not in kept and (eligible is None or name in eligible)
+    ]
+    releases = {
+        job_id: release
+        for job_id, release in node_releases(cluster).items()
+        if release.by_s <= latest_s and not release.kept_nodes
+    } | dict(ending)
+    room = room_when_left(cluster, releases)
+    there = frozenset(wanted)
+    staying = [job for job in cluster.jobs if job.job_id not in releases and not there.isdisjoint(job.nodes)]
+    staying.sort(key=lambda job: job.job_id)
+    reasons = {job.job_id: protected_by(job, cluster, excluded) for job in staying}
+    return SharedCandidates(
+        room={name: room[name] for name in wanted},
+        jobs=tuple(staying),
+        protected_by={job_id: reason for job_id, reason in reasons.items() if reason},
+    )
+
+
+def take_until_room(
+    ranked: Iterable[Job], candidates: SharedCandidates, cluster: Cluster, demand: Resources, node_count: int
+) -> tuple[list[Job], list[str]]:
+    """The first jobs of a ranking whose leaving makes room on enough nodes, and these nodes; too few nodes if
+    all of them do not.
+
+    A job that turns out not to be needed stays, the last of the ranking first.
+
+    Args:
+        ranked: the jobs, the first choice first.
+        candidates: the nodes that could serve.
+        cluster: the snapshot.
+        demand: what is needed on each node.
+        node_count: on how many nodes.
+    """
+    room = dict(candidates.room)
+    nodes = [name for name, free in room.items() if free.covers(demand)][:node_count]
+    chosen: list[Job] = []
+    for job in ranked:
+        if len(nodes) >= node_count:
+            break
+        chosen.append(job)
+        for name, held in held_on(job, cluster).items():
+            if name in room:
+                before = room[name].covers(demand)
+                room[name] = room[name].plus(held)
+                if not before and room[name].covers(demand) and len(nodes) < node_count:
+                    nodes.append(name)
+    if len(nodes) < node_count:
+        return chosen, nodes
+    for job in reversed(tuple(chosen)):
+        without = {
+            name: room[name].minus(held) for name, held in held_on(job, cluster).items() if name in nodes
+        }
+        if all(free.covers(demand) for free in without.values()):
+            room.update(without)
+            chosen.remove(job)
+    return chosen, nodes
 
 
 def leavers(group: VictimGroup, held: Reserve) -> tuple[Job, ...]:

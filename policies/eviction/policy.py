@@ -12,9 +12,10 @@ Reference:
 
 Differs from the paper:
     The paper simulates the trade-off between loss and time; here one point of it is used, the urgent job's
-    own deadline. Jobs that share nodes leave together. Malleable jobs may shrink if that saves other jobs
-    from leaving (`shrink`). Checkpoints may be planned as written at the same time (`checkpoints:
-    concurrent`).
+    own deadline. Where jobs share nodes, the nodes are chosen too (`eviction.shared_nodes`); with `shrink`
+    and an urgent job that needs whole nodes, jobs that share nodes leave together instead. Malleable jobs may
+    shrink if that saves other jobs from leaving (`shrink`). Checkpoints may be planned as written at the same
+    time (`checkpoints: concurrent`).
 """
 
 import math
@@ -22,13 +23,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from makeway.policies.common.losses import loss_node_s
-from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
+from makeway.policies.common.proposals import decide_each, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
+from makeway.policies.eviction.leaving import WORDS, leave_actions
+from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
@@ -101,6 +104,10 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
     considered = victim_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
     )
+    if request.urgent.job.demand is not None or (
+        not config.shrink and any(len(group.jobs) > 1 for group in considered)
+    ):
+        return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s)
     able = [group for group in considered if not group.protected_by]
     items = [item_of(group, config) for group in able]
     plan = _plan(items, request.shortage, latest_s - now_s, config)
@@ -226,20 +233,14 @@ def _wait_s(job: Job, application_s: float | None) -> float:
 
 
 def _departures(request: Request, eviction: _Eviction, saved_s: float, latest_s: float) -> list[Action]:
-    """The actions by which jobs eviction. A checkpoint has its grace, or the duration of all checkpoints if
-    that is longer.
-    """
+    """The actions by which the jobs of an eviction leave or shrink."""
     actions: list[Action] = []
     method = eviction.departure.method
     for job in eviction.jobs:
         if method is Method.SHRINK:
             actions.append(shrink(request, job, frozenset(eviction.nodes)))
             continue
-        not_after_s = request.cluster.now_s if method is Method.KILL else latest_s
-        if method is Method.SYSTEM and job.checkpoint is not None:
-            wait_s = max(job.checkpoint.grace_s, saved_s)
-            not_after_s = min(latest_s, request.cluster.now_s + wait_s)
-        actions.extend(eviction_actions(request, job, method, not_after_s))
+        actions.extend(leave_actions(request, job, method, saved_s=saved_s, latest_s=latest_s))
     return actions
 
 
@@ -290,15 +291,10 @@ def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Dep
 
 def _summary(evictions: list[_Eviction]) -> str:
     """Which jobs leave and how, and which shrink, in words."""
-    ways = {
-        Method.KILL: "killed",
-        Method.APPLICATION: "after its next checkpoint",
-        Method.SYSTEM: "after a signal",
-    }
     evicted = [
-        f"{_ids(eviction)} ({len(eviction.nodes)} nodes, {ways[eviction.departure.method]})"
+        f"{_ids(eviction)} ({len(eviction.nodes)} nodes, {WORDS[eviction.departure.method]})"
         for eviction in evictions
-        if eviction.departure.method in ways
+        if eviction.departure.method in WORDS
     ]
     shrunk = [
         f"{_ids(eviction)} (by {len(eviction.nodes)} nodes)"
@@ -318,4 +314,5 @@ EVICTION = Policy(
     summary="Take free nodes, else evict the least-loss set that makes the deadline (exact, P2).",
     config_type=EvictionConfig,
     decide=decide,
+    shares_nodes=True,
 )

@@ -15,7 +15,8 @@ Differs from the paper:
     A plan is an order, not a timetable: when jobs end earlier than their limits, the next ones start earlier.
     Nodes are not told apart; a job that cannot use all of them may start later than planned. A job that the
     site has not opted in, or an urgent one, is not moved, and no later job is moved ahead of it. The next
-    plan is made when the jobs of the last one have started, not when they have ended.
+    plan is made when the jobs of the last one have started, not when they have ended. Every job counts with
+    whole nodes, even where jobs share nodes.
 """
 
 import math

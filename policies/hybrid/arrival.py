@@ -8,24 +8,36 @@ Differs from the paper:
     Jobs are preempted as long as the start can be on time, not only at the instant of the arrival, and not
     after that. The two-minute warning is no longer than the time that is left. A malleable job that has no
     checkpoint on a signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share
-    nodes leave together; `common.shrinking` has its own differences. With `victims: exact` the jobs that
+    nodes leave together; for an urgent job that needs a part of its nodes they leave one by one, in the same
+    order, and no job shrinks. `common.shrinking` has its own differences. With `victims: exact` the jobs that
     leave are P2's set: the least loss of work that meets the deadline, setups not counted; PAA shrinks no
     job, SPAA has shrinking as one more way to give nodes. If shrinking is enough, this is SPAA without
     change.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.losses import loss_node_s, node_equivalents
 from makeway.policies.common.proposals import eviction_actions, hold, no_room
-from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
-from makeway.policies.common.victims import VictimGroup, leavers, stays, take_until, victim_groups
+from makeway.policies.common.victims import (
+    SharedCandidates,
+    VictimGroup,
+    leavers,
+    stays,
+    take_until,
+    take_until_room,
+    victim_groups,
+)
 from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room
-from makeway.policies.model import Action, Candidate, Job, JobKind, Method
+from makeway.policies.model import Action, Candidate, Job, JobKind, Method, Reserve, Resources
+
+_OVERHEAD = "loss is the preemption overhead: lost work and the setup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,9 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     """
     if config.victims == "exact":
         return make_room(request, _exact(config, shrink=False))
+    demand = request.urgent.job.demand
+    if demand is not None:
+        return _preempt_on_shared_nodes(request, demand, config)
     considered = victim_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
     )
@@ -96,10 +111,48 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
         )
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
     held = hold(request, tuple(freed))
-    now_s = request.cluster.now_s
     leaving = [
         (job, way_out(job, grace_s)) for preemption in chosen for job in leavers(preemption.group, held)
     ]
+    return _preempt(
+        request, held, leaving, grace_s, _preemption_candidates(considered, ranked, chosen, grace_s)
+    )
+
+
+def _preempt_on_shared_nodes(request: Request, demand: Resources, config: HybridConfig) -> Proposal:
+    """As PAA, job by job: a job that was chosen and turns out not to be needed stays."""
+    now_s = request.cluster.now_s
+    grace_s = min(config.warning_s, request.deadline_s - now_s)
+    considered = candidates_of(request, now_s + grace_s)
+    ranked = sorted(
+        (job for job in considered.jobs if job.job_id not in considered.protected_by),
+        key=lambda job: (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id),
+    )
+    chosen, nodes = take_until_room(ranked, considered, request.cluster, demand, request.shortage)
+    if len(nodes) < request.shortage:
+        text = (
+            f"{wanted(request)} is needed; "
+            f"without all {len(ranked)} preemptable jobs there is room on {len(nodes)} of them."
+        )
+        return no_room(request, text, _job_candidates(considered, ranked, [], now_s, grace_s))
+    return _preempt(
+        request,
+        hold(request, tuple(nodes)),
+        [(job, way_out(job, grace_s)) for job in chosen],
+        grace_s,
+        _job_candidates(considered, ranked, chosen, now_s, grace_s),
+    )
+
+
+def _preempt(
+    request: Request,
+    held: Reserve,
+    leaving: list[tuple[Job, Method]],
+    grace_s: float,
+    candidates: tuple[Candidate, ...],
+) -> Proposal:
+    """The hold, and the preemption of these jobs."""
+    now_s = request.cluster.now_s
     actions: list[Action] = [held]
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
@@ -111,7 +164,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
         rationale=rationale(
             request,
             f"{request.shortage} more nodes are needed: preempt {named}, the least overhead first.",
-            candidates=_preemption_candidates(considered, ranked, chosen, grace_s),
+            candidates=candidates,
             loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
             ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
         ),
@@ -129,7 +182,7 @@ def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
     checkpoint.
     """
     lost_node_s = loss_node_s(job, now_s) if method is Method.KILL else 0
-    return lost_node_s + math.ceil(job.setup_s * job.node_count)
+    return lost_node_s + math.ceil(job.setup_s * node_equivalents(job))
 
 
 def way_out(job: Job, grace_s: float) -> Method:
@@ -156,25 +209,44 @@ def _preemption_candidates(
             loss_node_s=preemption.overhead_node_s,
             delay_s=grace_s if Method.SYSTEM in preemption.methods else 0.0,
             chosen=preemption.group.job_ids in taken,
-            note="loss is the preemption overhead: lost work and the setup",
+            note=_OVERHEAD,
         )
         for preemption in ranked
     ]
     return (*found, *(stays(group) for group in considered if group.protected_by))
 
 
+def _job_candidates(
+    considered: SharedCandidates, ranked: list[Job], chosen: list[Job], now_s: float, grace_s: float
+) -> tuple[Candidate, ...]:
+    """The jobs in the paper's order, then those that may not be preempted, with the reason."""
+    found: list[Candidate] = []
+    for job in ranked:
+        method = way_out(job, grace_s)
+        found.append(
+            Candidate(
+                job_ids=(job.job_id,),
+                method=method,
+                node_count=considered.node_count(job),
+                loss_node_s=overhead_node_s(job, method, now_s),
+                delay_s=grace_s if method is Method.SYSTEM else 0.0,
+                chosen=job in chosen,
+                note=_OVERHEAD,
+            )
+        )
+    return (*found, *considered.protected())
+
+
 def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     """SPAA (section III-B-2): if shrinking malleable jobs supplies enough, shrink them evenly; else PAA."""
     if config.victims == "exact":
         return make_room(request, _exact(config, shrink=True))
+    if request.urgent.job.demand is not None:
+        return preempt_at_arrival(request, config)
     considered = victim_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
     )
-    supplies = {
-        group.job_ids[0]: (group.jobs[0], spare)
-        for group in considered
-        if not group.protected_by and (spare := spare_nodes(group))
-    }
+    supplies = _supplies(considered)
     supply = sum(len(spare) for _, spare in supplies.values())
     if supply < request.shortage:
         proposal = preempt_at_arrival(request, config)
@@ -212,3 +284,12 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
             ready_s=request.releasing_s,
         ),
     )
+
+
+def _supplies(considered: Sequence[VictimGroup]) -> dict[str, tuple[Job, tuple[str, ...]]]:
+    """The malleable jobs that may shrink, by id, each with the nodes that it can give."""
+    return {
+        group.job_ids[0]: (group.jobs[0], spare)
+        for group in considered
+        if not group.protected_by and (spare := spare_nodes(group))
+    }

@@ -11,12 +11,20 @@ import math
 from collections.abc import Mapping
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.requests import Request
-from makeway.policies.model import Cluster, Operation, memoise_last
+from makeway.policies.common.shared_nodes import room_times_s
+from makeway.policies.model import Cluster, Operation, Resources, memoise_last
 
 
 def end_times_s(request: Request, until_s: float) -> dict[str, float]:
-    """The busy nodes that are not promised and come free by `until_s`, each with the last end of its jobs."""
+    """The busy nodes that are not promised and come free by `until_s`, each with the last end of its jobs.
+
+    For a job that needs a part of its nodes: the nodes that have room for it by then.
+    """
+    demand = request.urgent.job.demand
+    if demand is not None:
+        return _room_times_s(request, demand, until_s)
     up = request.cluster.up_nodes()
     unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
     shared = request.cluster.shared_nodes()
@@ -34,6 +42,27 @@ def end_times_s(request: Request, until_s: float) -> dict[str, float]:
     for name in frozenset[str]().union(*later).intersection(ends_s):
         del ends_s[name]
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
+
+
+def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
+    """The jobs that end by `until_s` by their time limits, by id, each with its end."""
+    ends_s = {
+        job.job_id: job.start_s + job.walltime_s for job in cluster.holders() if job.start_s is not None
+    }
+    return {job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if end_s <= until_s}
+
+
+def _room_times_s(request: Request, demand: Resources, until_s: float) -> dict[str, float]:
+    """As `end_times_s`, for nodes that have room for the demand by then."""
+    cluster = request.cluster
+    ends = ends_by(cluster, until_s)
+    leaving = [(job, ends[job.job_id]) for job in cluster.jobs if job.job_id in ends]
+    barred = request.unusable.union(request.urgent.kept_nodes)
+    ready_s = room_times_s(cluster, leaving, demand)
+    found = {
+        name: at_s for name, at_s in ready_s.items() if name not in barred and name in cluster.up_nodes()
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
 
 
 @memoise_last

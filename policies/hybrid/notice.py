@@ -16,18 +16,25 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.holds import lost_for_good
-from makeway.policies.common.losses import loss_node_s
+from makeway.policies.common.losses import loss_node_s, node_equivalents
 from makeway.policies.common.proposals import eviction_actions, hold
 from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.common.victims import VictimGroup, leavers, take_until, victim_groups
+from makeway.policies.common.victims import (
+    VictimGroup,
+    leavers,
+    shared_candidates,
+    take_until,
+    take_until_room,
+    victim_groups,
+)
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
-from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
+from makeway.policies.hybrid.node_times import end_times_s, ends_by, taken_nodes
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -138,9 +145,13 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
     del config
     if not first:
         return HoldPlan(text="An earlier notice lacks nodes: what is free is held.")
-    busy = request.cluster.held_nodes().difference(
-        request.unusable, request.releasing, request.urgent.kept_nodes
+    # On shared nodes, a node that is neither usable nor free has too little room.
+    without_room = (
+        request.cluster.held_nodes()
+        if request.urgent.job.demand is None
+        else frozenset(request.cluster.up_nodes()).difference(request.free)
     )
+    busy = without_room.difference(request.unusable, request.releasing, request.urgent.kept_nodes)
     return HoldPlan(
         nodes=tuple(filter(busy.__contains__, request.cluster.up_nodes())),
         text=f"{request.shortage} more nodes are collected as jobs end.",
@@ -159,13 +170,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
         return HoldPlan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
-    unusable = request.unusable | frozenset(ending)
-    considered = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
-    ranked = sorted(
-        (_timed_preemption(group, request, config) for group in considered if not group.protected_by),
-        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
-    )
-    chosen, freed = take_until(ranked, missing, lambda preemption: preemption.group.nodes)
+    chosen, freed, ranked = _preemptions(request, config, frozenset(ending), missing)
     if len(freed) < missing:
         return HoldPlan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
@@ -177,6 +182,46 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
         candidates=tuple(preemption.candidate(chosen=preemption in chosen) for preemption in ranked),
         text=f"{len(ending)} nodes come free before the predicted arrival; {missing} are made free by then.",
         again_s=min((preemption.issue_s for preemption in chosen if preemption not in due), default=None),
+    )
+
+
+def _preemptions(
+    request: Request, config: HybridConfig, ending: frozenset[str], missing: int
+) -> tuple[list["_TimedPreemption"], list[str], list["_TimedPreemption"]]:
+    """Which jobs are preempted before the predicted arrival, the least overhead first, and the nodes that
+    they make free; then all that could be.
+
+    `ending`: nodes that are free by then anyway. `missing`: how many more are needed.
+    """
+    cluster, demand = request.cluster, request.urgent.job.demand
+    unusable = request.unusable | ending
+    if demand is None:
+        groups = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
+        ranked = _ranked(groups, request, config)
+        return (*take_until(ranked, missing, lambda preemption: preemption.group.nodes), ranked)
+    expected_s = request.deadline_s
+    considered = shared_candidates(
+        cluster,
+        request.urgent,
+        unusable=unusable.union(request.free),
+        excluded=request.excluded,
+        latest_s=expected_s,
+        ending=ends_by(cluster, expected_s),
+    )
+    ranked = _ranked(considered.groups(cluster), request, config)
+    jobs, freed = take_until_room(
+        (preemption.group.jobs[0] for preemption in ranked), considered, cluster, demand, missing
+    )
+    return [preemption for preemption in ranked if preemption.group.jobs[0] in jobs], freed, ranked
+
+
+def _ranked(
+    groups: Iterable[VictimGroup], request: Request, config: HybridConfig
+) -> list["_TimedPreemption"]:
+    """The groups that may be preempted, the least overhead first."""
+    return sorted(
+        (_timed_preemption(group, request, config) for group in groups if not group.protected_by),
+        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
     )
 
 
@@ -225,7 +270,7 @@ def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig
     before it.
     """
     now_s, expected_s = request.cluster.now_s, request.deadline_s
-    setup_node_s = sum(math.ceil(job.setup_s * job.node_count) for job in group.jobs)
+    setup_node_s = sum(math.ceil(job.setup_s * node_equivalents(job)) for job in group.jobs)
     if group.application_s is not None and now_s + group.application_s <= expected_s:
         next_s = now_s + group.application_s
         period_s = _period_s(group.jobs[0])
@@ -295,6 +340,7 @@ def _request(
         walltime_s=notice.walltime_s,
         submit_s=notice.announced_s,
         user=notice.user,
+        demand=notice.demand,
     )
     return request_for(
         commitments,

@@ -46,6 +46,7 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
         summary=summary,
         config_type=HybridConfig,
         decide=decide,
+        shares_nodes=True,
         collects=collect is not None,
     )
 

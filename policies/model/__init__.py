@@ -62,8 +62,22 @@ from makeway.policies.model.operation import (
     Task,
     kind_of,
 )
+from makeway.policies.model.resources import (
+    CPU,
+    GPU,
+    MEMORY,
+    NO_RESOURCES,
+    Resources,
+    dominant_share,
+    total,
+    weighted_share,
+)
 
 __all__ = [
+    "CPU",
+    "GPU",
+    "MEMORY",
+    "NO_RESOURCES",
     "QUEUE_POSITIONS",
     "RESERVATION_PREFIX",
     "VERBS",
@@ -101,13 +115,17 @@ __all__ = [
     "Requeue",
     "Reservation",
     "Reserve",
+    "Resources",
     "RestorePriority",
     "Shrink",
     "SignalTarget",
     "Task",
     "Verb",
+    "dominant_share",
     "kind_of",
     "memoise_last",
     "names",
     "reservation_name",
+    "total",
+    "weighted_share",
 ]

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 from makeway.policies.model.actions import VERBS, Verb
 from makeway.policies.model.entities import Eviction, Job, Node, NodeState, Notice, Placement, Reservation
 from makeway.policies.model.operation import Lease, Operation, Phase
+from makeway.policies.model.resources import NO_RESOURCES, Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,23 @@ def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset(name for name, count in Counter(names(holds)).items() if count > 1)
 
 
+@memoise_last
+def _capacities(nodes: tuple[Node, ...]) -> Mapping[str, Resources]:
+    return MappingProxyType({node.name: node.capacity for node in nodes if node.capacity is not None})
+
+
+@memoise_last
+def _unused(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> Mapping[str, Resources]:
+    left = dict(_capacities(nodes))
+    for job in jobs if left else ():
+        if job.allocation is None:
+            left.update(dict.fromkeys(job.nodes, NO_RESOURCES))
+        else:
+            for name, held in zip(job.nodes, job.allocation, strict=True):
+                left[name] = left.get(name, NO_RESOURCES).minus(held)
+    return MappingProxyType(left)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A complete snapshot of the cluster and of makeway's operations on it.
@@ -176,19 +194,35 @@ class Cluster:
         """Names of the nodes that more than one job holds."""
         return _shared(self.jobs)
 
-    def free_nodes(self, eligible: frozenset[str] | None = None) -> tuple[str, ...]:
-        """Names, in the cluster's order, of nodes that are up, held by no job and in no active reservation.
+    def capacities(self) -> Mapping[str, Resources]:
+        """What jobs may use of each node. A node that is only given as a whole is absent."""
+        return _capacities(self.nodes)
 
-        `eligible` restricts the result; None: every node.
+    def unused(self) -> Mapping[str, Resources]:
+        """What no job holds of each node, up or not. A node that is only given as a whole is absent."""
+        return _unused(self.nodes, self.jobs)
+
+    def free_nodes(
+        self, eligible: frozenset[str] | None = None, demand: Resources | None = None
+    ) -> tuple[str, ...]:
+        """Names, in the cluster's order, of nodes that are up, in no active reservation and free enough.
+
+        Args:
+            eligible: restricts the result. None: every node.
+            demand: how much of the node no job may hold. None: no job may hold any of it.
         """
         reserved = [
             reservation.nodes
             for reservation in self.reservations
             if reservation.start_s <= self.now_s < reservation.end_s
         ]
-        taken = _held(self.jobs).union(*reserved)
-        free = filterfalse(taken.__contains__, self.up_nodes())
-        return tuple(free if eligible is None else filter(eligible.__contains__, free))
+        taken = frozenset[str]().union(*reserved) if demand is not None else _held(self.jobs).union(*reserved)
+        there = filterfalse(taken.__contains__, self.up_nodes())
+        free = tuple(there if eligible is None else filter(eligible.__contains__, there))
+        if demand is None:
+            return free
+        unused = self.unused()
+        return tuple(name for name in free if unused.get(name, NO_RESOURCES).covers(demand))
 
     def up_nodes(self) -> Mapping[str, int]:
         """Names of the nodes that are up, in the cluster's order, each with its index in it."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from makeway.policies.model.resources import Resources
+
 RESERVATION_PREFIX = "mw_"
 """The names of makeway's reservations begin with this; no other reservation on the cluster may be named so.
 """
@@ -80,6 +82,8 @@ class Node:
 
     name: str
     state: NodeState = NodeState.UP
+    capacity: Resources | None = None
+    """What jobs may use of it. None: the cluster gives whole nodes only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,16 @@ class Job:
     size that it accepts, `node_count` being the smallest. None: `node_count`."""
     nodes: tuple[str, ...] = ()
     """Nodes held, the batch host first. Empty while pending."""
+    allocation: tuple[Resources, ...] | None = None
+    """What a job holds on each of `nodes`, in their order. None: the whole nodes, or it holds none."""
+    demand: Resources | None = None
+    """What a waiting job needs on each of its nodes. None: whole nodes that no other job uses."""
+    node_equivalents: float | None = None
+    """How many whole nodes the allocation counts as: the sum of the job's shares of its nodes. None:
+    `node_count`."""
+    blocked_by: str = ""
+    """What a waiting job lacks besides nodes, such as a licence: no eviction would make it start. Empty:
+    nothing is known."""
     eligible_nodes: frozenset[str] | None = None
     """Nodes that may serve the job. None: any node."""
     start_s: float | None = None
@@ -180,6 +194,8 @@ class Notice:
     """When the job should arrive."""
     job_id: str | None = None
     """The job, once it has arrived. None: not yet."""
+    demand: Resources | None = None
+    """What the announced job needs on each of its nodes. None: whole nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

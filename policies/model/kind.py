@@ -9,6 +9,9 @@ class OperationKind(StrEnum):
     MAKE_WAY = "make_way"
     """Nodes are held for a waiting urgent job, and other jobs leave them. The hold lasts until the job ends.
     """
+    MAKE_WAY_SHARED = "make_way_shared"
+    """As `MAKE_WAY`, for an urgent job that needs only a part of its nodes. The hold ends when it starts, so
+    that the rest of the nodes serves other jobs."""
     NOTICE = "notice"
     """Nodes are held for an announced job that has not arrived."""
     ARRIVAL = "arrival"
@@ -42,6 +45,11 @@ class OperationKind(StrEnum):
         return self in _HOLDS_WHILE_RUNNING
 
     @property
+    def serves_urgent_job(self) -> bool:
+        """Whether its hold is that of an urgent job which has been submitted."""
+        return self in _SERVES_URGENT_JOB
+
+    @property
     def starts_early(self) -> bool:
         """Whether a waiting job starts before its turn and may have to leave again."""
         return self in _STARTS_EARLY
@@ -49,4 +57,5 @@ class OperationKind(StrEnum):
 
 _WITHOUT_HOLD = frozenset({OperationKind.FRONT, OperationKind.REORDER, OperationKind.CLEAN_UP})
 _HOLDS_WHILE_RUNNING = frozenset({OperationKind.MAKE_WAY, OperationKind.NOTICE, OperationKind.ARRIVAL})
+_SERVES_URGENT_JOB = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.ARRIVAL})
 _STARTS_EARLY = frozenset({OperationKind.LEND_HELD, OperationKind.EARLY_START})

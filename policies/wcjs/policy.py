@@ -22,7 +22,8 @@ Differs from the paper:
     a signal do so before they leave (the paper's JIT-CKPT) if there is time; the others are killed and resume
     from their last checkpoint. With all weights 0, thresholds of 1 for urgent jobs and infinite ones for
     batch jobs, and `spare_larger: false`, the policy is the preemptive scheduling of section 4.2: the
-    placement that keeps most nodes in use.
+    placement that keeps most nodes in use. A placement is always freed as a whole, even for a job that needs
+    parts of its nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +32,7 @@ from dataclasses import dataclass, replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.losses import loss_node_s, system_s
 from makeway.policies.common.placements import ANYWHERE, fitting
-from makeway.policies.common.proposals import eviction_actions, fits, hold, no_room
+from makeway.policies.common.proposals import blocked_rationales, eviction_actions, fits, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
@@ -73,7 +74,10 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
     return Decision(
         policy=WCJS.name,
         actions=tuple(action for proposal in proposals for action in proposal.actions),
-        rationale=tuple(proposal.rationale for proposal in proposals),
+        rationale=(
+            *(proposal.rationale for proposal in proposals),
+            *blocked_rationales(cluster, config.evict_within_s),
+        ),
         again_s=min(later_s, default=None),
     )
 

@@ -22,7 +22,8 @@ def demo(policy: str, seed: int, report: Path) -> None:
     decision, in virtual time.
     """
     from makeway.simharness.run.demo import tell
-    from makeway.simharness.run.experiment import Experiment, load_workload, run
+    from makeway.simharness.run.experiment import Experiment, run
+    from makeway.simharness.run.loading import load_workload
 
     base = Experiment(seed=seed)
     workload = load_workload(base)

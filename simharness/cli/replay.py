@@ -3,14 +3,14 @@
 What the command needs is imported inside, so that `makeway --help` stays quick.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.cli.options import duration
+from makeway.daemon.cli.options import duration, resources
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE
 from makeway.simharness.cli.output import measure_settings, progress, show, write_page
@@ -34,6 +34,7 @@ class ReplayOptions:
     order: str
     start_smaller: bool
     synthesis: str | None
+    classes: tuple[str, ...]
     urgent_share: float | None
     start_within: float | None
     seed: int
@@ -41,6 +42,11 @@ class ReplayOptions:
     workers: int
     nodes: int | None
     procs_per_node: int | None
+    unit: str | None
+    node: Mapping[str, int] | None
+    node_list: Path | None
+    node_model: str | None
+    packing: str
     skip_bad: bool
     poll: float
     no_poke: bool
@@ -82,6 +88,14 @@ class ReplayOptions:
     type=click.FloatRange(0, 1),
     help="Make this share of the jobs urgent, at random.",
 )
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="CLASS:FIELD=VALUE",
+    help="Make jobs urgent, or the only evictable ones, by queue, partition, user or group: "
+    "urgent:queue=1, evictable:user=7,9.",
+)
 @click.option("--start-within", type=duration, help="When the start of an urgent job is on time.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
@@ -94,6 +108,32 @@ class ReplayOptions:
 @click.option(
     "--procs-per-node", type=click.IntRange(min=1), help="Processors of a node [default: the trace's]."
 )
+@click.option(
+    "--unit",
+    type=click.Choice(["node", "processor", "packed"]),
+    help="Count the sizes of jobs in whole nodes, in processors, or in processors and memory packed on "
+    "shared nodes [default: processors if at least half of the jobs are smaller than a node, else nodes].",
+)
+@click.option(
+    "--node",
+    type=resources,
+    metavar="TRES",
+    help="What each node that jobs share has, such as cpu=8,mem=12G,gres/gpu=2 [default: the trace's "
+    "processors; for openb cpu=96,mem=384G,gres/gpu=8].",
+)
+@click.option(
+    "--node-list",
+    type=click.Path(path_type=Path),
+    help="The nodes of an openb machine: its CSV file. With --nodes the first so many.",
+)
+@click.option("--node-model", help="Only the listed nodes with GPUs of this model, such as V100M32.")
+@click.option(
+    "--packing",
+    type=click.Choice(["dense", "least-loaded"]),
+    default="dense",
+    show_default=True,
+    help="Where jobs share nodes: prefer those with the fewest CPUs unused, or the least loaded (CR_LLN).",
+)
 @click.option("--skip-bad", is_flag=True, help="Count damaged lines of the trace instead of refusing it.")
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option("--no-poke", is_flag=True, help="Let urgent submissions wait for the next poll.")
@@ -105,7 +145,9 @@ class ReplayOptions:
 )
 @click.option("--csv", "csv_path", type=FILE, help="Write the measures as CSV there; - is standard output.")
 def replay(**values: Any) -> None:
-    """Replay TRACE (an SWF file, or `sample`) on the simulated cluster and measure each policy.
+    """Replay TRACE on the simulated cluster and measure each policy.
+
+    TRACE is an SWF file, a CSV file of openb pods, or `sample`.
 
     Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs,
     ckpt-backfill, horizon; and any file that defines one, such as docs/examples/youngest.py.
@@ -134,8 +176,12 @@ def experiment_of(options: ReplayOptions) -> "Experiment":
     Raises:
         ExperimentError: options that do not go together.
     """
+    from makeway.policies.model import Resources
     from makeway.simharness.engine.scheduler import Backfill, Order
+    from makeway.simharness.engine.shared.nodes import Packing
     from makeway.simharness.run.experiment import Experiment, ExperimentError
+    from makeway.simharness.workloads.classes import parse_class
+    from makeway.simharness.workloads.unit import TraceUnit
 
     if not options.poll > 0:
         raise ExperimentError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
@@ -150,6 +196,12 @@ def experiment_of(options: ReplayOptions) -> "Experiment":
         start_within_s=options.start_within,
         node_count=options.nodes,
         procs_per_node=options.procs_per_node,
+        unit=None if options.unit is None else TraceUnit(options.unit),
+        node=None if options.node is None else Resources.with_totals(options.node),
+        node_list=options.node_list,
+        node_model=options.node_model,
+        packing=Packing(options.packing),
+        classes=tuple(map(parse_class, options.classes)),
         skip_bad=options.skip_bad,
         backfill=Backfill(options.backfill),
         order=Order(options.order),
@@ -193,7 +245,8 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
 
 def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
     """Replay the same workload once for each policy."""
-    from makeway.simharness.run.experiment import load_workload, run
+    from makeway.simharness.run.experiment import run
+    from makeway.simharness.run.loading import load_workload
 
     workload = load_workload(experiments[0])
     _warn(workload, experiments)
@@ -207,7 +260,8 @@ def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
 def measure_seed(experiment: "Experiment") -> "Measures":
     """Load a workload, replay it and measure: what one worker process does."""
     from makeway.simharness.results.measures import measure
-    from makeway.simharness.run.experiment import load_workload, run
+    from makeway.simharness.run.experiment import run
+    from makeway.simharness.run.loading import load_workload
 
     return measure(run(experiment, load_workload(experiment)), measure_settings(experiment.start_within_s))
 
@@ -217,7 +271,9 @@ def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, s
     from makeway.simharness.papers.reproduce import run_all
     from makeway.simharness.results import exports, tables
     from makeway.simharness.results.averages import aggregate
+    from makeway.simharness.run.loading import load_workload
 
+    _warn(load_workload(experiments[0]), experiments)
     grid = [
         replace(experiment, seed=experiment.seed + offset)
         for experiment in experiments
@@ -232,20 +288,25 @@ def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, s
 
 
 def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
-    """Warn on standard error of jobs that were left out, and of a workload without urgent jobs."""
+    """Say on standard error how the trace was read, which jobs were left out, and whether none is urgent."""
+    if workload.reading:
+        click.echo(f"makeway: {workload.reading}", err=True)
     if workload.bad:
         click.echo(f"makeway: {workload.bad} damaged lines skipped", err=True)
     if workload.dropped:
         click.echo(f"makeway: {workload.dropped} jobs without a run time or a size left out", err=True)
     if workload.impossible:
-        shown = ", ".join(f"{job} ({nodes} nodes)" for job, nodes in workload.impossible[:_SHOWN_IMPOSSIBLE])
+        unit = "processor" if workload.unit == "processor" else "node"
+        shown = ", ".join(f"{job} ({size} {unit}s)" for job, size in workload.impossible[:_SHOWN_IMPOSSIBLE])
         rest = len(workload.impossible) - _SHOWN_IMPOSSIBLE
         more = f" and {rest} more" if rest > 0 else ""
         count = len(workload.impossible)
         click.echo(
             f"makeway: {count} job{'' if count == 1 else 's'} larger than the machine of "
-            f"{workload.node_count} nodes left out: {shown}{more}",
+            f"{workload.node_count} {unit}s left out: {shown}{more}",
             err=True,
         )
     if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):
-        click.echo("makeway: no job of this workload is urgent: see --workload and --urgent", err=True)
+        click.echo(
+            "makeway: no job of this workload is urgent: see --workload, --urgent and --class", err=True
+        )

@@ -83,6 +83,7 @@ class SimAdapter:
                 walltime_s=job.walltime_s,
                 announced_s=job.submit_s if job.announced_s is None else job.announced_s,
                 expected_s=job.submit_s if job.expected_s is None else job.expected_s,
+                demand=job.demand,
             )
             for job in self._cluster.announced.values()
         )

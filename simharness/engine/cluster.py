@@ -7,16 +7,18 @@ act between two instants (`commands`); a pass of its own follows what they chang
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import inf, isfinite
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Resources
 from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, NodeFailure
 from makeway.simharness.engine.invariants import InvariantChecker
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import ReplayRecord, RunEnding, Segment
 from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.shared.machine import SharedMachine
+from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -36,6 +38,7 @@ class SimCluster:
         failures: nodes that fail.
         check: verify the invariants after every instant.
         placed: its partitions, if jobs are given partitions. None: any nodes serve any job.
+        sharing: what its nodes have, if jobs share nodes. None: a job has its nodes to itself.
         workload: name of the workload, for the record.
 
     Raises:
@@ -55,18 +58,27 @@ class SimCluster:
         check: bool = False,
         workload: str = "",
         placed: PartitionSettings | None = None,
+        sharing: SharingSettings | None = None,
     ) -> None:
-        _validate(node_count, jobs, failures, requeue_delay_s)
+        _validate(node_count, jobs, failures, requeue_delay_s, sharing)
         self.workload = workload
         self.storage_settings = storage
-        self.machine = SimMachine(
-            node_count,
-            jobs,
-            scheduler=scheduler,
-            storage=storage,
-            requeue_delay_s=requeue_delay_s,
-            placed=placed,
-        )
+        self._sharing = sharing
+        if sharing is not None and placed is not None:
+            raise ValueError("placed and sharing exclude each other: nodes of partitions are not shared")
+        if sharing is not None:
+            self.machine: SimMachine = SharedMachine(
+                sharing, jobs, scheduler=scheduler, storage=storage, requeue_delay_s=requeue_delay_s
+            )
+        else:
+            self.machine = SimMachine(
+                node_count,
+                jobs,
+                scheduler=scheduler,
+                storage=storage,
+                requeue_delay_s=requeue_delay_s,
+                placed=placed,
+            )
         self.announced: dict[str, SimJob] = {}
         """Every job that was announced and has not arrived."""
         self._arrivals = sorted(range(len(jobs)), key=lambda index: jobs[index].submit_s)
@@ -124,7 +136,7 @@ class SimCluster:
     def submit(self, job: SimJob) -> None:
         """Add a job that arrives now or later, as a user would. Raises `ValueError` if it cannot be."""
         machine = self.machine
-        _validate_job(job, machine.node_count)
+        _validate_job(job, machine.node_count, _able_count(self._sharing))
         if any(job.job_id == known.job_id for known in machine.jobs):
             raise ValueError(f"job {job.job_id!r} is in the workload already: every job id must be its own")
         first_s = job.submit_s if job.announced_s is None else min(job.submit_s, job.announced_s)
@@ -152,7 +164,7 @@ class SimCluster:
         machine = self.machine
         running = sorted(machine.running.values(), key=lambda live: live.index)
         cut = [
-            Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, RunEnding.CUT)
+            Segment(live.index, live.segment_start_s, machine.now_s, live.nodes, RunEnding.CUT, live.share)
             for live in running
             if live.segment_start_s < machine.now_s
         ]
@@ -167,6 +179,7 @@ class SimCluster:
             excluded=excluded,
             commands=dict(commands or {}),
             decision_s=list(decision_s),
+            capacities=None if self._sharing is None else self._sharing.capacities,
             wall_s=wall_s,
         )
 
@@ -232,15 +245,22 @@ class SimCluster:
 
 
 def _validate(
-    node_count: int, jobs: Sequence[SimJob], failures: Sequence[NodeFailure], requeue_delay_s: float
+    node_count: int,
+    jobs: Sequence[SimJob],
+    failures: Sequence[NodeFailure],
+    requeue_delay_s: float,
+    sharing: SharingSettings | None,
 ) -> None:
     """Refuse what cannot be simulated. Raises `ValueError`."""
     if node_count < 1:
         raise ValueError(f"the machine has {node_count} nodes: it needs at least 1")
+    if sharing is not None and len(sharing.capacities) != node_count:
+        raise ValueError(f"{len(sharing.capacities)} capacities: the machine has {node_count} nodes")
     if not 0 <= requeue_delay_s < inf:
         raise ValueError(f"requeue_delay_s is {requeue_delay_s}: it must be 0 or more")
+    able_count = cache(_able_count(sharing))
     for job in jobs:
-        _validate_job(job, node_count)
+        _validate_job(job, node_count, able_count)
     if len({job.job_id for job in jobs}) < len(jobs):
         twice, count = Counter(job.job_id for job in jobs).most_common(1)[0]
         raise ValueError(f"job {twice!r} is in the workload {count} times: every job id must be its own")
@@ -251,7 +271,12 @@ def _validate(
             )
 
 
-def _validate_job(job: SimJob, node_count: int) -> None:
+def _able_count(sharing: SharingSettings | None) -> Callable[[Resources], int]:
+    """How many nodes have at least a given demand."""
+    return sharing.able_count if sharing is not None else lambda demand: 0
+
+
+def _validate_job(job: SimJob, node_count: int, able_count: Callable[[Resources], int]) -> None:
     def refuse(field: str, value: object, accepted: str) -> ValueError:
         return ValueError(f"job {job.job_id!r}: {field} is {value}: it must be {accepted}")
 
@@ -280,3 +305,8 @@ def _validate_job(job: SimJob, node_count: int) -> None:
             raise refuse("node_count_min", job.node_count_min, f"None for a {job.kind} job")
         if not 1 <= job.node_count_min <= job.node_count:
             raise refuse("node_count_min", job.node_count_min, f"from 1 to node_count, {job.node_count}")
+    if job.demand is not None:
+        if job.kind is JobKind.MALLEABLE or not job.demand:
+            raise refuse("demand", job.demand, "None for a malleable job, and else not empty")
+        if able_count(job.demand) < job.node_count:
+            raise refuse("demand", job.demand, f"what {job.node_count} of the nodes have")

@@ -2,10 +2,14 @@
 
 from math import inf
 
+from makeway.policies.model import Resources, dominant_share, total
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionedScheduler
 from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
+from makeway.simharness.engine.shared.machine import SharedMachine
+from makeway.simharness.engine.shared.scheduler import SharedScheduler
+from makeway.simharness.workloads.partitions import members
 
 
 class InvariantViolated(Exception):
@@ -15,7 +19,8 @@ class InvariantViolated(Exception):
 class InvariantChecker:
     """Looks at a machine before and after each pass of its scheduler.
 
-    Raises `InvariantViolated` if a node is held twice or lost; if node-seconds are; if a job starts before it
+    Raises `InvariantViolated` if a node is held twice or lost, or on shared nodes if jobs hold more of any
+    resource of a node than it has; if node-seconds are; if a job starts before it
     may, or on nodes that are reserved for others; on a machine of partitions, if it starts on no partition of
     its size; and elsewhere, with EASY backfilling, if the reservation of the queue's first job is put off
     though nothing but the scheduler has acted.
@@ -41,7 +46,10 @@ class InvariantChecker:
         """Verify everything."""
         holders = [live for live in self._machine.live.values() if live.nodes]  # not by its own list of them
         started = [live for live in holders if live.index not in self._running]
-        self._nodes(holders)
+        if isinstance(self._machine, SharedMachine):
+            self._shared_nodes(self._machine, holders)
+        else:
+            self._nodes(holders)
         self._node_seconds(holders)
         for live in started:
             self._may_start(live)
@@ -75,6 +83,22 @@ class InvariantChecker:
         if sum(part.bit_count() for part in parts) != machine.node_count:
             raise self._fail("a node is two of held, free and down")
 
+    def _shared_nodes(self, machine: SharedMachine, holders: list[JobRun]) -> None:
+        for live in holders:
+            if live.nodes.bit_count() != live.size or live.nodes & machine.down:
+                raise self._fail(f"job {live.job.job_id!r} is on other nodes than {live.size} that are up")
+            for held in machine.allocation(live) or ():
+                if live.job.demand is not None and not held.covers(live.job.demand):
+                    raise self._fail(f"job {live.job.job_id!r} holds {held} for {live.job.demand}")
+        used = _parts(machine, holders)
+        for node, parts in used.items():
+            held = total([part for _, part in parts])
+            if not machine.capacities[node].covers(held):
+                raise self._fail(f"jobs hold {held} of node {node}, which has {machine.capacities[node]}")
+        idle = sum(1 << node for node in range(machine.node_count) if node not in used)
+        if machine.free != idle & ~machine.down:
+            raise self._fail("a node is neither used nor free nor down")
+
     def _node_seconds(self, holders: list[JobRun]) -> None:
         machine = self._machine
         if machine.now_s < self._since_s:
@@ -104,20 +128,22 @@ class InvariantChecker:
         elif live.nodes & ~machine.holds[live.reservation].nodes:
             raise self._fail(f"job {job_id!r} started outside its reservation {live.reservation!r}")
 
-    def _promise(self, scheduler: Scheduler, holders: list[JobRun], started: list[JobRun]) -> None:
+    def _promise(
+        self, scheduler: Scheduler | SharedScheduler, holders: list[JobRun], started: list[JobRun]
+    ) -> None:
         """EASY's guarantee for the first job of the queue.
 
         It starts no later than foreseen when it became the first.
         """
         machine = self._machine
-        queue = scheduler.queue
+        queue = _first(scheduler)
         before = self._head
         if (
             before is not None
             and machine.interference == self._interference
             and not self._passed(before, started)
         ):
-            waits = bool(queue) and queue[0][5] is before
+            waits = bool(queue) and queue[0] is before
             foreseen_s = self._foreseen_s(scheduler, before, holders) if waits else machine.now_s
             if (waits or before.nodes) and foreseen_s > self._promise_s + TOLERANCE_S:
                 raise self._fail(
@@ -125,8 +151,8 @@ class InvariantChecker:
                     f"now it starts at {foreseen_s} s"
                 )
         self._interference = machine.interference
-        self._head = queue[0][5] if queue else None
-        self._promise_s = self._foreseen_s(scheduler, queue[0][5], holders) if queue else inf
+        self._head = queue[0] if queue else None
+        self._promise_s = self._foreseen_s(scheduler, queue[0], holders) if queue else inf
 
     def _passed(self, head: JobRun, started: list[JobRun]) -> bool:
         """Whether a job that is served before `head` by right has started now."""
@@ -136,12 +162,20 @@ class InvariantChecker:
         job = live.job
         if self._machine.scheduler.settings.order is Order.WFP:
             waited = (self._machine.now_s - job.submit_s) / live.walltime_s
-            return (-(waited**3) * job.node_count, job.submit_s, live.index)
+            share = 1.0
+            if isinstance(self._machine, SharedMachine) and job.demand is not None:
+                share = dominant_share(job.demand, self._machine.nodes.reference)
+            return (-(waited**3) * (job.node_count * share), job.submit_s, live.index)
         return (0.0, job.submit_s, live.index)
 
-    def _foreseen_s(self, scheduler: Scheduler, head: JobRun, holders: list[JobRun]) -> float:
+    def _foreseen_s(
+        self, scheduler: Scheduler | SharedScheduler, head: JobRun, holders: list[JobRun]
+    ) -> float:
         """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
         machine = self._machine
+        if isinstance(machine, SharedMachine):
+            return self._foreseen_shared_s(machine, head, holders)
+        smallest = head.size if isinstance(scheduler, SharedScheduler) else scheduler.smallest(head)
         holds = machine.holds.values()
         instants = {machine.now_s} | {live.limit_s for live in holders} | {hold.end_s for hold in holds}
         ends = sorted(holders, key=lambda live: live.limit_s)
@@ -154,6 +188,41 @@ class InvariantChecker:
             for hold in holds:
                 if hold.end_s > at_s:
                     kept |= hold.nodes
-            if (nodes & ~kept).bit_count() >= scheduler.smallest(head):
+            if (nodes & ~kept).bit_count() >= smallest:
                 return at_s
         return inf
+
+    def _foreseen_shared_s(self, machine: SharedMachine, head: JobRun, holders: list[JobRun]) -> float:
+        """The same on shared nodes, node by node."""
+        used = _parts(machine, holders)
+        ready_s: list[float] = []
+        for node, capacity in enumerate(machine.capacities):
+            needed = head.job.demand or capacity
+            if machine.down >> node & 1 or not capacity.covers(needed):
+                continue
+            held = sorted(used.get(node, ()), key=lambda part: part[0])
+            node_ready_s = machine.now_s
+            while not capacity.minus(total([part for _, part in held])).covers(needed):
+                node_ready_s = held.pop(0)[0]
+            kept_s = [hold.end_s for hold in machine.holds.values() if hold.nodes >> node & 1]
+            ready_s.append(max([node_ready_s, *kept_s]))
+        ready_s.sort()
+        return ready_s[head.size - 1] if len(ready_s) >= head.size else inf
+
+
+def _parts(machine: SharedMachine, holders: list[JobRun]) -> dict[int, list[tuple[float, Resources]]]:
+    """For each node in use until when jobs hold what of it."""
+    found: dict[int, list[tuple[float, Resources]]] = {}
+    for live in holders:
+        nodes = (*members(live.batch_host), *members(live.nodes & ~live.batch_host))
+        parts = machine.allocation(live) or tuple(machine.capacities[node] for node in nodes)
+        for node, part in zip(nodes, parts, strict=True):
+            found.setdefault(node, []).append((live.limit_s, part))
+    return found
+
+
+def _first(scheduler: Scheduler | SharedScheduler) -> list[JobRun]:
+    """The first job of the queue, if there is one."""
+    if isinstance(scheduler, SharedScheduler):
+        return [entry.live for entry in scheduler.queue[:1]]
+    return [entry[5] for entry in scheduler.queue[:1]]

@@ -28,9 +28,11 @@ class JobRun:
         "checkpoint_token",
         "checkpointing_since_s",
         "completes",
+        "cpus",
         "eligible_s",
         "end_token",
         "evicted",
+        "gpus",
         "index",
         "job",
         "limit_s",
@@ -49,6 +51,7 @@ class JobRun:
         "settled_s",
         "setup_node_s",
         "setup_s",
+        "share",
         "size",
         "start_s",
         "usual_walltime_s",
@@ -68,6 +71,11 @@ class JobRun:
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one."""
         self.nodes = 0
+        self.share = 1.0
+        """The mean share that it has, or last had, of its nodes: below 1 where jobs share nodes."""
+        self.cpus = 0
+        self.gpus = 0
+        """CPUs and GPUs that it has, or last had, where nodes have resources; else 0."""
         self.batch_host = 0
         self.rank = 0
         """Below 0: moved to the front of the queue, the lowest first."""
@@ -195,8 +203,8 @@ class JobRun:
         elapsed_s = self.elapsed_s(now_s)
         before_s, setup_s = self.settled_elapsed_s, self.setup_s
         paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
-        self.record.overhead_node_s += paused_s * self.size
-        self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size
+        self.record.overhead_node_s += paused_s * self.size * self.share
+        self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size * self.share
         self.settled_s = now_s
         self.settled_elapsed_s = elapsed_s
 
@@ -224,7 +232,7 @@ class JobRun:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
-        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size
+        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size * self.share
         if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
@@ -240,7 +248,10 @@ class JobRun:
         self.settle(now_s)
         self.record.overhead_node_s += self.setup_node_s
         kept_s = self.safe_work_s(now_s) if safe else 0.0
-        self.record.lost_node_s += max(0.0, self.work_s(now_s) - kept_s) * self.job.node_count
+        lost_s = max(0.0, self.work_s(now_s) - kept_s)
+        self.record.lost_node_s += lost_s * self.job.node_count * self.share
+        self.record.lost_cpu_s += lost_s * self.cpus
+        self.record.lost_gpu_s += lost_s * self.gpus
         self.saved_work_s = kept_s
         self.end_checkpoint(now_s, complete=False)
         self.nodes = self.batch_host = 0

@@ -9,7 +9,7 @@ from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
 from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, RunEnding, Segment
-from makeway.simharness.engine.reservations import SimHold, releases_beside
+from makeway.simharness.engine.reservations import SimHold, releases_with_holds
 from makeway.simharness.engine.scheduler import (
     Release,
     Scheduler,
@@ -18,6 +18,7 @@ from makeway.simharness.engine.scheduler import (
     limit_s,
     remove_release,
 )
+from makeway.simharness.engine.shared.scheduler import SharedScheduler
 from makeway.simharness.engine.storage import Storage, StorageSettings
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.nodeset import NodeNames, lowest
@@ -26,12 +27,6 @@ FIRST_RANK = -(1 << 40)
 """The first rank of jobs that are moved to the front."""
 PLANNED_RANK = -(1 << 39)
 """The first rank of jobs in a planned order. All other jobs have rank 0."""
-
-
-def _scheduler(
-    settings: SchedulerSettings, placed: PartitionSettings | None
-) -> Scheduler | PartitionedScheduler:
-    return Scheduler(settings) if placed is None else PartitionedScheduler(settings, placed)
 
 
 class SimMachine:
@@ -54,7 +49,9 @@ class SimMachine:
         self.node_count = node_count
         self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
-        self.scheduler = _scheduler(scheduler, placed)
+        self.scheduler: Scheduler | PartitionedScheduler | SharedScheduler = (
+            Scheduler(scheduler) if placed is None else PartitionedScheduler(scheduler, placed)
+        )
         self.storage = Storage(storage)
         self.names = NodeNames(node_count)
         self.placements = () if placed is None else placed.partitions.placements(self.names)
@@ -62,7 +59,6 @@ class SimMachine:
         self.records = [JobRecord(job) for job in jobs]
         self.segments: list[Segment] = []
         self.marks: list[Mark] = []
-
         self.free = (1 << node_count) - 1
         """Nodes that are up and held by no job."""
         self.down = 0
@@ -86,7 +82,6 @@ class SimMachine:
         """Ids of the jobs that changed or ended since the last snapshot. None: no snapshot is kept."""
         self.changes: list[Change] | None = []
         """What has happened since the last step of the clock. None: it is not collected."""
-
         self._releases: list[Release] = []
         self._front = FIRST_RANK
         self._storage_version = 0
@@ -95,15 +90,12 @@ class SimMachine:
 
     def available(self) -> int:
         """How many nodes are free for jobs of the common queue."""
-        if self.reserved:
-            return (self.free & ~self.reserved).bit_count()
-        return self.free.bit_count()
+        return (self.free & ~self.reserved if self.reserved else self.free).bit_count()
 
     def releases(self) -> Sequence[Release]:
-        """When each node comes free at the latest: see `reservations.releases_beside`."""
-        if not self.holds:
-            return self._releases
-        return releases_beside(self.holds.values(), self.running.values(), self.free)
+        """When each node comes free at the latest: see `reservations.releases_with_holds`."""
+        holds = self.holds.values()
+        return releases_with_holds(holds, self.running.values(), self.free) if holds else self._releases
 
     def start(self, live: JobRun, node_count: int) -> None:
         """Start a job of the common queue on the lowest-numbered available nodes.
@@ -134,10 +126,9 @@ class SimMachine:
 
     def start_on(self, live: JobRun, nodes: int) -> None:
         """Start a run on exactly these free nodes. The job is out of the queue already."""
-        self.free &= ~nodes
         self.running[live.index] = live
         live.begin(nodes, self.now_s)
-        insert_release(self._releases, (live.limit_s, live.index, live.size))
+        self._occupy(live)
         self.schedule_end(live)
         if live.record.start_s is None:
             live.record.start_s = self.now_s
@@ -147,14 +138,14 @@ class SimMachine:
         self.note(ChangeKind.STARTED, live)
 
     def start_bound(self) -> None:
-        """Start the pending jobs bound to a reservation, if its nodes and its remaining time suffice."""
+        """Start the pending jobs bound to a reservation if its nodes and its remaining time suffice."""
         for live in self.bound.values():
             hold = self.holds.get(live.reservation or "")
             if hold is None or live.nodes or live.eligible_s is not None:
                 continue
-            nodes = hold.nodes & self.free
-            if nodes.bit_count() >= live.size and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
-                self.start_on(live, lowest(nodes, live.size))
+            nodes = self._serving(live, hold.nodes)
+            if nodes and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
+                self.start_on(live, nodes)
 
     def schedule_end(self, live: JobRun) -> None:
         """Set the end of the present run: its completion or its time limit, whichever comes first."""
@@ -229,13 +220,9 @@ class SimMachine:
         """Continue the running job on these nodes, its own or free ones; its time limit never falls."""
         self.interfere()
         self.close_segment(live, RunEnding.RESIZED)
-        remove_release(self._releases, (live.limit_s, live.index, live.size))
-        self.free = (self.free | (live.nodes & ~self.down)) & ~nodes
+        self._vacate(live)
         live.resize(nodes, self.now_s)
-        live.walltime_s = max(live.walltime_s, walltime_s)
-        live.limit_s = live.start_s + live.walltime_s
-        insert_release(self._releases, (live.limit_s, live.index, live.size))
-        self.schedule_end(live)
+        self._stay(live, max(live.walltime_s, walltime_s))
         self.note(ChangeKind.RESIZED, live)
 
     def raise_limit(self, live: JobRun, walltime_s: float) -> None:
@@ -243,17 +230,15 @@ class SimMachine:
         if walltime_s <= live.walltime_s:
             return
         self.interfere()
-        remove_release(self._releases, (live.limit_s, live.index, live.size))
-        live.walltime_s = walltime_s
-        live.limit_s = live.start_s + walltime_s
-        insert_release(self._releases, (live.limit_s, live.index, live.size))
-        self.schedule_end(live)
+        self._vacate(live)
+        self._stay(live, walltime_s)
         self.touch(live)
 
     def close_segment(self, live: JobRun, ending: RunEnding) -> None:
         """Record the time spent on the present nodes, unless it is zero."""
-        if live.segment_start_s < self.now_s:
-            self.segments.append(Segment(live.index, live.segment_start_s, self.now_s, live.nodes, ending))
+        since_s = live.segment_start_s
+        if since_s < self.now_s:
+            self.segments.append(Segment(live.index, since_s, self.now_s, live.nodes, ending, live.share))
         live.segment_start_s = self.now_s
 
     def _leave(self, live: JobRun, ending: RunEnding) -> None:
@@ -261,10 +246,33 @@ class SimMachine:
             self.storage.abort(live.index, self.now_s)
             self._watch_storage()
         self.close_segment(live, ending)
-        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        self._vacate(live)
         del self.running[live.index]
-        self.free |= live.nodes & ~self.down
         self.scheduler.disturb()
+
+    # Nodes of jobs
+
+    def _occupy(self, live: JobRun) -> None:
+        """The job holds its nodes until its limit."""
+        self.free &= ~live.nodes
+        insert_release(self._releases, (live.limit_s, live.index, live.size))
+
+    def _vacate(self, live: JobRun) -> None:
+        """The job holds its nodes no more; it still knows which they are."""
+        remove_release(self._releases, (live.limit_s, live.index, live.size))
+        self.free |= live.nodes & ~self.down
+
+    def _stay(self, live: JobRun, walltime_s: float) -> None:
+        """The running job has these nodes, and this time limit, from now on."""
+        live.walltime_s = walltime_s
+        live.limit_s = live.start_s + walltime_s
+        self._occupy(live)
+        self.schedule_end(live)
+
+    def _serving(self, live: JobRun, among: int) -> int:
+        """The nodes of `among` on which a bound job can start now. 0: they do not suffice."""
+        nodes = among & self.free
+        return lowest(nodes, live.size) if nodes.bit_count() >= live.size else 0
 
     # Checkpoints on demand
 

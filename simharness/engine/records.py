@@ -6,6 +6,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from makeway.policies.model import Resources
 from makeway.simharness.workloads.job import SimJob
 
 
@@ -31,6 +32,8 @@ class Segment:
     nodes: int
     """Bit i is node i."""
     ending: RunEnding
+    share: float = 1.0
+    """The mean share that the job had of these nodes."""
 
 
 class MarkKind(StrEnum):
@@ -66,7 +69,10 @@ class JobRecord:
     evictions: int = 0
     shrinks: int = 0
     lost_node_s: float = 0.0
-    """Node-seconds of work that were done, lost and done again."""
+    """Node-seconds of work that were done, lost and done again. On shared nodes a job counts by its share."""
+    lost_cpu_s: float = 0.0
+    lost_gpu_s: float = 0.0
+    """The same in CPU-seconds and GPU-seconds, where nodes have resources."""
     overhead_node_s: float = 0.0
     """Node-seconds of repeated setups and of checkpoints that a signal started."""
 
@@ -88,5 +94,7 @@ class ReplayRecord:
     """How many commands of each verb were accepted."""
     decision_s: list[float] = field(default_factory=list[float])
     """Processor time of each decision of the policy while an urgent job waited."""
+    capacities: tuple[Resources, ...] | None = None
+    """What each node has. None: the machine gives whole nodes only."""
     wall_s: float = 0.0
     """Wall-clock duration of the whole replay."""

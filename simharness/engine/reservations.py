@@ -18,7 +18,7 @@ class SimHold:
     end_s: float
 
 
-def releases_beside(holds: Iterable[SimHold], running: Iterable[JobRun], free: int) -> list[Release]:
+def releases_with_holds(holds: Iterable[SimHold], running: Iterable[JobRun], free: int) -> list[Release]:
     """When each node comes free for the common queue at the latest, soonest first.
 
     A node comes free at its job's time limit, and not before the last reservation that has it ends. `free` is

@@ -16,6 +16,7 @@ from makeway.policies.model import (
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.reservations import SimHold
+from makeway.simharness.engine.shared.machine import SharedMachine
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -36,6 +37,7 @@ class SnapshotBuilder:
 
     def __init__(self, machine: SimMachine, storage: StorageSettings) -> None:
         self._machine = machine
+        self._shared = machine if isinstance(machine, SharedMachine) else None
         self._storage = storage
         self._jobs: dict[str, Job] = {}
         self._all_jobs: tuple[Job, ...] = ()
@@ -91,6 +93,7 @@ class SnapshotBuilder:
     def _job(self, live: JobRun) -> Job:
         job, now_s = live.job, self._machine.now_s
         running = live.nodes != 0
+        shared = self._shared
         malleable = job.kind is JobKind.MALLEABLE
         return Job(
             job_id=job.job_id,
@@ -101,9 +104,14 @@ class SnapshotBuilder:
             submit_s=job.submit_s,
             user=job.user,
             account=job.account,
+            qos=job.queue,
+            partition=job.partition,
             node_count_min=job.node_count_min if malleable else None,
             node_count_max=job.node_count if malleable else None,
             nodes=self._names(live) if running else (),
+            allocation=None if shared is None else shared.allocation(live),
+            demand=None if running else job.demand,
+            node_equivalents=live.share * live.size if running and shared is not None else None,
             start_s=live.start_s if running else None,
             eligible_s=live.eligible_s,
             setup_s=job.setup_s,
@@ -111,7 +119,7 @@ class SnapshotBuilder:
             last_checkpoint_s=live.last_checkpoint_s(now_s) if running else None,
             checkpointing_since_s=live.checkpointing_since_s,
             requeue_count=live.requeue_count,
-            preemptible=job.kind is not JobKind.ON_DEMAND,
+            preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND,
             reservation=live.reservation,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
@@ -153,7 +161,11 @@ class SnapshotBuilder:
         if self._nodes_version != machine.nodes_version:
             self._nodes_version = machine.nodes_version
             self._nodes = tuple(
-                Node(name=name, state=NodeState.DOWN if machine.down >> number & 1 else NodeState.UP)
+                Node(
+                    name=name,
+                    state=NodeState.DOWN if machine.down >> number & 1 else NodeState.UP,
+                    capacity=None if self._shared is None else self._shared.capacities[number],
+                )
                 for number, name in enumerate(machine.names.names)
             )
         return self._nodes

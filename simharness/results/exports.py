@@ -2,9 +2,9 @@
 
 The keys of JSON and CSV are those of `measures.numbers` and do not change: `<group>.<number>_<unit>`, where
 the group is `machine`, `rigid`, `malleable`, `on_demand`, `all` or one of the caller's. The unit is the last
-word: `_s` seconds, `_ms` milliseconds, `_hours` (node-hours); rates, ratios, shares and utilisations are
-fractions of 1; what has no unit is a count or a slowdown. A number that does not exist is null in JSON and
-empty in CSV.
+word: `_s` seconds, `_ms` milliseconds, `_hours` node-hours, or core- or GPU-hours; rates, ratios,
+shares and utilisations are fractions of 1; what has no unit is a count or a slowdown. A number that does not
+exist is null in JSON and empty in CSV.
 """
 
 import csv

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
 from makeway.simharness.results.formats import Unit, format_duration, format_number, format_percent
-from makeway.simharness.results.measures import ALL, Measures
+from makeway.simharness.results.measures import ALL, GroupMeasures, Measures
 from makeway.simharness.results.tables import NO_MAKEWAY, column_names
 
 
@@ -85,7 +85,7 @@ def _cost(measures: Measures) -> str:
     if total.evictions:
         lost = "lost no work"
         if total.lost_node_hours:
-            lost = f"lost {_node_hours(total.lost_node_hours, measures)}"
+            lost = f"lost {_node_hours(total.lost_node_hours, measures)}{_resource_hours(total)}"
         of = "" if total.preempted == total.evictions else f" of {_count(total.preempted, 'job')}"
         parts.append(f"{_count(total.evictions, 'eviction')}{of} {lost}")
     if total.shrinks:
@@ -105,6 +105,13 @@ def _node_hours(node_hours: float, measures: Measures) -> str:
     useful = measures.held_node_hours - total.lost_node_hours - total.overhead_node_hours
     share = f" ({format_percent(node_hours / useful)} of the useful work)" if useful > 0 else ""
     return f"{format_number(node_hours, Unit.NODE_HOURS)} node-hours{share}"
+
+
+def _resource_hours(total: GroupMeasures) -> str:
+    """The loss in cores and GPUs, where the nodes have them."""
+    named = ((total.lost_core_hours, "core"), (total.lost_gpu_hours, "GPU"))
+    parts = [f"{format_number(hours, Unit.NODE_HOURS)} {name}-hours" for hours, name in named if hours]
+    return f", {' and '.join(parts)}" if parts else ""
 
 
 def _others(measures: Measures, base: Measures | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import CPU, GPU, JobKind
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.results.series import Floats, floats, nodes_held, queue_length
 from makeway.simharness.workloads.job import SimJob
@@ -96,9 +96,14 @@ class GroupMeasures:
     evictions: int
     shrinks: int
     lost_node_hours: float
-    """Node-hours of work that were done, lost and had to be done again."""
+    """Node-hours of work that were done, lost and had to be done again. On shared nodes a job counts by its
+    dominant share of each."""
     overhead_node_hours: float
     """Node-hours of repeated setups and of checkpoints that a signal started."""
+    lost_core_hours: float | None
+    """`lost_node_hours` counted in CPUs of the cluster. None: the nodes have no known CPUs."""
+    lost_gpu_hours: float | None
+    """The same in GPUs. None: the nodes have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +130,7 @@ class Measures:
     utilisation: float | None
     """Held node-hours / (nodes x measured span). None: nothing ran, or no span.
 
-    Nodes that are down count as capacity.
+    Nodes that are down count as capacity. On shared nodes see `series.nodes_held`.
     """
     useful_utilisation: float | None
     """The same without lost and overhead node-hours (P5).
@@ -166,12 +171,18 @@ class _Columns:
     start_within_s: Floats
     lost_node_s: Floats
     overhead_node_s: Floats
+    lost_cpu_s: Floats | None
+    lost_gpu_s: Floats | None
+    """None: the nodes have no known CPUs, or no GPUs."""
     evictions: npt.NDArray[np.int64]
     shrinks: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int8]
 
 
 def _columns(record: ReplayRecord) -> _Columns:
+    capacities = record.capacities or ()
+    cpus = any(capacity.amount(CPU) for capacity in capacities)
+    gpus = any(capacity.amount(GPU) for capacity in capacities)
     code = {kind: index for index, kind in enumerate(_KINDS)}
     return _Columns(
         submit_s=floats(entry.job.submit_s for entry in record.jobs),
@@ -181,6 +192,8 @@ def _columns(record: ReplayRecord) -> _Columns:
         start_within_s=floats(entry.job.start_within_s for entry in record.jobs),
         lost_node_s=floats(entry.lost_node_s for entry in record.jobs),
         overhead_node_s=floats(entry.overhead_node_s for entry in record.jobs),
+        lost_cpu_s=floats(entry.lost_cpu_s for entry in record.jobs) if cpus else None,
+        lost_gpu_s=floats(entry.lost_gpu_s for entry in record.jobs) if gpus else None,
         evictions=np.array([entry.evictions for entry in record.jobs], dtype=np.int64),
         shrinks=np.array([entry.shrinks for entry in record.jobs], dtype=np.int64),
         kind=np.array([code[entry.job.kind] for entry in record.jobs], dtype=np.int8),
@@ -257,6 +270,8 @@ def _group(name: str, columns: _Columns, mask: Mask, settings: MeasureSettings) 
         shrinks=int(shrinks.sum()),
         lost_node_hours=float(columns.lost_node_s[mask].sum()) / 3600.0,
         overhead_node_hours=float(columns.overhead_node_s[mask].sum()) / 3600.0,
+        lost_core_hours=_hours(columns.lost_cpu_s, mask),
+        lost_gpu_hours=_hours(columns.lost_gpu_s, mask),
     )
 
 
@@ -303,6 +318,10 @@ def _machine(
         decision_p99_ms=_percentile(decision_ms, 99),
         wall_s=record.wall_s,
     )
+
+
+def _hours(seconds: Floats | None, mask: Mask) -> float | None:
+    return None if seconds is None else float(seconds[mask].sum()) / 3600.0
 
 
 def _mean(values: Floats) -> float | None:

@@ -50,11 +50,15 @@ class StepSeries:
 
 
 def nodes_held(record: ReplayRecord, kind: JobKind | None = None) -> StepSeries:
-    """Nodes held by jobs over time, of one `kind` if given. Divide by `node_count` for utilisation."""
+    """Nodes held by jobs over time, of one `kind` if given. Divide by `node_count` for utilisation.
+
+    On shared nodes a job counts by its dominant share of each. If jobs that share a node need different
+    resources most, their shares can add up to more than the node.
+    """
     chosen = [
         segment for segment in record.segments if kind is None or record.jobs[segment.job].job.kind is kind
     ]
-    size = np.array([segment.nodes.bit_count() for segment in chosen], dtype=np.float64)
+    size = np.array([segment.nodes.bit_count() * segment.share for segment in chosen], dtype=np.float64)
     return _steps(
         floats(segment.start_s for segment in chosen), floats(segment.end_s for segment in chosen), size
     )

@@ -142,6 +142,20 @@ _COST_ROWS = (
         hide_zero=True,
     ),
     SummaryRow(
+        name="lost_core_hours",
+        label="work lost (core-h)",
+        unit=Unit.NODE_HOURS,
+        lower_is_better=True,
+        hide_zero=True,
+    ),
+    SummaryRow(
+        name="lost_gpu_hours",
+        label="work lost (GPU-h)",
+        unit=Unit.NODE_HOURS,
+        lower_is_better=True,
+        hide_zero=True,
+    ),
+    SummaryRow(
         name="overhead_node_hours",
         label="overhead (node-h)",
         unit=Unit.NODE_HOURS,

@@ -11,7 +11,8 @@ from makeway.policies.model import Action, Cluster
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
-from makeway.simharness.run.experiment import SAMPLE, Experiment, load_workload, storage_of
+from makeway.simharness.run.experiment import SAMPLE, Experiment, storage_of
+from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.settings import SimulatedSettings
 
 
@@ -70,6 +71,7 @@ def open_simulated(settings: SimulatedSettings) -> Connection:
         scheduler=SchedulerSettings(order=Order(settings.order), backfill=Backfill(settings.backfill)),
         storage=storage_of(experiment),
         workload=workload.name,
+        sharing=workload.sharing,
     )
     cluster.advance(cluster.now_s + settings.start_s)
     began_s, origin_s = time.monotonic(), cluster.now_s

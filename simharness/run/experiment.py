@@ -5,18 +5,21 @@ A description is a value that another process can be given, so that seeds run si
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.errors import UserError
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
+from makeway.simharness.engine.shared.nodes import Packing, SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.workloads.classes import ClassRule
 from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.unit import TraceUnit
 
 SAMPLE = "sample"
 """The name of the workload that ships with makeway."""
@@ -41,6 +44,18 @@ class Experiment:
     """When the start of an urgent job is on time. None: the workload's or the policy's own."""
     node_count: int | None = None
     procs_per_node: int | None = None
+    unit: TraceUnit | None = None
+    """What the sizes of a trace's jobs are counted in. None: what the trace calls for."""
+    node: Resources | None = None
+    """What each node has, where jobs share nodes. None: by the trace."""
+    node_list: Path | None = None
+    """A file of openb nodes that lists what each node has. None: see `node`."""
+    node_model: str | None = None
+    """Only the listed nodes with GPUs of this model. None: all."""
+    packing: Packing = Packing.DENSE
+    """Where jobs share nodes: on which of those that are free enough a job starts."""
+    classes: tuple[ClassRule, ...] = ()
+    """Which jobs are urgent and which may be evicted. Empty: by the workload."""
     skip_bad: bool = False
     backfill: Backfill = Backfill.EASY
     order: Order = Order.FCFS
@@ -73,50 +88,17 @@ class Workload:
     """Jobs of the trace without a run time or a size, left out."""
     bad: int = 0
     """Damaged lines of the trace, left out."""
+    unit: TraceUnit = TraceUnit.NODE
+    """What `node_count` and the sizes of the jobs are counted in."""
+    reading: str = ""
+    """What the sizes of the trace's jobs were counted in, and why. Empty: the trace leaves no choice."""
+    sharing: SharingSettings | None = None
+    """What the nodes have, where jobs share them. None: a job has its nodes to itself."""
 
     @property
     def urgent(self) -> int:
         """How many of the jobs are urgent."""
         return sum(1 for job in self.jobs if job.kind is JobKind.ON_DEMAND)
-
-
-def load_workload(experiment: Experiment) -> Workload:
-    """The workload that an experiment describes; the same seed gives the same.
-
-    Raises:
-        TraceError: the trace cannot be read.
-        WorkloadError: a share or a mix that cannot be.
-        ExperimentError: options that exclude each other.
-    """
-    from makeway.simharness.workloads.trace import read_trace
-
-    if experiment.synthesis is not None and experiment.urgent_share is not None:
-        raise ExperimentError("--workload and --urgent exclude each other: give one of them")
-    if experiment.trace == SAMPLE:
-        if experiment.node_count is not None or experiment.procs_per_node is not None:
-            raise ExperimentError(
-                "--nodes and --procs-per-node are for traces: the sample has its own machine"
-            )
-        from makeway.simharness.workloads.sample import sample_workload
-
-        node_count, jobs = sample_workload(experiment.seed)
-        workload = Workload(name=SAMPLE, node_count=node_count, jobs=jobs)
-    else:
-        trace = read_trace(
-            experiment.trace,
-            skip_bad=experiment.skip_bad,
-            node_count=experiment.node_count,
-            procs_per_node=experiment.procs_per_node,
-        )
-        workload = Workload(
-            name=trace.name,
-            node_count=trace.node_count,
-            jobs=trace.jobs,
-            impossible=trace.impossible,
-            dropped=trace.dropped,
-            bad=trace.bad,
-        )
-    return _with_urgent(workload, experiment)
 
 
 def run(
@@ -141,6 +123,7 @@ def run(
         requeue_delay_s=experiment.requeue_delay_s,
         check=experiment.check,
         workload=workload.name,
+        sharing=workload.sharing,
     )
     excluded = len(workload.impossible)
     if not policy.active:
@@ -196,27 +179,3 @@ def storage_of(experiment: Experiment) -> StorageSettings:
     if experiment.storage is not None:
         return experiment.storage
     return SAMPLE_STORAGE if experiment.trace == SAMPLE else StorageSettings()
-
-
-def _with_urgent(workload: Workload, experiment: Experiment) -> Workload:
-    """The workload with the urgent jobs that the experiment asks for."""
-    jobs = workload.jobs
-    if experiment.synthesis is not None:
-        from makeway.simharness.workloads.synthesis import HybridSettings, notice_mix, synthesise
-
-        settings = HybridSettings(
-            notices=notice_mix(experiment.synthesis),
-            aggregate_gb_per_s=storage_of(experiment).aggregate_gb_s,
-            node_gb_per_s=storage_of(experiment).node_gb_s,
-        )
-        jobs = synthesise(jobs, workload.node_count, settings, experiment.seed)
-    elif experiment.urgent_share is not None:
-        from makeway.simharness.workloads.synthesis import mark_urgent
-
-        jobs = mark_urgent(jobs, experiment.urgent_share, experiment.seed)
-    if experiment.start_within_s is not None:
-        within_s = experiment.start_within_s
-        jobs = [
-            replace(job, start_within_s=within_s) if job.kind is JobKind.ON_DEMAND else job for job in jobs
-        ]
-    return replace(workload, jobs=jobs)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Resources
 
 
 @dataclass(slots=True)
@@ -48,3 +48,10 @@ class SimJob:
     """When the announcement said that it would arrive."""
     start_within_s: float | None = None
     """On-demand jobs: a start up to this long after `submit_s` is on time. None: the policy's default."""
+    queue: str = ""
+    """The queue that the trace names; in a snapshot, the job's QOS."""
+    partition: str = ""
+    preemptible: bool = True
+    """Whether makeway may evict or shrink it. Urgent jobs never are, whatever this says."""
+    demand: Resources | None = None
+    """What it asks for on each node. None: whole nodes."""

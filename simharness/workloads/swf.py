@@ -78,8 +78,12 @@ class Columns:
     allocated: list[float]
     requested: list[float]
     requested_s: list[float]
+    requested_kb: list[float]
+    """Memory for each processor."""
     user: list[str]
     group: list[str]
+    queue: list[str]
+    partition: list[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +115,7 @@ class SwfReader:
             TraceError: the file is missing, empty or cannot be read; also damage, without `skip_bad`.
         """
         first = 1
-        with _open(self.path) as stream:
+        with open_text(self.path) as stream:
             lines = self._lines(stream)
             while block := list(islice(lines, _BLOCK)):
                 columns = _columns(block)
@@ -184,7 +188,7 @@ def shown(text: str) -> str:
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
-def _open(path: Path) -> TextIO:
+def open_text(path: Path) -> TextIO:
     """The file as text, decompressed if it begins like gzip.
 
     Bytes that are not UTF-8 become replacement characters.
@@ -238,8 +242,11 @@ def _columns(lines: list[str]) -> Columns | None:
         allocated=numbers[4::width],
         requested=numbers[7::width],
         requested_s=numbers[8::width],
+        requested_kb=numbers[9::width],
         user=fields[11::width],
         group=fields[12::width],
+        queue=fields[14::width],
+        partition=fields[15::width],
     )
     return columns if _in_range(columns, numbers) else None
 

@@ -6,19 +6,22 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
+from makeway.policies.model import CPU, Resources
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.swf import PROCESSOR_LIMIT, Columns, SwfReader, TraceError
+from makeway.simharness.workloads.unit import TraceMachine, TraceUnit, fit, natural_unit, small_share
 
 __all__ = ["Trace", "TraceError", "read_trace", "write_swf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One trace as a workload for a machine of equal nodes."""
+    """One trace as a workload for a machine of equal nodes, or of processors."""
 
     name: str
     """The file's name without its endings."""
     node_count: int
+    """Nodes of the machine; its processors, if `unit` is the processor."""
     procs_per_node: int
     start_epoch_s: float | None
     """POSIX time of the trace's second 0. None: the header does not say."""
@@ -29,9 +32,15 @@ class Trace:
     bad: int = 0
     """Damaged lines (a stream that breaks off counts as one). Above 0 with `skip_bad` only."""
     impossible: tuple[tuple[str, int], ...] = ()
-    """Id and nodes of the jobs that are larger than the machine; they are not among `jobs`."""
+    """Id and size of the jobs that are larger than the machine; they are not among `jobs`."""
     duplicates: int = 0
     """Jobs whose number another had before them. The second job 15 has the id `15.2`."""
+    unit: TraceUnit = TraceUnit.NODE
+    """What the sizes of the jobs and of the machine are counted in."""
+    below_a_node: float = 0.0
+    """The share of the jobs that ask for fewer processors than a node has."""
+    node: Resources | None = None
+    """What each node has. None: nodes, or processors, are given as a whole."""
 
 
 def read_trace(
@@ -40,23 +49,24 @@ def read_trace(
     skip_bad: bool = False,
     node_count: int | None = None,
     procs_per_node: int | None = None,
+    unit: TraceUnit | None = None,
+    node: Resources | None = None,
 ) -> Trace:
     """Read a trace as a workload.
 
     A job's size is its allocated processors (requested ones where those are missing), in whole nodes, rounded
-    up. Its limit is the requested time, or the run time where that is more or nothing was requested. Jobs
-    without a run time or a size are dropped, jobs larger than the machine are named in `Trace.impossible`.
-
-    Where the header has more processors than nodes, a node has `MaxProcs // MaxNodes` of them and there are
-    as many nodes as keep the processors: SDSC-BLUE 144 nodes of 8. Curie, whose nodes differ (its thin ones,
-    nine in ten, have 16), becomes 5832 nodes of 16 instead of 5544 of 16.8. Without `MaxNodes` a node is one
-    processor.
+    up, or in processors (`unit`). Its limit is the requested time, or the run time where that is more or
+    nothing was requested. Jobs without a run time or a size are dropped, jobs larger than the machine are
+    named in `Trace.impossible`.
 
     Args:
         path: an SWF file, plain or gzip, whatever its name.
         skip_bad: count damaged lines instead of raising.
         node_count: nodes of the machine. None: by the header.
         procs_per_node: processors of a node. None: by the header.
+        unit: what a size is counted in. None: processors if at least half of the jobs ask for fewer than a
+            node has, else whole nodes.
+        node: what a node has, where the unit is `PACKED`; its CPUs are the processors. None: processors only.
 
     Raises:
         TraceError: no such file, not a trace, damage (without `skip_bad`), no usable job, or a header without
@@ -64,62 +74,88 @@ def read_trace(
     """
     reader = SwfReader(path=Path(path), skip_bad=skip_bad)
     workload = _Workload()
-    nodes = per_node = 0
+    machine: TraceMachine | None = None
     for columns in reader.blocks():
-        if not nodes:
-            nodes, per_node = _machine(reader, node_count, procs_per_node)
-        workload.add(columns, nodes, per_node)
-    if not workload.jobs:
-        raise _no_job(path, reader.bad, workload)
-    workload.jobs.sort(key=attrgetter("submit_s"))
+        machine = machine or _machine(reader, node_count, procs_per_node, node)
+        workload.add(columns)
+    if machine is None:
+        raise _no_job(path, reader.bad, workload.dropped, 0)
+    return _trace(reader, workload, machine, unit)
+
+
+def _trace(reader: SwfReader, workload: "_Workload", machine: TraceMachine, unit: TraceUnit | None) -> Trace:
+    """The trace with its sizes in `unit`, or in the unit that it calls for."""
+    share = small_share(workload.jobs, machine.procs_per_node)
+    unit = unit or natural_unit(share)
+    jobs, impossible = fit(workload.jobs, machine, unit, workload.memory_kb)
+    if not jobs:
+        raise _no_job(reader.path, reader.bad, workload.dropped, len(impossible))
+    jobs.sort(key=attrgetter("submit_s"))
     return Trace(
         name=_name(reader.path),
-        node_count=nodes,
-        procs_per_node=per_node,
+        node_count=machine.units(unit),
+        procs_per_node=machine.procs_per_node,
         start_epoch_s=reader.header.start_epoch_s,
-        jobs=workload.jobs,
+        jobs=jobs,
         dropped=workload.dropped,
         bad=reader.bad,
-        impossible=tuple(workload.impossible),
+        impossible=impossible,
         duplicates=workload.duplicates,
+        unit=unit,
+        below_a_node=share,
+        node=machine.node if unit is TraceUnit.PACKED else None,
     )
 
 
 @dataclass(slots=True)
 class _Workload:
-    """The jobs read so far, and those left out."""
+    """The jobs read so far, sized in processors, and the number of those left out."""
 
     jobs: list[SimJob] = field(default_factory=list[SimJob])
-    impossible: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    memory_kb: list[float] = field(default_factory=list[float])
+    """What each job asks for, for each processor."""
     dropped: int = 0
     duplicates: int = 0
     _seen: dict[str, int] = field(default_factory=dict[str, int])
-    _owners: dict[str, str] = field(default_factory=lambda: {"-1": ""})
-    """Each user and group once, however many jobs they have."""
+    _names: dict[str, str] = field(default_factory=lambda: {"-1": ""})
+    """Each user, group, queue and partition once, however many jobs they have."""
 
-    def add(self, columns: Columns, nodes: int, per_node: int) -> None:
-        """Add a block's jobs to a machine of `nodes` nodes of `per_node` processors."""
-        owners = self._owners
-        for job_id, submit_s, run_s, allocated, requested, requested_s, user, group in zip(
+    def add(self, columns: Columns) -> None:
+        """Add a block's jobs."""
+        names = self._names
+        for (
+            job_id,
+            submit_s,
+            run_s,
+            allocated,
+            requested,
+            requested_s,
+            kb,
+            user,
+            group,
+            queue,
+            partition,
+        ) in zip(
             columns.job_id,
             columns.submit_s,
             columns.run_s,
             columns.allocated,
             columns.requested,
             columns.requested_s,
+            columns.requested_kb,
             columns.user,
             columns.group,
+            columns.queue,
+            columns.partition,
             strict=True,
         ):
-            size = -(-int(allocated if allocated > 0 else requested) // per_node)
+            size = int(allocated if allocated > 0 else requested)
             if run_s <= 0 or size <= 0:
                 self.dropped += 1
                 continue
             unique_id = self._unique(job_id) if job_id in self._seen else job_id
             self._seen[job_id] = self._seen.get(job_id, 0) + 1
-            if size > nodes:
-                self.impossible.append((unique_id, size))
-                continue
+            self.memory_kb.append(kb)
             self.jobs.append(
                 SimJob(
                     unique_id,
@@ -127,8 +163,10 @@ class _Workload:
                     run_s,
                     max(run_s, requested_s),
                     size,
-                    owners.setdefault(user, user),
-                    owners.setdefault(group, group),
+                    names.setdefault(user, user),
+                    names.setdefault(group, group),
+                    queue=names.setdefault(queue, queue),
+                    partition=names.setdefault(partition, partition),
                 )
             )
 
@@ -137,12 +175,9 @@ class _Workload:
         return f"{job_id}.{self._seen[job_id] + 1}"
 
 
-def _no_job(path: str | Path, bad: int, workload: _Workload) -> TraceError:
+def _no_job(path: str | Path, bad: int, dropped: int, impossible: int) -> TraceError:
     """Why a trace is of no use: what happened to each of its lines."""
-    found = (
-        f"{bad} damaged, {workload.dropped} without run time or size, "
-        f"{len(workload.impossible)} larger than the machine"
-    )
+    found = f"{bad} damaged, {dropped} without run time or size, {impossible} larger than the machine"
     return TraceError(f"{path}: no job that can run ({found}); accepted: an SWF file with jobs")
 
 
@@ -185,8 +220,18 @@ def write_swf(path: str | Path, node_count: int, jobs: Iterable[SimJob]) -> None
         raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _machine(reader: SwfReader, node_count: int | None, procs_per_node: int | None) -> tuple[int, int]:
-    """Nodes, and processors of a node."""
+def _machine(
+    reader: SwfReader, node_count: int | None, procs_per_node: int | None, node: Resources | None
+) -> TraceMachine:
+    """The machine by the header, or as it was asked for.
+
+    Where the header has more processors than nodes, a node has `MaxProcs // MaxNodes` of them and there are
+    as many nodes as keep the processors: SDSC-BLUE 144 nodes of 8. Curie, whose nodes differ (its thin ones,
+    nine in ten, have 16), becomes 5832 nodes of 16 instead of 5544 of 16.8. Without `MaxNodes` a node is one
+    processor.
+    """
+    if node is not None:
+        procs_per_node = node.amount(CPU)
     for key, value in (("node_count", node_count), ("procs_per_node", procs_per_node)):
         if value is not None and not 1 <= value < PROCESSOR_LIMIT:
             raise TraceError(f"{key}: {value}; accepted: a whole number from 1 to {PROCESSOR_LIMIT:.0e}")
@@ -194,13 +239,20 @@ def _machine(reader: SwfReader, node_count: int | None, procs_per_node: int | No
     per_node = procs_per_node or 1
     if procs_per_node is None and header.max_nodes and header.max_procs:
         per_node = max(header.max_procs // header.max_nodes, 1)
-    if node_count is not None:
-        return node_count, per_node
-    if header.max_procs:
-        return max(header.max_procs // per_node, 1), per_node
-    if header.max_nodes:
-        return header.max_nodes, per_node
-    raise TraceError(f"{reader.path}: the header has neither MaxNodes nor MaxProcs; give the number of nodes")
+    nodes, processors = node_count, None
+    if nodes is None and header.max_procs:
+        nodes, processors = max(header.max_procs // per_node, 1), header.max_procs
+    nodes = nodes or header.max_nodes
+    if nodes is None:
+        raise TraceError(
+            f"{reader.path}: the header has neither MaxNodes nor MaxProcs; give the number of nodes"
+        )
+    return TraceMachine(
+        node_count=nodes,
+        procs_per_node=per_node,
+        processors=processors or nodes * per_node,
+        node=node or Resources.of({CPU: per_node}),
+    )
 
 
 def _name(path: Path) -> str:

@@ -272,18 +272,24 @@ def test_the_new_file_is_awaited(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "most_s", "said"),
     [
-        ('trap "exit 3" USR1; {ASKS}; while :; do sleep 0.02; done', "ended without a new state"),
-        ('trap "touch got" USR1; {ASKS}; until [ -e given-up ]; do sleep 0.02; done; exit 3', "no new state"),
-        ("{ASKS}; {UNTIL_BEGUN}; exit 3", "no program is running"),
+        ('trap "exit 3" USR1; {ASKS}; while :; do sleep 0.02; done', 3600, "ended without a new state"),
+        (
+            'trap "touch got" USR1; {ASKS}; until [ -e given-up ]; do sleep 0.02; done; exit 3',
+            1,
+            "no new state",
+        ),
+        ("{ASKS}; {UNTIL_BEGUN}; exit 3", 3600, "no program is running"),
     ],
 )
-def test_a_file_that_does_not_come_is_no_checkpoint(batch: Batch, program: str, said: str) -> None:
+def test_a_file_that_does_not_come_is_no_checkpoint(
+    batch: Batch, program: str, most_s: int, said: str
+) -> None:
     ended = batch.run(
         f"""
         set -eu
-        makeway_on_checkpoint 'makeway_signal_and_await USR1 state 1 || {{ touch given-up; false; }}'
+        makeway_on_checkpoint 'makeway_signal_and_await USR1 state {most_s} || {{ touch given-up; false; }}'
         makeway_run sh -c '{program.format(ASKS=ASKS, UNTIL_BEGUN=UNTIL_BEGUN)}'
         """
     )

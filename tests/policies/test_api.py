@@ -2,11 +2,12 @@
 
 import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
 from makeway.policies import api, contract, model
-from tests.paths import ROOT
+from tests.paths import EXAMPLE_POLICY, SLURM_PREEMPTION
 
 PROMISED = frozenset(
     [
@@ -41,11 +42,14 @@ PROMISED = frozenset(
         "Requeue",
         "Reservation",
         "Reserve",
+        "Resources",
         "RestorePriority",
+        "SharedCandidates",
         "Shrink",
         "UrgentJob",
         "VictimGroup",
         "application_s",
+        "candidates_of",
         "decide_each",
         "eviction_actions",
         "hold",
@@ -59,6 +63,7 @@ PROMISED = frozenset(
         "stays",
         "system_s",
         "take_until",
+        "take_until_room",
         "victim_groups",
         "waits_for_nodes",
     ]
@@ -84,8 +89,9 @@ def test_the_older_public_paths_give_the_same_classes() -> None:
     ] == []
 
 
-def test_the_example_imports_the_api_alone() -> None:
-    tree = ast.parse((ROOT / "docs" / "examples" / "youngest.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("example", [EXAMPLE_POLICY, SLURM_PREEMPTION], ids=lambda path: path.stem)
+def test_the_examples_import_the_api_alone(example: Path) -> None:
+    tree = ast.parse(example.read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imported if name is not None and name.startswith("makeway")} == {
         "makeway.policies.api"

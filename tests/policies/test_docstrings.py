@@ -17,8 +17,8 @@ MODULES = [
     if not info.ispkg
 ]
 WITHOUT_PAPER = re.compile(
-    r"(model|safety)\.\w+|contract|registry|api|horizon\.cp_sat"
-    r"|common\.(commitments|departures|profile|queue_order|requests|urgent_jobs)"
+    r"(model|safety|choice)\.\w+|contract|registry|api|horizon\.cp_sat"
+    r"|common\.(commitments|departures|profile|queue_order|requests|shared_nodes|urgent_jobs)"
 )
 PAPERS = [name for name in MODULES if not WITHOUT_PAPER.fullmatch(name)]
 WITH_ALGORITHMS = {

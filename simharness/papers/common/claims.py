@@ -65,7 +65,7 @@ class Claim:
         return ClaimStatus.OPEN if ClaimStatus.OPEN in found else ClaimStatus.HOLDS
 
     @property
-    def told(self) -> str:
+    def verdict(self) -> str:
         """The verdict in words; with several parts that differ, on how many of them it holds."""
         holds = sum(finding.standing is ClaimStatus.HOLDS for _, finding in self.parts)
         agree = sum(finding.standing is self.standing for _, finding in self.parts)
@@ -124,7 +124,7 @@ def claims_table(claims: Sequence[Claim]) -> "Table":
     table.add_column("measured here")
     for claim in claims:
         table.add_row(
-            Text(claim.told, style=STYLES[claim.standing]),
+            Text(claim.verdict, style=STYLES[claim.standing]),
             Text(claim.says),
             Text(f"{claim.measured} (wanted: {claim.criterion})"),
         )

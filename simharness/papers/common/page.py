@@ -107,7 +107,7 @@ _TEMPLATE = """\
 {% for claim in page.claims %}
 <tr data-key="{{ claim.key }}">\
 <td class="{{ {"holds": "better", "open": "open"}.get(claim.standing.value, "worse") }}">\
-{{ claim.told }}</td><td>{{ claim.says }}</td>
+{{ claim.verdict }}</td><td>{{ claim.says }}</td>
 <td>{{ claim.measured }} <span class="wanted">(wanted: {{ claim.criterion }})</span></td></tr>
 {% endfor %}
 </tbody>

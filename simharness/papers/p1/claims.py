@@ -68,19 +68,19 @@ def _pair(means: P1Means, week: str, kind: JobKind, category: str = "all") -> tu
     return None if before is None or after is None else (before, after)
 
 
-def _told(pair: tuple[float, float]) -> str:
+def _measured(pair: tuple[float, float]) -> str:
     before, after = pair
     return f"{before:.2f} → {after:.2f} ({after / before - 1:+.0%})"
 
 
 def _urgent_gain(means: P1Means, week: str) -> Finding:
     pair = _pair(means, week, URGENT)
-    return OPEN if pair is None else _finding(pair[1] <= (1 - GAIN) * pair[0], _told(pair))
+    return OPEN if pair is None else _finding(pair[1] <= (1 - GAIN) * pair[0], _measured(pair))
 
 
 def _batch_cost(means: P1Means, week: str) -> Finding:
     pair = _pair(means, week, BATCH)
-    return OPEN if pair is None else _finding(pair[1] <= (1 + COST) * pair[0], _told(pair))
+    return OPEN if pair is None else _finding(pair[1] <= (1 + COST) * pair[0], _measured(pair))
 
 
 def _every_category_gains(means: P1Means, week: str) -> Finding:
@@ -99,7 +99,7 @@ def _categories(
     if not known:
         return OPEN
     bad = sum(1 for _, pair in known if not good(*pair))
-    return _finding(bad <= allowed, ", ".join(f"{category} {_told(pair)}" for category, pair in known))
+    return _finding(bad <= allowed, ", ".join(f"{category} {_measured(pair)}" for category, pair in known))
 
 
 def _ordered(kind: JobKind) -> Callable[[P1Means, str], Finding]:
@@ -172,7 +172,7 @@ def _urgent_stay(means: P1Means, week: str) -> Finding:
 
 
 def _wide_short(means: P1Means, week: str) -> Finding:
-    told: list[str] = []
+    parts: list[str] = []
     holds = True
     for scheme in (BASELINE, JIT):
         for kind in (URGENT, BATCH):
@@ -182,8 +182,8 @@ def _wide_short(means: P1Means, week: str) -> Finding:
             if "wide-short" not in known:
                 return OPEN
             holds = holds and max(known, key=lambda category: known[category]) == "wide-short"
-            told.append(f"{scheme.label} {KIND_LABELS[kind]} {known['wide-short']:.1f}")
-    return _finding(holds, ", ".join(told))
+            parts.append(f"{scheme.label} {KIND_LABELS[kind]} {known['wide-short']:.1f}")
+    return _finding(holds, ", ".join(parts))
 
 
 def _high_priority(means: P1Means, week: str) -> Finding:
@@ -191,7 +191,7 @@ def _high_priority(means: P1Means, week: str) -> Finding:
     after = means.slowdown(P1Combination(week=week, scheme="high-priority"), URGENT)
     if before is None or after is None:
         return OPEN
-    return _finding(after * 4 <= before, _told((before, after)))
+    return _finding(after * 4 <= before, _measured((before, after)))
 
 
 def _preemption(means: P1Means, week: str) -> Finding:
@@ -208,15 +208,15 @@ def _preemption(means: P1Means, week: str) -> Finding:
 
 def _batch_benefits(means: P1Means, week: str) -> Finding:
     before = means.slowdown(P1Combination(week=week, scheme=BASELINE.name), BATCH)
-    told: list[str] = []
+    parts: list[str] = []
     holds = True
     for name in ("high-priority", "preemptive-jit"):
         after = means.slowdown(P1Combination(week=week, scheme=name), BATCH)
         if before is None or after is None:
             return OPEN
         holds = holds and after < before
-        told.append(f"{name} {_told((before, after))}")
-    return _finding(holds, ", ".join(told))
+        parts.append(f"{name} {_measured((before, after))}")
+    return _finding(holds, ", ".join(parts))
 
 
 _SENTENCES = (

@@ -83,7 +83,7 @@ class P1Means:
         """A sentence on how much the few wide-short real-time jobs weigh in the means. Empty: there
         are none.
         """
-        told: list[tuple[float, float, float, float]] = []
+        parts: list[tuple[float, float, float, float]] = []
         for scheme in (BASELINE, JIT):
             place = P1Combination(week=week, scheme=scheme.name)
             every, few = (self.spread(place, JobKind.ON_DEMAND, name) for name in ("all", "wide-short"))
@@ -91,8 +91,8 @@ class P1Means:
                 return ""
             total, part = every.jobs * every.slowdown_mean, few.jobs * few.slowdown_mean
             without = (total - part) / (every.jobs - few.jobs)
-            told.append((few.jobs / every.jobs, part / total, every.slowdown_mean, without))
-        (share, of_sum, before, plain_before), (_, _, after, plain_after) = told
+            parts.append((few.jobs / every.jobs, part / total, every.slowdown_mean, without))
+        (share, of_sum, before, plain_before), (_, _, after, plain_after) = parts
         return (
             f"{week}: {share:.1%} of the real-time jobs are wide-short and make {of_sum:.0%} of the sum of "
             f"their slowdowns under the baseline; with them the mean goes from {before:.2f} to {after:.2f}, "

@@ -75,7 +75,7 @@ def _each(means: P5Means, metric: P5Metric, policies: Sequence[str] = MECHANISMS
     return {policy: means.mechanism(policy, metric) for policy in policies}
 
 
-def _told(metric: P5Metric, values: dict[str, float | None]) -> str:
+def _measured(metric: P5Metric, values: dict[str, float | None]) -> str:
     return f"{metric.label}: " + ", ".join(f"{name} {metric.text(value)}" for name, value in values.items())
 
 
@@ -138,12 +138,12 @@ def _pairs(
     parts: list[bool | None] = []
     texts: list[str] = []
     for metric, lower in metrics:
-        told: list[str] = []
+        measured: list[str] = []
         for mine, other in pairs:
             a, b = means.mechanism(mine, metric), means.mechanism(other, metric)
             parts.append(_below(a, b) if lower else _below(b, a))
-            told.append(f"{mine} {metric.text(a)}, {other} {metric.text(b)}")
-        texts.append(f"{metric.label}: {'; '.join(told)}")
+            measured.append(f"{mine} {metric.text(a)}, {other} {metric.text(b)}")
+        texts.append(f"{metric.label}: {'; '.join(measured)}")
     return _judge(parts, ". ".join(texts))
 
 
@@ -178,28 +178,32 @@ def _malleable_faster(means: P5Means) -> Finding:
         _each(means, MALLEABLE_TURNAROUND, PREPARING),
     )
     parts = [_below(malleable[policy], rigid[policy]) for policy in PREPARING]
-    return _judge(parts, f"{_told(MALLEABLE_TURNAROUND, malleable)}; {_told(RIGID_TURNAROUND, rigid)}")
+    return _judge(
+        parts, f"{_measured(MALLEABLE_TURNAROUND, malleable)}; {_measured(RIGID_TURNAROUND, rigid)}"
+    )
 
 
 def _n_spaa_rigid(means: P5Means) -> Finding:
     values = _each(means, RIGID_TURNAROUND)
-    return _judge([_is(_extreme(values, highest=False), "n-spaa")], _told(RIGID_TURNAROUND, values))
+    return _judge([_is(_extreme(values, highest=False), "n-spaa")], _measured(RIGID_TURNAROUND, values))
 
 
 def _malleable_preempted(means: P5Means) -> Finding:
     rigid, malleable = _each(means, RIGID_PREEMPTION), _each(means, MALLEABLE_PREEMPTION)
     parts = [_below(rigid[policy], malleable[policy]) for policy in MECHANISMS]
-    return _judge(parts, f"{_told(MALLEABLE_PREEMPTION, malleable)}; {_told(RIGID_PREEMPTION, rigid)}")
+    return _judge(
+        parts, f"{_measured(MALLEABLE_PREEMPTION, malleable)}; {_measured(RIGID_PREEMPTION, rigid)}"
+    )
 
 
 def _instant(means: P5Means) -> Finding:
     values = _each(means, INSTANT)
     known = [value for value in values.values() if value is not None]
     if len(known) < len(values):
-        return _judge([None], _told(INSTANT, values))
+        return _judge([None], _measured(INSTANT, values))
     mean = sum(known) / len(known)
     return _judge(
-        [mean >= INSTANT_RATE - 0.005, max(known) - min(known) <= INSTANT_SPREAD], _told(INSTANT, values)
+        [mean >= INSTANT_RATE - 0.005, max(known) - min(known) <= INSTANT_SPREAD], _measured(INSTANT, values)
     )
 
 
@@ -216,7 +220,7 @@ def _quick(means: P5Means) -> Finding:
         for policy in MECHANISMS
     }
     parts = [_at_most(value, DECISION_MS) for value in worst.values()]
-    return _judge(parts, f"the slowest replay of each: {_told(DECISION, worst)}")
+    return _judge(parts, f"the slowest replay of each: {_measured(DECISION, worst)}")
 
 
 def _best_mix(means: P5Means, notice: str, best: str) -> Finding:
@@ -226,7 +230,7 @@ def _best_mix(means: P5Means, notice: str, best: str) -> Finding:
         policy = f"{notice}-{arrival}"
         values = {mix: means.mechanism(policy, TURNAROUND, mix=mix) for mix in MIXES}
         parts.append(_is(_extreme(values, highest=False), best))
-        texts.append(f"{policy}, {_told(TURNAROUND, values)}")
+        texts.append(f"{policy}, {_measured(TURNAROUND, values)}")
     return _judge(parts, "; ".join(texts))
 
 
@@ -235,13 +239,13 @@ def _often(means: P5Means) -> Finding:
     texts: list[str] = []
     often, seldom = min(INTERVALS), max(INTERVALS)
     for metric, lower in ((RIGID_TURNAROUND, True), (UTILISATION, False)):
-        told: list[str] = []
+        measured: list[str] = []
         for policy in MECHANISMS:
             a = means.mechanism(policy, metric, mix="W5", interval_share=often)
             b = means.mechanism(policy, metric, mix="W5", interval_share=seldom)
             parts.append(_below(a, b) if lower else _below(b, a))
-            told.append(f"{policy} {metric.text(a)}, {metric.text(b)}")
-        texts.append(f"{metric.label} at {often:.0%} and {seldom:.0%} of the interval: {'; '.join(told)}")
+            measured.append(f"{policy} {metric.text(a)}, {metric.text(b)}")
+        texts.append(f"{metric.label} at {often:.0%} and {seldom:.0%} of the interval: {'; '.join(measured)}")
     return _judge(parts, ". ".join(texts))
 
 

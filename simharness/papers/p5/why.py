@@ -71,11 +71,11 @@ def _noise(cases: Sequence[P5Result]) -> str:
     if not found:
         return ""
     clear = [one for one in found if one.is_clear]
-    told = "; ".join(f"{one.one} {one.mean:+.2f} ± {one.ci95:.2f} h against {one.other}" for one in clear)
+    parts = "; ".join(f"{one.one} {one.mean:+.2f} ± {one.ci95:.2f} h against {one.other}" for one in clear)
     return (
         "From seed to seed the turnaround of one mechanism against another varies: the 95% interval of the "
         f"mean difference is ± {statistics.median(one.ci95 for one in found):.2f} h for the middle one of "
-        f"the {len(found)} pairs. Differences that are larger than their interval: {told or 'none'}. The "
+        f"the {len(found)} pairs. Differences that are larger than their interval: {parts or 'none'}. The "
         "orders among mechanisms that the paper reads off its averages (observations 2, 4, 5, 7, 11, 12) "
         "are not told apart by less."
     )

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from makeway.adapters.devcluster.conf import DevSpec, cgroup_conf, gres_conf, slurm_conf, topology_conf
+from makeway.adapters.devcluster.conf import DevSpec, other_files, slurm_conf
 
 
 def settings_of(spec: DevSpec, *, address: str | None = "127.0.0.1") -> dict[str, str]:
@@ -55,13 +55,50 @@ def test_growing_is_permitted_on_request(expansion: bool) -> None:
     assert ("permit_job_expansion" in parameters) is expansion
 
 
+def files_of(spec: DevSpec, version: tuple[int, int] = (22, 5)) -> dict[str, str]:
+    return other_files(spec, version, PurePosixPath("/srv/dev"))
+
+
 def test_the_other_files() -> None:
-    assert cgroup_conf((22, 5)) is None
-    assert cgroup_conf((26, 5)) == "CgroupPlugin=disabled\n"
-    assert gres_conf(DevSpec()) is None
-    assert gres_conf(DevSpec(gres=("Name=fpga Count=2",))) == "Name=fpga Count=2\n"
-    assert topology_conf(DevSpec()) is None
+    assert files_of(DevSpec()) == {}
+    assert files_of(DevSpec(), (26, 5)) == {"cgroup.conf": "CgroupPlugin=disabled\n"}
+    assert files_of(DevSpec(gres=("Name=fpga Count=2",))) == {"gres.conf": "Name=fpga Count=2\n"}
     switched = DevSpec(switches=("SwitchName=s1 Nodes=n[1-8]",))
-    assert topology_conf(switched) == "SwitchName=s1 Nodes=n[1-8]\n"
+    assert files_of(switched) == {"topology.conf": "SwitchName=s1 Nodes=n[1-8]\n"}
     assert settings_of(switched)["TopologyPlugin"] == "topology/tree"
     assert "TopologyPlugin" not in settings_of(DevSpec())
+
+
+def test_nodes_with_gpus_share_empty_files() -> None:
+    spec = DevSpec(node_count=3, gpus={"n1": "a100:2,h100:1", "n3": "1"}, gres=("Name=fpga Count=1",))
+    settings = settings_of(spec)
+    assert settings["GresTypes"] == "gpu"
+    assert settings["NodeName=n1"].endswith(" RealMemory=1000 Gres=gpu:a100:2,gpu:h100:1")
+    assert settings["NodeName=n2"].endswith(" RealMemory=1000")
+    assert settings["NodeName=n3"].endswith(" Gres=gpu:1")
+    lines = (
+        "Name=fpga Count=1",
+        "NodeName=n1 Name=gpu Type=a100 File=/srv/dev/gpu[0-1]",
+        "NodeName=n1 Name=gpu Type=h100 File=/srv/dev/gpu[2-2]",
+        "NodeName=n3 Name=gpu File=/srv/dev/gpu[0-0]",
+        "",
+    )
+    assert files_of(spec) == {"gres.conf": "\n".join(lines), "gpu0": "", "gpu1": "", "gpu2": ""}
+
+
+def test_memory_counts_on_request_and_each_cpu_has_its_part() -> None:
+    spec = DevSpec(cpus_per_node=8, memory_mb=16000, memory_counts=True)
+    settings = settings_of(spec)
+    assert (settings["SelectTypeParameters"], settings["DefMemPerCPU"]) == ("CR_Core_Memory", "2000")
+    assert settings_of(DevSpec())["SelectTypeParameters"] == "CR_Core"
+    assert "DefMemPerCPU" not in settings_of(DevSpec())
+
+
+def test_cores_with_threads() -> None:
+    node = settings_of(DevSpec(cpus_per_node=8, threads_per_core=2))["NodeName=n1"]
+    assert node.endswith(" CPUs=8 RealMemory=1000 Sockets=1 CoresPerSocket=4 ThreadsPerCore=2")
+
+
+def test_options_of_a_node_replace_its_hardware() -> None:
+    spec = DevSpec(memory_counts=True, gpus={"n2": "4"}, node_options={"n2": "RealMemory=64000 Weight=5"})
+    assert settings_of(spec)["NodeName=n2"].endswith(" CPUs=2 RealMemory=64000 Gres=gpu:4 Weight=5")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm import build
-from makeway.policies.model import VERBS, JobKind, SignalTarget
+from makeway.policies.model import VERBS, JobKind, JobState, SignalTarget
 from tests import acts
 from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
@@ -70,6 +70,22 @@ def test_half_a_view_is_none(answer: Answer, error: type[Exception]) -> None:
     slurm.squeue_answer = answer
     with pytest.raises(error):
         adapter_of(slurm).snapshot()
+
+
+def test_options_of_sbatch_become_a_waiting_urgent_job() -> None:
+    slurm = FakeSlurm(RUNNING)
+    slurm.change = lambda lines: [line.replace("State=UP", "State=UP Default=YES") for line in lines]
+    adapter = adapter_of(slurm)
+    assert isinstance(adapter, SubmissionReader)
+    job = adapter.as_submitted(("-N2", "-x", "n[3-8]", "-t", "30"), walltime_s=60.0)
+    assert (job.kind, job.state, job.submit_s) == (JobKind.ON_DEMAND, JobState.PENDING, NOW_S)
+    assert (job.node_count, job.demand, job.eligible_nodes) == (2, None, frozenset({"n1", "n2"}))
+    assert job.walltime_s == 1800.0
+    assert adapter.as_submitted(("-n5",), walltime_s=60.0).walltime_s == 60.0
+    assert adapter.as_submitted(("-n5",), walltime_s=60.0).node_count == 3, "five CPUs on nodes of two"
+    with pytest.raises(ValueError, match="there is no partition 'gpu'; accepted: batch"):
+        adapter.as_submitted(("-p", "gpu"), walltime_s=60.0)
+    assert slurm.acts == []
 
 
 def without(part: str) -> Callable[[list[str]], list[str]]:

@@ -118,6 +118,65 @@ def test_release_lets_the_running_job_run_on_without_it() -> None:
     ]
 
 
+# The reservation that a job was submitted with
+
+
+def reservation_of(slurm: FakeSlurm) -> str | None:
+    (job,) = adapter_of(slurm).snapshot().jobs
+    return job.reservation
+
+
+def test_a_job_stays_bound_to_the_reservation_that_it_was_submitted_with() -> None:
+    slurm = FakeSlurm(ROW | {"Reservation": "their own"})
+    assert reservation_of(slurm) == "their own"
+    adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
+    assert slurm.acts[-1] == build.bind("17", "mw_1", own=("their own",))
+    assert slurm.acts[-1][-1] == "ReservationName=mw_1,their own"
+    slurm.rows[0]["Reservation"] = "mw_1,their own"
+    assert reservation_of(slurm) == "mw_1"
+
+
+def test_release_leaves_a_job_the_reservation_that_it_was_submitted_with() -> None:
+    """The jobs of one reservation do not include those of several on 24.11, as here."""
+    slurm = FakeSlurm(ROW | {"Reservation": "mw_1,their own"}, script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("mw_1"))
+    delete = build.delete_reservation("mw_1")
+    assert slurm.acts == [delete, build.bind("17", None, own=("their own",)), delete]
+
+
+def test_a_job_whose_own_reservation_is_gone_is_left_without_one() -> None:
+    gone = (1, "", "Requested reservation is invalid for job 17")
+    slurm = FakeSlurm(ROW | {"Reservation": "mw_1,theirs"}, script=(IN_USE, gone))
+    adapter_of(slurm).apply(acts.release("mw_1"))
+    delete = build.delete_reservation("mw_1")
+    bound = (build.bind("17", None, own=("theirs",)), build.bind("17", None))
+    assert slurm.acts == [delete, *bound, delete]
+
+
+def test_on_22_05_makeway_itself_remembers_the_reservation_until_the_job_is_over() -> None:
+    """There squeue shows the first reservation alone."""
+    slurm = FakeSlurm(ROW | {"Reservation": "theirs"}, release="22.05.8")
+    adapter = adapter_of(slurm)
+    adapter.apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
+    slurm.rows[0]["Reservation"] = "mw_1"
+    slurm.script = [IN_USE]
+    adapter.apply(acts.release("mw_1"))
+    assert build.bind("17", None, own=("theirs",)) in slurm.acts
+    slurm.rows.clear()
+    adapter.snapshot()
+    slurm.rows = [ROW | {"Reservation": "mw_1"}]
+    slurm.script = [IN_USE]
+    adapter.apply(acts.release("mw_1"))
+    assert slurm.acts[-2] == build.bind("17", None)
+
+
+def test_a_reservation_that_cannot_be_bound_leaves_the_job_its_own() -> None:
+    slurm = FakeSlurm(ROW | {"Reservation": "theirs"}, script=(OK, (1, "", "Access/permission denied")))
+    with pytest.raises(Rejected):
+        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
+    assert slurm.acts[-2:] == [build.bind("17", None, own=("theirs",)), build.delete_reservation("mw_1")]
+
+
 def test_release_of_nothing_is_gone() -> None:
     slurm = FakeSlurm(
         script=((1, "", "delete_reservation ReservationName=mw_1: Requested reservation is invalid"),)

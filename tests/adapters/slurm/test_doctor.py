@@ -9,9 +9,10 @@ import pytest
 from makeway.adapters.site.checks import DoctorContext, Level
 from makeway.adapters.site.class_sections import JobClassSettings
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm import doctor
+from makeway.adapters.slurm import doctor, parse_cluster
 from makeway.adapters.slurm import parse as slurm_parse
-from makeway.adapters.slurm.settings import SlurmAdapterSettings
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.test_parse import RELEASES, captured
@@ -28,6 +29,13 @@ SECTION = SlurmAdapterSettings(
 )
 CONTEXT = DoctorContext(acts=False, poll_interval_s=30.0, margin_s=60.0, can_expand=False)
 PARTITIONS = {"rt": False, "batch": True}
+LAYOUT = (RawPartition(name="rt", state="UP", exclusive=True), RawPartition(name="batch", state="UP"))
+SHARING = {
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_CORE_MEMORY",
+    "DefMemPerCPU": "500",
+    "GresTypes": "gpu",
+}
 
 
 def slurm(settings: Mapping[str, str] | None = None, **changes: Any) -> Survey:
@@ -41,6 +49,7 @@ def slurm(settings: Mapping[str, str] | None = None, **changes: Any) -> Survey:
             privilege=Privilege.OPERATOR,
             clock_ahead_s=0.0,
             partitions=PARTITIONS,
+            layout=LAYOUT,
             counts=(
                 ClassCount(name="rt", pending=1),
                 ClassCount(name="batch", running=3, nodes=8),
@@ -261,11 +270,62 @@ def test_the_limit_on_requests(said: str, privilege: Privilege, interval_s: floa
 
 @pytest.mark.parametrize("release", sorted(RELEASES))
 def test_every_check_takes_what_slurm_really_prints(release: str) -> None:
-    survey = slurm(slurm_parse.config(captured(release, "config")), release=RELEASES[release])
+    settings = slurm_parse.config(captured(release, "config"))
+    survey = slurm({**settings, **SHARING}, release=RELEASES[release])
     found = doctor.check_slurm(survey, SECTION, CONTEXT)
     assert [check for check in found if check.level is not Level.OK] == []
     assert {check.name for check in found} == {
         "release", "privilege", "clock", "classes", "urgent", "requeue", "requeue delay", "requeue limit",
-        "preemption", "kill wait", "request rate", "priority",
+        "preemption", "kill wait", "request rate", "priority", "sharing",
     }  # fmt: skip
     assert all(check.text.isprintable() for check in found)
+
+
+# Shared nodes
+
+
+def test_whole_nodes_are_said_to_be_whole() -> None:
+    for settings, layout, words in (
+        ({"SelectType": "select/linear"}, LAYOUT, "jobs get whole nodes: select/linear"),
+        (SHARING, LAYOUT[:1], "jobs get whole nodes: every partition is exclusive"),
+    ):
+        (check,) = doctor.check_sharing(slurm(settings, layout=layout), Price.DOMINANT_SHARE)
+        assert (check.level, check.text) == (Level.OK, words)
+
+
+def test_what_counts_on_shared_nodes_is_listed() -> None:
+    (check,) = doctor.check_sharing(slurm(SHARING), Price.DOMINANT_SHARE)
+    assert check.level is Level.OK
+    assert check.text == "jobs share the nodes of batch; what counts: CPUs, memory, gpu"
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "price", "name", "words"),
+    [
+        ({"SelectTypeParameters": "CR_CORE"}, {}, Price.DOMINANT_SHARE, "memory", "too little of it"),
+        ({"DefMemPerCPU": "UNLIMITED"}, {}, Price.DOMINANT_SHARE, "memory", "set DefMemPerCPU"),
+        (
+            {},
+            {"layout": (replace(LAYOUT[1], oversubscribed=True),)},
+            Price.DOMINANT_SHARE,
+            "oversubscription",
+            "counts each CPU once",
+        ),
+        ({}, {}, Price.BILLING_WEIGHTS, "price", "no partition has TRESBillingWeights"),
+    ],
+)
+def test_what_an_administrator_should_know_of_shared_nodes(
+    settings: dict[str, str], changes: dict[str, Any], price: Price, name: str, words: str
+) -> None:
+    checks = doctor.check_sharing(slurm({**SHARING, **settings}, **changes), price)
+    assert [(check.name, check.level) for check in checks[1:]] == [(name, Level.WARNING)]
+    assert words in checks[1].text
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_the_captured_clusters_are_shared(release: str) -> None:
+    settings = slurm_parse.config(captured(release, "shared-config"))
+    lines = captured(release, "shared-scontrol").splitlines()
+    layout = parse_cluster.partitions(lines, command=("scontrol",))
+    (check,) = doctor.check_sharing(slurm(settings, layout=layout), Price.DOMINANT_SHARE)
+    assert check.text == "jobs share the nodes of batch; what counts: CPUs, memory, gpu"

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.adapters.protocol import Unreadable
-from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.parse import Gres, RawJob
 from tests.paths import CAPTURED
 
@@ -76,7 +76,7 @@ def test_what_a_job_asks_for_is_read(release: str) -> None:
     jobs = jobs_of(release)
     asks, urgent, by_tasks = jobs["asks"], jobs["urgent"], jobs["by-tasks"]
     assert asks.required_nodes == ("n1", "n5")
-    assert (asks.memory_mb, asks.tres_memory_mb, asks.cpus_per_task) == (100.0, 400.0, 2)
+    assert (asks.memory_mb, asks.tres_memory_mb, asks.least_cpus_per_node) == (100.0, 400.0, 2)
     assert not asks.requeueable
     assert urgent.gres_per_node == (Gres(name="fpga", type="", count=1),)
     assert urgent.account == "a b=c"
@@ -132,6 +132,14 @@ ROW = {
     "tres-alloc": "cpu=4,mem=2000M,node=2,billing=4",
     "tres-per-node": "N/A",
     "tres-per-job": "N/A",
+    "tres-per-task": "N/A",
+    "tres-per-socket": "N/A",
+    "mem-per-tres": "N/A",
+    "cpus-per-tres": "N/A",
+    "numtasks": "4",
+    "cpus-per-task": "1",
+    "ntpernode": "0",
+    "Licenses": "(null)",
     "TimeLimit": "1:00:00",
     "SubmitTime": "1795247000",
     "StartTime": "N/A",
@@ -211,7 +219,7 @@ def sections_of(release: str) -> dict[str, list[str]]:
 
 
 def test_nodes_are_read(release: str) -> None:
-    nodes = {node.name: node for node in parse.nodes(sections_of(release)["nodes"], command=COMMAND)}
+    nodes = {node.name: node for node in parse_cluster.nodes(sections_of(release)["nodes"], command=COMMAND)}
     assert list(nodes) == [f"n{number}" for number in range(1, 9)]
     assert nodes["n4"].states == frozenset({"IDLE"})
     assert {"IDLE", "DRAIN"} <= nodes["n8"].states
@@ -226,12 +234,12 @@ def test_nodes_are_read(release: str) -> None:
 
 
 def test_partitions_are_read(release: str) -> None:
-    found = parse.partitions(sections_of(release)["partitions"], command=COMMAND)
+    found = parse_cluster.partitions(sections_of(release)["partitions"], command=COMMAND)
     assert {one.name: one.state for one in found} == {"batch": "UP", "urgent": "UP", "closed": "DOWN"}
 
 
 def test_reservations_are_read(release: str) -> None:
-    found = parse.reservations(sections_of(release)["reservations"], command=COMMAND)
+    found = parse_cluster.reservations(sections_of(release)["reservations"], command=COMMAND)
     ours, theirs = sorted(found, key=lambda one: one.name)
     assert (ours.name, ours.nodes, ours.end_s - ours.start_s) == ("mw_7", ("n1", "n2"), 600)
     assert (theirs.name, theirs.nodes, theirs.end_s - theirs.start_s) == ("their own", ("n4", "n6"), 3600)
@@ -258,12 +266,12 @@ def test_sections_are_found_without_readline_too() -> None:
 
 def test_a_cluster_without_nodes_or_partitions_is_unreadable() -> None:
     with pytest.raises(Unreadable):
-        parse.nodes([], command=COMMAND)
+        parse_cluster.nodes([], command=COMMAND)
     with pytest.raises(Unreadable):
-        parse.partitions(["slurm_load_partitions error"], command=COMMAND)
+        parse_cluster.partitions(["slurm_load_partitions error"], command=COMMAND)
     with pytest.raises(Unreadable):
-        parse.reservations([], command=COMMAND)
-    assert parse.reservations(["No reservations in the system"], command=COMMAND) == ()
+        parse_cluster.reservations([], command=COMMAND)
+    assert parse_cluster.reservations(["No reservations in the system"], command=COMMAND) == ()
 
 
 @pytest.mark.parametrize(
@@ -272,14 +280,14 @@ def test_a_cluster_without_nodes_or_partitions_is_unreadable() -> None:
 )
 def test_a_node_that_cannot_be_read_is_unreadable(line: str) -> None:
     with pytest.raises(Unreadable):
-        parse.nodes([line], command=COMMAND)
+        parse_cluster.nodes([line], command=COMMAND)
 
 
 def test_node_states_with_signs_and_flags() -> None:
     line = (
         "NodeName=n1 CPUTot=2 State=DOWN*+DRAIN+NOT_RESPONDING RealMemory=1 ActiveFeatures=(null) Gres=(null)"
     )
-    (node,) = parse.nodes([line], command=COMMAND)
+    (node,) = parse_cluster.nodes([line], command=COMMAND)
     assert node.states == frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"})
     assert (node.features, node.partitions) == (frozenset(), frozenset())
 
@@ -355,7 +363,7 @@ def test_counts(text: str, number: int) -> None:
         ("gres:gpu:2", (Gres(name="gpu", type="", count=2),)),
         ("gres/gpu:2", (Gres(name="gpu", type="", count=2),)),
         ("fpga::2", (Gres(name="fpga", type="", count=2),)),  # 24.11 and later, of a node
-        ("lustre:no_consume:4G", (Gres(name="lustre", type="no_consume", count=4 * 1024**3),)),
+        ("lustre:no_consume:4G", (Gres(name="lustre", type="", count=4 * 1024**3, consumable=False),)),
         ("gres:", (Gres(name="gres", type="", count=1),)),
         ("::", (Gres(name="::", type="", count=1),)),
         ("gres/gpu:a100=2", (Gres(name="gpu", type="a100", count=2),)),

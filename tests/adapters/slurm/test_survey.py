@@ -47,7 +47,7 @@ class Printer:
 
     config: str
     squeue: str = ""
-    partitions: str = ""
+    partitions: str = "PartitionName=batch State=UP\n"
     users: str = ""
     fails: str = ""
     """The first words of the command that fails."""

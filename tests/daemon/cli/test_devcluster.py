@@ -69,6 +69,32 @@ def test_up_hands_on_what_is_asked_for(
     assert f"makeway devcluster down --folder {tmp_path}/c\n" in out
 
 
+def test_up_hands_on_what_nodes_share(calls: Calls, tmp_path: Path) -> None:
+    words = ("--nodes", "2", "--cpus", "8", "--threads", "2", "--gpus", "a100:4", "--memory-counts")
+    assert run("up", *words, "--folder", str(tmp_path / "c")) == 0
+    gpus = {"n1": "a100:4", "n2": "a100:4"}
+    assert calls.specs == [
+        DevSpec(
+            node_count=2,
+            cpus_per_node=8,
+            threads_per_core=2,
+            gpus=gpus,
+            memory_counts=True,
+            expansion=True,
+        )
+    ]
+
+
+def test_gpus_and_threads_that_cannot_be_are_refused(
+    calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("up", "--gpus", "a100") == 2
+    assert "--gpus a100: a number such as 4, or a type and a number such as a100:4" in capsys.readouterr().err
+    assert run("up", "--cpus", "4", "--threads", "3") == 2
+    assert "--threads 3: a divisor of --cpus 4 is expected" in capsys.readouterr().err
+    assert calls.specs == []
+
+
 def test_without_options_the_folder_is_the_users_own(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement
 from makeway.policies.horizon.cp_sat import SolverUnavailable
+from makeway.policies.model import Resources
 from makeway.policies.registry import UnknownPolicy
 from tests.daemon.cli.program import Program
 
@@ -60,10 +61,21 @@ def test_version(program: Program) -> None:
     ("arguments", "expected"),
     [
         (["whatfi"], "No such command 'whatfi'. Did you mean 'whatif'? (see `makeway --help`)"),
-        (["whatif", "--nods", "3"], "No such option '--nods'. Did you mean '--nodes'? (see `makeway whatif --help`)"),
-        (["whatif"], "Missing option '--nodes'. (see `makeway whatif --help`)"),
+        (["whatif", "--stp", "3"], "No such option '--stp'. Did you mean '--step'? (see `makeway whatif --help`)"),
+        (["whatif"], "--nodes, --like or options after -- are expected: how many nodes, the job whose request"),
+        (["whatif", "--nodes", "2", "--like", "17"], "--nodes, --like or options after -- are expected: how many"),
+        (["whatif", "--nodes", "2", "--", "-n2"], "--nodes, --like or options after -- are expected: how many nod"),
+        (["whatif", "--journal", "j", "--", "-n2"], "options after -- need the present cluster: leave --journal"),
+        (["whatif", "--like", "17", "--per-node", "cpu=1"], "--per-node needs --nodes, the number of nodes"),
         (["whatif", "--nodes", "0"], "Invalid value for '--nodes': 0 is not in the range x>=1. (see "),
         (["whatif", "--nodes", "2", "--deadline", "soon"], "Invalid value for '--deadline': 'soon' is no duration: wr"),
+        *(
+            (
+                ["notice", "--nodes", "1", "--walltime", "1h", "--in", "1m", "--per-node", wrong],
+                f"Invalid value for '--per-node': '{told}' is no amount: write cpu=8, mem=16G",
+            )
+            for wrong, told in (("cpu", "cpu"), ("cpu=8,mem=x", "mem=x"), ("cpu=8G", "cpu=8G"), ("cpu=0", "cpu=0"))
+        ),
         (["whatif", "--nodes", "2", "--deadline", "9999d"], "Invalid value for '--deadline': '9999d' is no duration"),
         (["whatif", "--nodes", "2", "--decision", "2"], "--decision needs --journal, the journal that holds the decision"),
         (["whatif", "--nodes", "2", "--step", "0"], "--step: a duration above 0 is expected"),
@@ -190,10 +202,13 @@ def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_pa
         assert program.json("status", "--config", config) == {"mode": "observe", "sentence": "job \x1b[2J"}
         words = ("notice", "--nodes", 64, "--walltime", "1h", "--in", "15m", "--config", config)
         assert program(*words) == "n-1\n"
+        assert program(*words, "--per-node", "cpu=8,mem=2G") == "n-1\n"
         refused = program.refused("poke", "--config", config, "--ack", "a b")
         assert refused.endswith("refused: job_id: the id of a job is expected, such as 4711 or 4711_3")
     assert control.pokes == 1
-    (announced,) = control.announced
+    announced, shared = control.announced
+    assert announced.demand is None
+    assert shared.demand == Resources.of({"cpu": 8, "mem": 2048})
     assert (announced.node_count, announced.walltime_s, announced.in_s) == (64, 3600.0, 900.0)
 
 

@@ -1,12 +1,19 @@
 """`makeway whatif`: the curve, its JSON form, and what it leaves alone."""
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from makeway.adapters.protocol import Unavailable
 from makeway.daemon.config.mode import Mode
-from tests.builders import cluster, node_names, running
+from makeway.policies.model import Job
+from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
+from tests.policies.sharing import amounts, part, shared
 
 
 def test_whatif_shows_the_curve(program: Program, config: Path) -> None:
@@ -32,7 +39,13 @@ def test_whatif_as_json(program: Program, config: Path) -> None:
         (200.0, 300.0),
     ]
     assert values["levels"][1]["departures"] == [
-        {"job_ids": [HOSTILE], "method": "system", "nodes": 4, "loss_node_hours": 0.0}
+        {
+            "job_ids": [HOSTILE],
+            "method": "system",
+            "nodes": 4,
+            "loss_node_hours": 0.0,
+            "on": ["n1", "n2", "n3", "n4"],
+        }
     ]
 
 
@@ -69,3 +82,72 @@ def test_whatif_of_a_stored_snapshot(program: Program, adapter: FakeAdapter, tmp
     assert program.json("whatif", "--nodes", 4, "--journal", journal, "--decision", 1)["nodes_up"] == 8
     refused = program.refused("whatif", "--nodes", 4, "--journal", journal, "--decision", 7)
     assert refused == f"{journal}: there is no decision 7"
+
+
+def shared_nodes(adapter: FakeAdapter) -> None:
+    """Of n0, one job that may leave and one that may not have two GPUs each; n1 is full of the latter."""
+    adapter.view = shared(
+        part("v", "n0", amounts(4, gpu=2)),
+        part("other", "n0", amounts(4, gpu=2), preemptible=False),
+        part("full", "n1", amounts(8, gpu=4), preemptible=False),
+    )
+
+
+def test_whatif_for_parts_of_nodes(program: Program, config: Path, adapter: FakeAdapter) -> None:
+    shared_nodes(adapter)
+    a100 = "cpu=2,gres/gpu:a100=1"
+    refused = program.refused("whatif", "--nodes", 1, "--per-node", a100, "--config", config)
+    assert refused == "too few nodes can serve the request: 1 wanted, 0 of the 2 nodes that are up can"
+    asked = ("whatif", "--nodes", 1, "--per-node", "cpu=2,gres/gpu=1", "--deadline", "5m", "--config", config)
+    text = program(*asked)
+    assert "1 node with cpu=2, gres/gpu=1 on each within 5:00: 0 have room (2 nodes are up)." in text
+    assert "killed: v (n0)" in text
+    values = program.json(*asked)
+    assert (values["nodes"], values["per_node"], values["blocked_by"]) == (1, {"cpu": 2, "gres/gpu": 1}, None)
+    (level,) = values["levels"]
+    hours = 1000 * 0.5 / 3600
+    assert level["served_on"] == ["n0"]
+    assert level["departures"] == [
+        {"job_ids": ["v"], "method": "kill", "nodes": 1, "loss_node_hours": hours, "on": ["n0"]}
+    ]
+    assert [group["job_ids"] for group in values["protected"]] == [["full"], ["other"]]
+
+
+class ReadingAdapter(FakeAdapter):
+    """One that reads options: `--gpus=N` for a job of one node, and nothing else."""
+
+    def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
+        name, _, number = options[0].partition("=")
+        if name != "--gpus":
+            raise ValueError(f"unrecognized arguments: {name}")
+        job = replace(urgent("", 1), demand=amounts(1, gpu=int(number)))
+        return replace(job, walltime_s=walltime_s)
+
+
+def test_whatif_for_options_of_sbatch(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adapter = ReadingAdapter(cluster(1))
+    program = Program(adapter, capsys)
+    shared_nodes(adapter)
+    values = json.loads(program("whatif", "--json", "--deadline", "5m", "--config", config, "--", "--gpus=2"))
+    assert values["per_node"] == {"cpu": 1, "gres/gpu": 2, "mem": 1000}
+    assert values["levels"][0]["departures"][0]["on"] == ["n0"]
+    refused = program.refused("whatif", "--config", config, "--", HOSTILE)
+    assert refused == "after --: unrecognized arguments: j\\x1b[2J\\n[red]x"
+
+
+def test_whatif_where_the_adapter_reads_no_options(program: Program, config: Path) -> None:
+    refused = program.refused("whatif", "--config", config, "--", "-n2")
+    assert refused == "fake reads no options of sbatch: use --nodes and --per-node"
+
+
+def test_whatif_like_a_job(program: Program, config: Path, adapter: FakeAdapter) -> None:
+    shared_nodes(adapter)
+    held = program.json("whatif", "--like", "v", "--config", config)
+    assert (held["nodes"], held["per_node"]) == (1, {"cpu": 4, "gres/gpu": 2, "mem": 1000})
+    assert held["levels"][0]["departures"][0]["job_ids"] == ["v"]
+    waits = replace(urgent("u", 1), demand=amounts(1, gpu=1), blocked_by="a licence (fluent)")
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, waits))
+    text = program("whatif", "--like", "u", "--config", config)
+    assert "It would wait for a licence (fluent): until then no job leaves for it." in text
+    refused = program.refused("whatif", "--like", HOSTILE, "--config", config)
+    assert refused == "--like: there is no job j\\x1b[2J\\n[red]x that waits or runs"

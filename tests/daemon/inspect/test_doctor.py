@@ -23,7 +23,7 @@ from makeway.daemon.inspect.doctor import (
     examine,
 )
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import CheckpointSpec, JobKind
+from makeway.policies.model import CheckpointSpec, JobKind, Resources
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 
@@ -159,6 +159,19 @@ def test_without_problems_the_status_is_0(simulated: Path, capsys: pytest.Captur
     assert printed.out.rstrip().endswith("all is well.")
     assert adapter.calls == [("close", "")]
     assert [path.name for path in simulated.parent.iterdir()] == ["makeway.yaml"]
+
+
+@pytest.mark.parametrize("policy", ["wcjs", "eviction"])
+def test_a_policy_that_counts_whole_nodes_is_warned_of_where_jobs_share_them(
+    simulated: Path, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    simulated.write_text(simulated.read_text() + f"policy: {{name: {policy}}}\n")
+    whole = cluster(4, running("a", node_names(4)))
+    nodes = tuple(replace(node, capacity=Resources.of({"cpu": 8})) for node in whole.nodes)
+    run(simulated, FakeAdapter(replace(whole, nodes=nodes)))
+    assert ("counts whole nodes" in capsys.readouterr().out) == (policy == "wcjs")
+    run(simulated, FakeAdapter(whole))
+    assert "counts whole nodes" not in capsys.readouterr().out
 
 
 def test_with_a_problem_the_status_is_1(simulated: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,19 @@
 """What making room would cost, at every deadline."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
-from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, departures, what_if
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan
+from makeway.daemon.inspect.loss_curves import Leaver, by_cost
+from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
 from tests.builders import cluster, held, node_names, running, urgent
+from tests.policies.sharing import amounts, part, shared
 
 NOW_S = 100_000.0
 SAVES = CheckpointSpec(system_s=300.0)
@@ -38,7 +40,7 @@ def test_free_nodes_cost_nothing() -> None:
     answer = request(three(), 2)
     assert answer.shortage == 0
     assert answer.losses_node_s == (0,) * 16
-    assert [level.plan.departures for level in answer.levels] == [()]
+    assert [level.leavers for level in answer.levels] == [()]
 
 
 def test_time_saves_work() -> None:
@@ -46,9 +48,9 @@ def test_time_saves_work() -> None:
     assert answer.node_count_free == 2
     assert answer.shortage == 8
     early, late = answer.levels
-    assert (early.from_s, early.until_s, early.plan.loss_node_s) == (0.0, 240.0, 4 * 36_000 + 4 * 3600)
-    assert (late.from_s, late.until_s, late.plan.loss_node_s) == (300.0, 900.0, 4 * 3600)
-    assert [(leaver.item.job_ids, leaver.method) for leaver in departures(late.plan)] == [
+    assert (early.from_s, early.until_s, early.loss_node_s) == (0.0, 240.0, 4 * 36_000 + 4 * 3600)
+    assert (late.from_s, late.until_s, late.loss_node_s) == (300.0, 900.0, 4 * 3600)
+    assert [(leaver.job_ids, leaver.method) for leaver in late.leavers] == [
         (("cheap",), Method.KILL),
         (("dear",), Method.SYSTEM),
     ]
@@ -56,7 +58,7 @@ def test_time_saves_work() -> None:
 
 def test_no_more_than_needed_leave() -> None:
     (level,) = request(three(), 4, deadline_s=240.0).levels
-    assert [leaver.item.job_ids for leaver in level.plan.departures] == [("cheap",)]
+    assert [leaver.job_ids for leaver in level.leavers] == [("cheap",)]
 
 
 def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
@@ -66,10 +68,10 @@ def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
     view = cluster(6, elastic, now_s=NOW_S)
     question = WhatIfQuestion(node_count=3, deadline_s=60.0, step_s=60.0, shrink=True)
     (level,) = what_if(view, question).levels
-    (leaver,) = level.plan.departures
-    assert (leaver.method, leaver.node_count, level.plan.loss_node_s) == (Method.SHRINK, 3, 0)
+    (leaver,) = level.leavers
+    assert (leaver.method, leaver.node_count, level.loss_node_s) == (Method.SHRINK, 3, 0)
     (killed,) = what_if(view, replace(question, shrink=False)).levels
-    assert (killed.plan.departures[0].method, killed.plan.loss_node_s) == (Method.KILL, 6 * 3600)
+    assert (killed.leavers[0].method, killed.loss_node_s) == (Method.KILL, 6 * 3600)
 
 
 def test_protected_jobs_are_named_and_not_asked() -> None:
@@ -127,19 +129,18 @@ def test_the_resolution_fits_the_deadline(deadline_s: float, step_s: float) -> N
     assert request(three(), 10, deadline_s=deadline_s, step_s=None).step_s == step_s
 
 
-def test_departures_are_ordered_by_cost() -> None:
-    def leaves(name: str, nodes: int, loss_node_s: int, method: Method) -> Departure:
-        item = EvictionJob(job_ids=(name,), node_count=nodes, loss_node_s=loss_node_s, system_s=1.0)
-        return Departure(item=item, method=method)
+def test_jobs_that_leave_are_ordered_by_cost() -> None:
+    def leaves(name: str, nodes: int, loss_node_s: int, method: Method) -> Leaver:
+        names = node_names(nodes)
+        return Leaver(job_ids=(name,), method=method, node_count=nodes, loss_node_s=loss_node_s, nodes=names)
 
     found = (
-        leaves("a", 1, 900, Method.SYSTEM),
+        leaves("a", 1, 0, Method.SYSTEM),
         leaves("b", 2, 0, Method.KILL),
         leaves("c", 1, 5, Method.KILL),
-        leaves("d", 2, 7, Method.SYSTEM),
+        leaves("d", 2, 0, Method.SYSTEM),
     )
-    plan = EvictionPlan(departures=found, loss_node_s=5, checkpoint_steps=2, checkpoint_s=2.0, node_count=6)
-    assert [leaver.item.job_ids[0] for leaver in departures(plan)] == ["c", "b", "d", "a"]
+    assert [leaver.job_ids[0] for leaver in by_cost(found)] == ["c", "b", "d", "a"]
 
 
 @st.composite
@@ -170,8 +171,8 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
     losses = [loss for loss in answer.losses_node_s if loss is not None]
     assert losses == sorted(losses, reverse=True)
     for level in answer.levels:
-        assert level.plan.node_count >= max(0, answer.shortage)
-        assert level.plan.checkpoint_s <= level.from_s
+        assert level.node_count >= max(0, answer.shortage)
+        assert level.checkpoint_s <= level.from_s
     assume(answer.shortage > 0)
     index = data.draw(st.integers(1, 30))
     config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, shrink=shrink)
@@ -181,3 +182,117 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
         assert not any(candidate.chosen for candidate in why.candidates)
     else:
         assert why.loss_node_s == answer.losses_node_s[index]
+
+
+def gpu_nodes(*jobs: Job) -> Cluster:
+    """Two nodes of 8 CPUs and 4 GPUs each."""
+    return shared(*jobs, now_s=NOW_S)
+
+
+def gpu_job(job_id: str, nodes: str, gpus: int, *, ran_s: float = 3600.0, **changes: Any) -> Job:
+    return part(job_id, nodes, amounts(gpus * 2, gpu=gpus), start_s=NOW_S - ran_s, **changes)
+
+
+def test_a_request_for_gpus_takes_one_job_of_a_shared_node() -> None:
+    """Two GPUs are wanted and one is free on each node: the cheapest job that gives one leaves."""
+    view = gpu_nodes(
+        gpu_job("long", "n0", 2, ran_s=36_000.0),
+        gpu_job("short", "n0", 1),
+        gpu_job("saves", "n1", 2, ran_s=18_000.0, checkpoint=SAVES),
+        gpu_job("root's", "n1", 1, preemptible=False),
+    )
+    question = WhatIfQuestion(node_count=1, deadline_s=900.0, step_s=60.0, demand=amounts(2, gpu=2))
+    answer = what_if(view, question)
+    assert (answer.node_count_free, answer.shortage) == (0, 1)
+    early, late = answer.levels
+    assert (early.from_s, early.until_s, early.loss_node_s) == (0.0, 240.0, 900)
+    assert [(one.job_ids, one.method, one.nodes) for one in early.leavers] == [
+        (("short",), Method.KILL, ("n0",))
+    ]
+    assert early.nodes == ("n0",)
+    assert (late.from_s, late.until_s, late.loss_node_s, late.checkpoint_s) == (300.0, 900.0, 0, 300.0)
+    assert [(one.job_ids, one.method, one.nodes) for one in late.leavers] == [
+        (("saves",), Method.SYSTEM, ("n1",))
+    ]
+    assert answer.losses_node_s == (900,) * 5 + (0,) * 11
+    assert [(group.job_ids, group.reason) for group in answer.protected] == [(("root's",), "not_preemptible")]
+
+
+def test_room_on_a_shared_node_costs_nothing() -> None:
+    view = gpu_nodes(gpu_job("a", "n0", 3), gpu_job("b", "n1", 2))
+    answer = what_if(view, WhatIfQuestion(node_count=1, deadline_s=60.0, demand=amounts(2, gpu=2)))
+    assert (answer.shortage, set(answer.losses_node_s)) == (0, {0})
+    (level,) = answer.levels
+    assert (level.leavers, level.nodes) == ((), ("n1",))
+
+
+def test_a_whole_node_of_a_shared_cluster_is_left_by_each_job_in_its_way() -> None:
+    view = gpu_nodes(
+        gpu_job("a", "n0", 2, checkpoint=SAVES), gpu_job("b", "n0", 1), gpu_job("c", "n1", 4, ran_s=36_000.0)
+    )
+    answer = what_if(view, WhatIfQuestion(node_count=1, deadline_s=600.0, step_s=60.0))
+    late = answer.levels[-1]
+    assert [(one.job_ids, one.method) for one in late.leavers] == [
+        (("b",), Method.KILL),
+        (("a",), Method.SYSTEM),
+    ]
+
+
+def test_one_more_like_a_job() -> None:
+    held = replace(gpu_job("a", "n0 n1", 2), allocation=(amounts(4, gpu=1), amounts(2, gpu=3)))
+    asked = question_like(held, deadline_s=60.0, walltime_s=None, step_s=None, shrink=False)
+    assert (asked.node_count, asked.demand, asked.walltime_s) == (2, amounts(4, gpu=3), held.walltime_s)
+    waits = replace(
+        urgent("u", 3), demand=amounts(1), eligible_nodes=frozenset({"n1"}), blocked_by="a licence (x)"
+    )
+    asked = question_like(waits, deadline_s=60.0, walltime_s=30.0, step_s=None, shrink=False)
+    assert (asked.node_count, asked.demand, asked.walltime_s) == (3, amounts(1), 30.0)
+    assert (asked.eligible_nodes, asked.blocked_by) == (frozenset({"n1"}), "a licence (x)")
+    whole = question_like(
+        running("w", node_names(2)), deadline_s=1.0, walltime_s=None, step_s=None, shrink=False
+    )
+    assert (whole.node_count, whole.demand) == (2, None)
+
+
+def test_a_request_that_no_node_can_serve_is_refused() -> None:
+    question = WhatIfQuestion(node_count=1, deadline_s=60.0, demand=amounts(1, gpu=5))
+    with pytest.raises(UserError, match="the request: 1 wanted, 0 of the 2 nodes that are up can"):
+        what_if(gpu_nodes(), question)
+    fits_one = replace(question, node_count=2, demand=amounts(1), eligible_nodes=frozenset({"n1"}))
+    with pytest.raises(UserError, match="the request: 2 wanted, 1 of the 2 nodes that are up can"):
+        what_if(gpu_nodes(), fits_one)
+
+
+def test_only_eligible_nodes_are_taken() -> None:
+    view = three()
+    question = WhatIfQuestion(
+        node_count=2, deadline_s=60.0, step_s=60.0, eligible_nodes=frozenset(node_names(4))
+    )
+    (level,) = what_if(view, question).levels
+    assert [one.job_ids for one in level.leavers] == [("dear",)]
+
+
+@st.composite
+def shared_clusters(draw: st.DrawFn) -> Cluster:
+    jobs: list[Job] = []
+    for index in range(draw(st.integers(1, 3)) * 2):
+        spec = draw(st.sampled_from([None, SAVES, CheckpointSpec(interval_s=3600.0, application_s=60.0)]))
+        ran_s = float(draw(st.integers(1, 20_000)))
+        jobs.append(gpu_job(f"j{index}", f"n{index % 2}", 1, ran_s=ran_s, checkpoint=spec))
+    return gpu_nodes(*jobs)
+
+
+@settings(deadline=None)
+@given(shared_clusters(), st.integers(1, 4), st.integers(0, 30))
+def test_on_shared_nodes_it_says_what_the_policy_would_do(view: Cluster, gpus: int, index: int) -> None:
+    demand = amounts(1, gpu=gpus)
+    question = WhatIfQuestion(node_count=1, deadline_s=1800.0, step_s=60.0, demand=demand)
+    answer = what_if(view, question)
+    losses = [loss for loss in answer.losses_node_s if loss is not None]
+    assert losses == sorted(losses, reverse=True)
+    config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0)
+    asked = replace(urgent("u", 1, submit_s=NOW_S), demand=demand)
+    (why,) = EVICTION.decide(replace(view, jobs=(*view.jobs, asked)), config).rationale
+    assert (why.loss_node_s if why.ready_s is not None else None) == answer.losses_node_s[index]
+    (level,) = (one for one in answer.levels if one.from_s <= index * 60.0 <= one.until_s)
+    assert sum(one.loss_node_s for one in level.leavers) == level.loss_node_s

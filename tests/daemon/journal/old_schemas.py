@@ -35,7 +35,19 @@ CREATE TABLE runs (
     PRIMARY KEY (job_id, ended_s)) STRICT;
 CREATE INDEX runs_by_user ON runs (user, ended_s);
 """
-SCRIPTS: Final = {1: _SCHEMA, 2: _SCHEMA + _SINCE_2, 3: _SCHEMA + _SINCE_2 + _SINCE_3}
+_SINCE_4: Final = """
+ALTER TABLE commands ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+UPDATE commands SET failed = 1 WHERE outcome = 'in_doubt' OR (outcome = 'rejected' AND verb IN
+    ('checkpoint', 'requeue', 'cancel', 'shrink', 'reserve'));
+CREATE TABLE set_aside (
+    source TEXT NOT NULL, key TEXT NOT NULL, problem TEXT NOT NULL, body BLOB) STRICT;
+"""
+SCRIPTS: Final = {
+    1: _SCHEMA,
+    2: _SCHEMA + _SINCE_2,
+    3: _SCHEMA + _SINCE_2 + _SINCE_3,
+    4: _SCHEMA + _SINCE_2 + _SINCE_3 + _SINCE_4,
+}
 
 _ACTION: Final = (
     '{"job_id":"7","for_job_id":"u","policy":"test","reason":"urgent_arrival","method":"kill","not_after_s":5.0,'
@@ -80,6 +92,8 @@ def make(path: Path, version: int) -> None:
                 "'requeue', '7', ?, 1.0, ?)",
                 (_ACTION, outcome),
             )
+        if version > 3:
+            database.execute("UPDATE commands SET failed = 1 WHERE outcome IN ('rejected', 'in_doubt')")
         database.execute(
             "INSERT INTO decisions (at_s, policy, body) VALUES (1.0, 'test', ?)",
             ('{"policy":"test","actions":[' + _ACTION + '],"rationale":[],"again_s":null}',),

@@ -2,13 +2,13 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, LossLesson, RunKey, RunLoss
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Lesson, Likeness, Measurement, Subject
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import (
-    Decision,
-)
+from makeway.policies.model import Acknowledgement, Decision, Method
 from tests.builders import closed
 from tests.daemon.journal.entries import ACTIONS, filled, operation
 
@@ -111,6 +111,48 @@ def test_a_checkpoint_under_way_is_the_same_after_a_start(path: Path) -> None:
         again.learn(Lesson(begun=(), measured=(), void=(begun[0][0],)))
     with closing(Journal(path)) as again:
         assert dict(again.checkpoints_under_way()) == dict(begun[1:])
+
+
+def leaving_run(decided_s: float) -> LeavingRun:
+    return LeavingRun(
+        for_job_id="u",
+        decided_s=decided_s,
+        method=Method.SYSTEM,
+        acknowledgement=Acknowledgement.EXIT,
+        held=HeldAmounts(nodes=1.25, cpus=40, gpus=None),
+        expected_s=5.0,
+        start_s=-100.0,
+        setup_s=2.0,
+        saved_s=decided_s - 1.0,
+        completed_s=3.0,
+    )
+
+
+def test_measured_losses_are_forgotten_in_time_and_runs_that_are_to_leave_are_not(path: Path) -> None:
+    keys = [RunKey(f"u@{number}", "7", number) for number in range(4)]
+    runs = [leaving_run(float(number)) for number in range(4)]
+    losses = [
+        RunLoss(run=run, left_s=9.0, lost_s=4.0, overhead_s=0.5, evicted=run.decided_s > 1.0) for run in runs
+    ]
+    new = tuple(zip(keys, runs, strict=True))
+    measured = tuple(zip(keys[1:3], losses[1:3], strict=True))
+    with closing(Journal(path)) as journal:
+        journal.note_losses(LossLesson(begun=new, changed=(), measured=(), void=()))
+        assert dict(journal.leaving_runs()) == dict(new)
+    with closing(Journal(path)) as journal:
+        assert dict(journal.leaving_runs()) == dict(new)
+        other = replace(runs[0], saved_s=0.5, requested_s=0.25, reported_s=0.75)
+        last = LossLesson(begun=(), changed=((keys[0], other),), measured=measured, void=(keys[3],))
+        journal.note_losses(last)
+        assert dict(journal.leaving_runs()) == {keys[0]: other}
+    with closing(Journal(path)) as journal:
+        assert dict(journal.leaving_runs()) == {keys[0]: other}
+        assert journal.losses(0.0) == (("7", losses[1]), ("7", losses[2]))
+        assert journal.losses(1.0, 1.0) == (("7", losses[1]),)
+        while journal.prune(1.5):
+            pass
+        assert journal.losses(0.0) == (("7", losses[2]),)
+        assert dict(journal.leaving_runs()) == {keys[0]: other}
 
 
 def test_the_file_shrinks_when_old_entries_go(path: Path) -> None:

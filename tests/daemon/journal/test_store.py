@@ -197,7 +197,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
     journal.save(operation())
     journal.close()
     with sqlite3.connect(path) as database:
-        for name in ("checkpoints", "runs", "set_aside"):
+        for name in ("checkpoints", "runs", "set_aside", "losses"):
             database.execute(f"DROP TABLE {name}")
         database.execute("ALTER TABLE commands DROP COLUMN failed")
         for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):
@@ -212,6 +212,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
     reader = Journal(path, read_only=True)
     assert (reader.open_operations(), dict(reader.learned())) == ((operation(),), {})
     assert reader.usual_shares() == {}
+    assert (reader.leaving_runs(), reader.losses(0.0)) == ({}, ())
     reader.close()
     for _ in range(2):
         journal = Journal(path)

@@ -14,10 +14,11 @@ from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.errors import UserError
+from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.service.metrics import Metrics
-from makeway.policies.model import Method, Rationale, Reason, Requeue
+from makeway.policies.model import Acknowledgement, Method, Rationale, Reason, Requeue
 from makeway.policies.safety.protection import Refusal
 from tests.paths import ROOT
 from tests.waiting import limit_s
@@ -97,6 +98,36 @@ def test_a_cycle_is_counted() -> None:
     assert value(made, "makeway_cycle_duration_seconds_sum") == 0.3
     assert value(made, "makeway_snapshot_duration_seconds_sum") == 0.2
     assert value(made, "makeway_decision_duration_seconds_sum") == 0.004
+
+
+def test_losses_are_counted_where_they_are_known() -> None:
+    def run(cpus: int | None, gpus: int | None) -> LeavingRun:
+        return LeavingRun(
+            for_job_id=HOSTILE,
+            decided_s=0.0,
+            method=Method.KILL,
+            acknowledgement=Acknowledgement.COMMENT,
+            held=HeldAmounts(nodes=2.0, cpus=cpus, gpus=gpus),
+            expected_s=1800.0,
+            start_s=0.0,
+            setup_s=0.0,
+        )
+
+    runs = (run(64, 8), run(None, None))
+    losses = tuple(
+        RunLoss(run=one, left_s=9000.0, lost_s=7200.0, overhead_s=3600.0, evicted=True) for one in runs
+    )
+    made = metrics()
+    made.observe_cycle(CycleReport(at_s=1.0, mode=Mode.ACT, sentence="", leaving=runs), 0.1)
+    made.observe_cycle(CycleReport(at_s=2.0, mode=Mode.ACT, sentence="", losses=losses), 0.1)
+    assert value(made, "makeway_lost_core_hours_total") == 32.0
+    assert value(made, "makeway_lost_gpu_hours_total") == 4.0
+    assert value(made, "makeway_actual_loss_node_hours_total", kind="work") == 8.0
+    assert value(made, "makeway_actual_loss_node_hours_total", kind="overhead") == 4.0
+    assert value(made, "makeway_actual_loss_core_hours_total", kind="work") == 128.0
+    assert value(made, "makeway_actual_loss_core_hours_total", kind="overhead") == 64.0
+    assert value(made, "makeway_actual_loss_gpu_hours_total", kind="work") == 16.0
+    assert value(made, "makeway_actual_loss_gpu_hours_total", kind="overhead") == 8.0
 
 
 @pytest.mark.parametrize("metric", RATIONALE_METRICS, ids=lambda metric: metric.name)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from makeway.daemon.errors import UserError
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement, BadRequest, Peer, answer, request, serve
+from makeway.policies.model import Resources
 from tests.waiting import limit_s
 
 ME = Peer(pid=os.getpid(), uid=os.geteuid())
@@ -200,7 +201,12 @@ def test_a_line_may_end_with_the_connection(path: Path) -> None:
         ({"in_s": 10**9}, "in_s: a number from 0 to 604800 is expected"),
         ({"user": "a b"}, "user: a user name is expected"),
         ({"user": 7}, "user: a user name is expected"),
-        ({"when": 1}, "when: notice takes nodes, walltime_s, in_s and user"),
+        ({"when": 1}, "when: notice takes nodes, walltime_s, in_s, user and per_node"),
+        ({"per_node": {}}, "per_node: positive whole numbers of cpu, mem (in megabytes) or gres/NAME[:TYPE]"),
+        ({"per_node": {"cpu": 0}}, "per_node: positive whole numbers"),
+        ({"per_node": {"cpu": 1.5}}, "per_node: positive whole numbers"),
+        ({"per_node": {"cpu": 4, "license": 1}}, "per_node: positive whole numbers"),
+        ({"per_node": ["cpu"]}, "per_node: positive whole numbers"),
     ],
 )
 def test_announcements_that_are_refused(change: dict[str, object], complaint: str) -> None:
@@ -209,6 +215,13 @@ def test_announcements_that_are_refused(change: dict[str, object], complaint: st
         answer(json.dumps({**NOTICE, **change}).encode(), ME, control)
     assert str(caught.value).startswith(complaint)
     assert control.announced == []
+
+
+def test_an_announced_job_may_need_a_part_of_each_node() -> None:
+    control = Control()
+    answer(json.dumps({**NOTICE, "per_node": {"cpu": 8, "gres/gpu:a100": 2}}).encode(), ME, control)
+    demand = Resources.of({"cpu": 8, "gres/gpu": 2, "gres/gpu:a100": 2})
+    assert [announced.demand for announced in control.announced] == [demand]
 
 
 def test_an_announcement_belongs_to_its_sender() -> None:

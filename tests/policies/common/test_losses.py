@@ -36,6 +36,11 @@ def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) 
     assert loss_node_s(replace(job, start_s=None), NOW_S) == 0
 
 
+def test_a_job_on_a_part_of_its_nodes_loses_its_share_of_them(running: Build) -> None:
+    job = replace(running("a", "n0 n1"), node_equivalents=0.25)
+    assert loss_node_s(job, NOW_S) == 250
+
+
 def test_system_checkpoint(running: Build) -> None:
     job = running("a", "n0")
     assert system_s(job) is None

@@ -212,7 +212,7 @@ def test_claims_about_shares_and_outliers() -> None:
 def test_the_paper_s_week_decides_and_the_others_are_told() -> None:
     other = [replace(one, week="wk3") for one in published(**{"wcjs-jit": (1.9, 2.4)})]
     claim = by_key([*published(), *other])["urgent-gain"]
-    assert (claim.standing, claim.told) == (ClaimStatus.HOLDS, "holds: holds on 1 of 2 traces")
+    assert (claim.standing, claim.verdict) == (ClaimStatus.HOLDS, "holds: holds on 1 of 2 traces")
     assert claim.measured == "wk1: 1.94 → 1.25 (-36%); wk3: 1.94 → 1.90 (-2%)"
 
 

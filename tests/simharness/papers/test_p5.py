@@ -137,10 +137,10 @@ def test_the_average_over_the_seeds_decides() -> None:
     first = [replace(one, instant_start_rate=1.0) if one.policy != "none" else one for one in alike()]
     claim = next(claim for claim in claims([*first, *second]) if claim.key == "9-instant")
     assert claim.standing is ClaimStatus.FAILS
-    assert claim.told == "does not hold: holds on 1 of 2 seeds"
+    assert claim.verdict == "does not hold: holds on 1 of 2 seeds"
     better = [replace(one, seed=1, instant_start_rate=0.96) for one in alike()]
     claim = next(claim for claim in claims([*first, *better]) if claim.key == "9-instant")
-    assert claim.told == "holds: holds on 1 of 2 seeds"
+    assert claim.verdict == "holds: holds on 1 of 2 seeds"
 
 
 def test_utilisation_that_is_the_same_everywhere_is_told() -> None:

@@ -92,7 +92,7 @@ def test_a_claim_holds_only_if_it_holds_on_every_seed(
         return Finding(standing=results[0], measured=f"{len(results)} results")
 
     claim = check("key", "it is so", "always", finding, [(seed, [one]) for seed, one in enumerate(found)])
-    assert (claim.standing, claim.told) == (standing, told)
+    assert (claim.standing, claim.verdict) == (standing, told)
     assert claim.measured == f"{len(found)} results"
     assert claim.values()["seeds"] == [
         {"seed": seed, "verdict": one.value, "measured": "1 results"} for seed, one in enumerate(found)

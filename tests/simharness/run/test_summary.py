@@ -10,7 +10,7 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.inspect.summary import UNKNOWN, DecisionSummary, UrgentAnswer, summarise
+from makeway.daemon.inspect.summary import UNKNOWN, ActualTotals, DecisionSummary, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind, Limits, Method
 from makeway.policies.registry import find
@@ -60,6 +60,36 @@ def test_what_was_done_is_counted_as_it_was_done(tmp_path: Path) -> None:
         job.job_id: known[job.job_id] for job in found.urgent
     }
     assert all(job.started_on_time and job.expected_on_time for job in found.urgent)
+
+
+def test_what_was_lost_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "acted.sqlite"
+    record, found = replayed(path, Mode.ACT, "n-paa")
+    actual = found.all_lenders.actual
+    assert actual.departures == sum(found.all_lenders.departures.values())
+    assert actual.lost.node_s > 0.0
+    spent_node_s = sum(done.lost_node_s + done.overhead_node_s for done in record.jobs)
+    assert actual.lost.node_s + actual.overhead.node_s == pytest.approx(spent_node_s)
+    for part in ("lost", "overhead"):
+        parts = [getattr(lenders.actual, part).node_s for lenders in found.lenders.values()]
+        assert sum(parts) == pytest.approx(getattr(actual, part).node_s)
+    assert (found.all_lenders.loss_core_s, actual.lost.core_s) == (None, None), "no capacity is known"
+
+    assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
+    text = capsys.readouterr().out
+    assert f"Measured of {actual.departures} of these departures: {actual.lost.node_s / 3600:.2f}" in text
+    assert run_cli(["summary", "--journal", str(path), "--json"], factories={}) == 0
+    values = json.loads(capsys.readouterr().out)["all_lenders"]
+    assert values["loss_node_s"] == found.all_lenders.loss_node_s
+    assert values["actual"]["lost"] == {"node_s": actual.lost.node_s, "core_s": None, "gpu_s": None}
+
+
+def test_nothing_is_measured_in_observe_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "observed.sqlite"
+    _, found = replayed(path, Mode.OBSERVE)
+    assert found.all_lenders.actual == ActualTotals()
+    assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
+    assert "Measured" not in capsys.readouterr().out
 
 
 def test_what_was_observed_stands_beside_what_the_scheduler_did(tmp_path: Path) -> None:

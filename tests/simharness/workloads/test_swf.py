@@ -130,8 +130,11 @@ def test_columns_hold_the_fields_of_their_names(tmp_path: Path) -> None:
             allocated=[5.0],
             requested=[8.0],
             requested_s=[9.0],
+            requested_kb=[10.0],
             user=["12"],
             group=["13"],
+            queue=["15"],
+            partition=["16"],
         )
     ]
 

@@ -85,6 +85,12 @@ def test_an_urgent_job_on_a_full_cluster(slurm_world: SlurmWorld, start_daemon: 
     verbs = [command.action.verb for command in daemon.commands()]
     assert verbs == ["reserve", "checkpoint", "requeue", "prioritise", "release", "restore_priority"]
     assert {command.outcome for command in daemon.commands()} == {"accepted"}
+    (loss,) = daemon.told("explain", "1")["losses"]
+    assert (loss["job_id"], loss["method"], loss["expected"]["node_s"]) == (story.lenders()[0], "system", 0.0)
+    (requeue,) = (command for command in daemon.commands() if command.action.verb == "requeue")
+    assert loss["actual"]["evicted"]
+    assert loss["actual"]["left_s"] == pytest.approx(requeue.issued_s)
+    assert loss["actual"]["overhead"]["node_s"] > 0.0, "of the checkpoint"
     # What finds the traces of commands in slurmctld's log and statistics finds these.
     assert UPDATES.search(log_of(slurm_world, since))
     assert not requests(slurm_world) <= READS | NOT_FROM_MAKEWAY
@@ -108,6 +114,8 @@ def test_the_commands_while_the_daemon_runs(slurm_world: SlurmWorld, start_daemo
     assert {
         job_id for level in whatif["levels"] for one in level["departures"] for job_id in one["job_ids"]
     } <= set(story.workers)
+    like = daemon.told("whatif", "--like", story.workers[0])
+    assert (like["nodes"], like["shortage"]) == (2, 2)
     urgent = story.urgent_comes()
     assert daemon.run("poke").status == 0
     await_that("the urgent job runs", lambda: story.runs(urgent), story.explain(daemon))

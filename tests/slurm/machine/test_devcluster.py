@@ -186,3 +186,20 @@ def test_processes_are_told_apart() -> None:
     assert not earlier.alive
     assert processes.end((earlier,), grace_s=0.0) == ()
     assert processes.by_pid(2**22 + 1) is None
+
+
+def test_nodes_have_gpus_threads_and_memory_to_share(slurm_root: str | None, folder: Path) -> None:
+    spec = DevSpec(
+        node_count=2,
+        cpus_per_node=8,
+        threads_per_core=2,
+        memory_mb=16000,
+        memory_counts=True,
+        gpus={"n1": "a100:4"},
+        root=slurm_root,
+    )
+    with dev_cluster(spec, folder) as cluster:
+        job_id = cluster.submit("exec sleep 1000", "-n1", "--gpus=3")
+        await_that("the job runs", lambda: "RUNNING" in cluster.run("squeue", "-h", "-o", "%T"))
+        held = cluster.run("scontrol", "-d", "-o", "show", "job", job_id)
+        assert re.search(r"Nodes=n1 CPU_IDs=0-1 Mem=4000 GRES=gpu:a100:3\(IDX:0-2\)", held)

@@ -9,11 +9,14 @@ import re
 import socket
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.slurm import build
 from tests.paths import CAPTURED
+from tests.slurm.support.sharing import SHARED_SPEC, share
 
 TOKEN = "mwcaptured"
 FOLDER = CAPTURED
@@ -88,39 +91,48 @@ def _reserve(cluster: DevCluster) -> None:
     cluster.run(*create, "ReservationName=their own", *tomorrow, "Nodes=n[4,6]")
 
 
-def main() -> None:
-    """Capture the Slurm of this machine, or of the chroot that is the first argument."""
-    root = sys.argv[1] if len(sys.argv) > 1 else None
-    spec = DevSpec(
-        root=root,
-        partitions=SPEC.partitions,
-        node_options=SPEC.node_options,
-        gres=SPEC.gres,
-        settings=SPEC.settings,
-    )
-    with dev_cluster(spec) as cluster:
-        fill(cluster)
-        fields = build.job_fields(cluster.version)
-        ids = tuple(cluster.run("squeue", "-h", "-o", "%i", "-n", "urgent,asks").split())
-        runner = cluster.runner
-        jobs = runner.run(build.squeue(), environment=build.squeue_environment(fields, TOKEN))
-        times = {"SLURM_TIME_FORMAT": "%s"}
-        shown = runner.run(build.show_cluster(), stdin=build.show_script(TOKEN, ids), environment=times)
-        config = runner.run(build.show_config())
-    folder = FOLDER / "{}.{:02}".format(*cluster.version)
+def written(cluster: DevCluster, prefix: str, ids: tuple[str, ...], *, everything: bool) -> None:
+    """Write what the adapter reads of the cluster. `ids`: the jobs to show one by one."""
+    fields = build.job_fields(cluster.version)
+    runner = cluster.runner
+    jobs = runner.run(build.squeue(), environment=build.squeue_environment(fields, TOKEN))
+    script = build.show_script(TOKEN, ids, all_jobs=everything, licenses=everything)
+    times = {"SLURM_TIME_FORMAT": "%s"}
+    shown = runner.run(build.show_cluster(), stdin=script, environment=times)
+    config = runner.run(build.show_config())
+    folder = folder_of(cluster)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("squeue", jobs.stdout), ("scontrol", shown.stdout), ("config", config.stdout)):
         text = re.sub(r"OS=Linux .*? (?= RealMemory)", "OS=Linux 6.1.0 ", text)
         text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "host", text)
         text = text.replace(f"{cluster.inner_folder}/work", "/srv/slurm/jobs")
         text = text.replace(str(cluster.inner_folder), "/srv/slurm")
-        (folder / f"{name}.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+        (folder / f"{prefix}{name}.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
     print(folder, jobs.stderr, shown.stderr)
+
+
+def folder_of(cluster: DevCluster) -> Path:
+    """The folder of a release."""
+    return FOLDER / "{}.{:02}".format(*cluster.version)
+
+
+def main() -> None:
+    """Capture the Slurm of this machine, or of the chroot that is the first argument."""
+    root = sys.argv[1] if len(sys.argv) > 1 else None
+    with dev_cluster(replace(SPEC, root=root)) as cluster:
+        fill(cluster)
+        ids = tuple(cluster.run("squeue", "-h", "-o", "%i", "-n", "urgent,asks").split())
+        written(cluster, "", ids, everything=False)
+    with dev_cluster(replace(SHARED_SPEC, root=root)) as cluster:
+        share(cluster)
+        ids = tuple(cluster.run("squeue", "-h", "-a", "-r", "-o", "%i").split())
+        written(cluster, "shared-", ids, everything=True)
     for plugin, lines in TOPOLOGIES.items():
         if plugin != "block" or cluster.version >= KNOWS_BLOCKS:
             spec = DevSpec(root=root, switches=lines, settings={"TopologyPlugin": f"topology/{plugin}"})
             with dev_cluster(spec) as switched:
-                (folder / f"topology-{plugin}.txt").write_text(switched.run(*build.show_topology()))
+                topology = switched.run(*build.show_topology())
+                (folder_of(switched) / f"topology-{plugin}.txt").write_text(topology)
 
 
 if __name__ == "__main__":

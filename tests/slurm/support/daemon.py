@@ -32,19 +32,19 @@ adapter:
   - name: urgent
     accounts: [urgent]
     kind: on_demand
-    start_within_s: 150
+    start_within_s: {start_within_s}
   - name: saving
     accounts: [saving]
     preemptible: true
-    checkpoint: {{system_s: 1, grace_s: 30}}
+    checkpoint: {{system_s: 1, grace_s: {grace_s}}}
   - name: leaving
     accounts: [leaving]
     preemptible: true
-    checkpoint: {{system_s: 1, grace_s: 30, acknowledgement: exit}}
+    checkpoint: {{system_s: 1, grace_s: {grace_s}, acknowledgement: exit}}
   - name: requeueing
     accounts: [requeueing]
     preemptible: true
-    checkpoint: {{system_s: 1, grace_s: 30, acknowledgement: requeue}}
+    checkpoint: {{system_s: 1, grace_s: {grace_s}, acknowledgement: requeue}}
   - name: hasty
     accounts: [hasty]
     preemptible: true
@@ -59,7 +59,7 @@ adapter:
     preemptible: true
     kind: malleable
     node_count_min: 2
-    checkpoint: {{system_s: 1, grace_s: 30}}
+    checkpoint: {{system_s: 1, grace_s: {grace_s}}}
 policy:
   name: {policy}
   settings: {settings}
@@ -199,6 +199,10 @@ class DaemonProcess:
             "placements": "topology" if cluster.spec.switches else "any",
             "poll_interval_s": poll_interval_s,
             "timeout_s": min(600, round(limit_s(60.0))),
+            # On a busy machine a daemon that is killed again and again takes longer. The jobs then have
+            # longer to save, so that their grace is not over before the daemon is back.
+            "start_within_s": 150 if killing is None else round(limit_s(150.0)),
+            "grace_s": 30 if killing is None else round(limit_s(30.0)),
         }
         self._process: subprocess.Popen[bytes] | None = None
         self.use_policy(policy)

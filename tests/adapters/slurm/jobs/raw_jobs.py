@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm.parse import Gres, RawJob, RawNode, RawPartition
+from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
     Translator,
 )
@@ -22,11 +24,19 @@ PENDING = RawJob(
     reason="Resources",
     node_count=2,
     cpu_count=4,
-    cpus_per_task=1,
+    least_cpus_per_node=1,
     memory_mb=0.0,
     tres="cpu=4,mem=2000M,node=2,billing=4",
     gres_per_node=(),
     gres_per_job=(),
+    gres_per_task=(),
+    gres_per_socket=(),
+    memory_per_gpu_mb=0,
+    cpus_per_gpu=0,
+    task_count=4,
+    cpus_per_task=1,
+    tasks_per_node=0,
+    licenses="",
     limit_s=3600.0,
     submit_s=NOW_S - 500,
     start_s=NOW_S + 4000,
@@ -46,7 +56,7 @@ PENDING = RawJob(
     batch=True,
     restarts=0,
     heterogeneous=False,
-    reservation=None,
+    reservations=(),
     priority=1,
     name="name",
     comment="",
@@ -76,7 +86,11 @@ def raw_node(number: int) -> RawNode:
         name=f"n{number}",
         states=frozenset({"IDLE"}),
         cpu_count=16 if big else 2,
+        usable_cpu_count=16 if big else 2,
+        core_count=16 if big else 2,
+        socket_count=1,
         memory_mb=64_000.0 if big else 8_000.0,
+        usable_memory_mb=64_000.0 if big else 8_000.0,
         features=frozenset({"large", "fast"} if big else {"small"}),
         gres=(Gres(name="gpu", type="a100", count=4),) if big else (),
         partitions=frozenset({"batch", "big", "closed"} if big else {"batch", "closed"}),
@@ -89,7 +103,8 @@ NODES = tuple(raw_node(number) for number in range(1, 9))
 def translated(
     raw: RawJob, *classes: JobClass, asked: int | None = None, exclusive_shrink: bool = True
 ) -> Job:
-    translator = Translator(classes, NODES, PARTITIONS, NOW_S, exclusive_shrink=exclusive_shrink)
+    resources = SnapshotResources(NODES, PARTITIONS)
+    translator = Translator(classes, resources, NOW_S, exclusive_shrink=exclusive_shrink)
     return translator.job(raw, asked_node_count=asked)
 
 

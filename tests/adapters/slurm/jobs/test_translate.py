@@ -96,9 +96,17 @@ def test_what_slurm_would_not_requeue_is_not_touched(changes: dict[str, Any]) ->
     assert not translated(replace(RUNNING, **changes), ANY).preemptible
 
 
-def test_a_heterogeneous_job_is_of_no_class() -> None:
+def test_a_heterogeneous_job_is_never_touched() -> None:
+    job = translated(replace(RUNNING, heterogeneous=True), ANY)
+    assert (job.kind, job.preemptible, job.checkpoint) == (JobKind.RIGID, False, None)
+
+
+def test_an_urgent_heterogeneous_job_waits_and_says_why() -> None:
     urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
-    assert translated(replace(PENDING, heterogeneous=True), urgent).kind is JobKind.RIGID
+    job = translated(replace(PENDING, heterogeneous=True), urgent)
+    assert (job.kind, job.eligible_s) == (JobKind.ON_DEMAND, NOT_BEFORE_S)
+    assert job.blocked_by == "its other components: makeway makes no room for heterogeneous jobs"
+    assert translated(replace(RUNNING, heterogeneous=True), urgent).kind is JobKind.RIGID
 
 
 # Malleable jobs
@@ -222,7 +230,7 @@ def test_demands() -> None:
     assert serving(features="[small|fast]") == "n1 n2 n3 n4"
     assert serving(features="small*2") == ""
     assert serving(excluded_nodes=("n1", "n8")) == "n2 n3 n4 n5 n6 n7"
-    assert serving(cpus_per_task=4) == "n5 n6 n7 n8"
+    assert serving(least_cpus_per_node=4) == "n5 n6 n7 n8"
     assert serving(cpu_count=5) == "n5 n6 n7 n8"
     assert serving(memory_mb=10_000.0) == "n5 n6 n7 n8"
     assert serving(memory_mb=100.0, tres="cpu=4,mem=20000M,node=2") == "n5 n6 n7 n8"

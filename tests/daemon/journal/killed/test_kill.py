@@ -73,7 +73,7 @@ def test_a_first_start_may_be_killed_before_any_statement(tmp_path: Path, new_sc
             assert database.execute("PRAGMA auto_vacuum").fetchone() == INCREMENTAL
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_a_migration_may_be_killed_before_any_statement(
     tmp_path: Path, new_schema: set[str], version: int
 ) -> None:
@@ -95,6 +95,7 @@ def test_a_migration_may_be_killed_before_any_statement(
             assert journal.failures_s(0.0) == (1.0, 1.0)
             assert [found.decision_id for found in journal.decisions(9)] == [1]
             assert [notice.notice_id for notice in journal.notices()] == ["n"]
+            assert (journal.leaving_runs(), journal.losses(0.0)) == ({}, ())
         assert objects(path) == new_schema
         with closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA auto_vacuum").fetchone() == INCREMENTAL

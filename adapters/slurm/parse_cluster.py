@@ -1,0 +1,196 @@
+"""What `scontrol show` prints of nodes, partitions and reservations, as records: pure functions of text."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+from makeway.adapters.hostlist import expand
+from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm.parse import NOTHING, Gres, gres, memory_mb, value
+
+RecordT = TypeVar("RecordT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawNode:
+    """One node of `scontrol show nodes`."""
+
+    name: str
+    states: frozenset[str]
+    """Its state and its flags, such as IDLE and DRAIN; NOT_RESPONDING for the asterisk."""
+    cpu_count: int
+    usable_cpu_count: int
+    """Without those of specialised cores."""
+    core_count: int
+    socket_count: int
+    memory_mb: float
+    usable_memory_mb: float
+    """Without MemSpecLimit."""
+    features: frozenset[str]
+    gres: tuple[Gres, ...]
+    partitions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDefault:
+    """How much memory a job gets that asks for none."""
+
+    per_cpu: bool
+    """Whether it is for each CPU. False: for each node."""
+    amount_mb: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPartition:
+    """One partition of `scontrol show partitions`."""
+
+    name: str
+    state: str
+    exclusive: bool = False
+    """Whether its jobs share no node with jobs of other users."""
+    oversubscribed: bool = False
+    """Whether it gives one CPU to several jobs at once."""
+    weights: tuple[tuple[str, float], ...] = ()
+    """TRESBillingWeights by resource, that of memory for a megabyte. Empty: it has none."""
+    by_default: bool = False
+    """Whether jobs that name no partition go there."""
+    default_memory: MemoryDefault | None = None
+    """None: that of the cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReservation:
+    """One reservation of `scontrol show reservations`. `nodes` is empty for one of licenses only."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+
+def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
+    """The nodes of that section; at least one must be there."""
+    found = _records(lines, "NodeName=", _node, command)
+    if not found:
+        raise Unreadable("scontrol named no node", command=command, text="\n".join(lines))
+    return found
+
+
+def partitions(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawPartition, ...]:
+    """The partitions of that section; at least one must be there."""
+    found = _records(lines, "PartitionName=", _partition, command)
+    if not found:
+        raise Unreadable("scontrol named no partition", command=command, text="\n".join(lines))
+    return found
+
+
+def reservations(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawReservation, ...]:
+    """The reservations of that section; a sentence must stand there if there are none."""
+    found = _records(lines, "ReservationName=", _reservation, command)
+    if not found and lines != ["No reservations in the system"]:
+        raise Unreadable("scontrol named no reservation", command=command, text="\n".join(lines))
+    return found
+
+
+def licenses(lines: list[str], *, command: tuple[str, ...]) -> dict[str, int]:
+    """How many licenses of each name are free."""
+    return dict(_records(lines, "LicenseName=", _license, command))
+
+
+def _license(line: str) -> tuple[str, int]:
+    return value(line, "LicenseName"), int(value(line, "Free"))
+
+
+def _node(line: str) -> RawNode:
+    states = value(line, "State")
+    flags = frozenset(re.split(r"[+*~#!%$@^-]", states)) - {""}
+    cpu_count = int(value(line, "CPUTot"))
+    socket_count = int(_optional(line, "Sockets", str(cpu_count)))
+    core_count = socket_count * int(_optional(line, "CoresPerSocket", "1"))
+    per_core = max(1, cpu_count // core_count)
+    specialised = int(_optional(line, "CoreSpecCount", "0")) * per_core
+    memory_mb = float(value(line, "RealMemory"))
+    return RawNode(
+        name=value(line, "NodeName"),
+        states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
+        cpu_count=cpu_count,
+        usable_cpu_count=int(_optional(line, "CPUEfctv", str(cpu_count - specialised))),
+        core_count=core_count,
+        socket_count=socket_count,
+        memory_mb=memory_mb,
+        usable_memory_mb=max(0.0, memory_mb - float(_optional(line, "MemSpecLimit", "0"))),
+        features=frozenset(value(line, "ActiveFeatures").split(",")) - NOTHING,
+        gres=gres(value(line, "Gres")),
+        partitions=frozenset(_optional(line, "Partitions", "").split(",")) - {""},
+    )
+
+
+def _partition(line: str) -> RawPartition:
+    # From 26.05 on one field says what were three.
+    keys = ("Exclusive", "ExclusiveUser", "ExclusiveTopo")
+    exclusive = any(_optional(line, key, "NO") != "NO" for key in keys)
+    sharing = _optional(line, "OverSubscribe", "NO")
+    return RawPartition(
+        name=value(line, "PartitionName"),
+        state=value(line, "State"),
+        exclusive=exclusive or sharing == "EXCLUSIVE",
+        oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
+        weights=billing_weights(_optional(line, "TRESBillingWeights", "")),
+        by_default=_optional(line, "Default", "NO") == "YES",
+        default_memory=default_memory(
+            _optional(line, "DefMemPerNode", ""), _optional(line, "DefMemPerCPU", "")
+        ),
+    )
+
+
+def default_memory(per_node: str, per_cpu: str) -> MemoryDefault | None:
+    """What DefMemPerNode and DefMemPerCPU say. None: neither is set."""
+    for text, by_cpu in ((per_cpu, True), (per_node, False)):
+        if text.isascii() and text.isdigit():
+            return MemoryDefault(per_cpu=by_cpu, amount_mb=float(text))
+    return None
+
+
+@lru_cache(maxsize=1 << 10)
+def billing_weights(text: str) -> tuple[tuple[str, float], ...]:
+    """The weights of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`, that of memory for a megabyte.
+
+    Raises ValueError for anything else.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(",") if text not in NOTHING else ():
+        name, _, number = part.partition("=")
+        weight = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", number)
+        if weight is None:
+            raise ValueError(f"no billing weight: {part!r}")
+        # A unit is that of the amount: 0.25G is a quarter for each gigabyte.
+        found[name.lower()] = float(weight[1]) / (memory_mb(f"1{weight[2]}") if weight[2] else 1.0)
+    return tuple(sorted(found.items()))
+
+
+def _reservation(line: str) -> RawReservation:
+    # Of all names of the site, this one alone may hold blanks.
+    found = re.match(r"ReservationName=(.*?) StartTime=", line)
+    return RawReservation(
+        name=found.group(1) if found else value(line, "ReservationName"),
+        nodes=expand(value(line, "Nodes")),
+        start_s=float(value(line, "StartTime")),
+        end_s=float(value(line, "EndTime")),
+    )
+
+
+def _records(
+    lines: list[str], start: str, parse: Callable[[str], RecordT], command: tuple[str, ...]
+) -> tuple[RecordT, ...]:
+    try:
+        return tuple(parse(line) for line in lines if line.startswith(start))
+    except ValueError as error:
+        message = f"scontrol printed what cannot be read: {error}"
+        raise Unreadable(message, command=command, text="\n".join(lines)) from None
+
+
+def _optional(line: str, key: str, default: str) -> str:
+    """The first value of that key, if the line has the key."""
+    return value(line, key) if f" {key}=" in line else default

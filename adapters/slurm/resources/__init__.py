@@ -1,0 +1,1 @@
+"""Cores, memory and GPUs: what nodes have, what running jobs hold on each node and what waiting jobs ask."""

@@ -1,0 +1,85 @@
+"""What this Slurm counts when jobs share a node, and what jobs may use of each node. Pure functions."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from makeway.adapters.slurm.parse import Gres
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
+from makeway.policies.model import CPU, MEMORY, Resources
+
+_SHARING = frozenset({"select/cons_tres", "select/cons_res"})
+
+
+class CpuUnit(StrEnum):
+    """What a job gets at least when it asks for one CPU."""
+
+    CORE = "core"
+    SOCKET = "socket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What is given to jobs in amounts, by SelectType and SelectTypeParameters of slurm.conf."""
+
+    shares: bool = False
+    """Whether jobs may share a node at all. False: every job gets whole nodes (select/linear)."""
+    cpus: bool = False
+    memory: bool = False
+    unit: CpuUnit = CpuUnit.CORE
+    one_task_per_core: bool = False
+    memory_by_unit: bool = False
+    """Whether memory that is asked for by CPU counts for the CPUs that a job gets and not for those that it
+    asks for.
+    """
+
+
+WHOLE_NODES = Counting()
+
+
+def counting(settings: Mapping[str, str]) -> Counting:
+    """What the settings of `scontrol show config` say."""
+    if settings.get("SelectType") not in _SHARING:
+        return WHOLE_NODES
+    said = settings.get("SelectTypeParameters", "").upper()
+    words = frozenset(re.split(r"[,_]", said))
+    cpus = not words.isdisjoint({"CPU", "CORE", "SOCKET", "BOARD"})
+    return Counting(
+        shares=True,
+        cpus=cpus,
+        memory="MEMORY" in words,
+        unit=CpuUnit.SOCKET if "SOCKET" in words else CpuUnit.CORE,
+        one_task_per_core="ONE_TASK_PER_CORE" in said,
+        memory_by_unit="CPU" not in words,
+    )
+
+
+def shared_partitions(partitions: Iterable[RawPartition]) -> frozenset[str]:
+    """The partitions whose jobs may share nodes with the jobs of other users."""
+    return frozenset(one.name for one in partitions if not one.exclusive)
+
+
+def capacity(one: RawNode, counts: Counting, shared: frozenset[str]) -> Resources | None:
+    """What jobs may use of a node. None: it is only given as a whole."""
+    if not counts.shares or one.partitions.isdisjoint(shared):
+        return None
+    cpu_count = one.usable_cpu_count if counts.cpus else 0
+    counted = tuple(gres for gres in one.gres if gres.consumable)
+    return _amounts(cpu_count, int(one.usable_memory_mb) if counts.memory else 0, counted)
+
+
+@lru_cache(maxsize=1 << 10)
+def _amounts(cpu_count: int, memory_mb: int, gres: tuple[Gres, ...]) -> Resources:
+    # Most nodes of a cluster are alike.
+    return Resources.of({CPU: cpu_count, MEMORY: memory_mb} | gres_amounts(gres))
+
+
+def gres_amounts(gres: Iterable[Gres]) -> dict[str, int]:
+    """Generic resources by name; those with a type count under both names."""
+    found: dict[str, int] = {}
+    for one in gres:
+        for name in (f"gres/{one.name}", f"gres/{one.name}:{one.type}")[: 2 if one.type else 1]:
+            found[name] = found.get(name, 0) + one.count
+    return found

@@ -1,0 +1,143 @@
+"""The fields of a job that `scontrol --details show job` prints and squeue does not: what the job holds on
+each node, and how its request is meant. Pure functions of text.
+
+The text of a job contains words of its user: name, account, comment, command. The name and the account come
+before what is read here. squeue prints both exactly, so they are skipped by their whole text. All others come
+after it. A text in which the name is not found where it has to be is not read at all.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from makeway.adapters.hostlist import expand
+from makeway.adapters.slurm.parse import RawJob, gres, memory_mb
+from makeway.adapters.slurm.resources.counting import gres_amounts
+from makeway.policies.model import CPU, MEMORY, Resources
+
+_HEAD = re.compile(
+    r"JobId=(?P<job>\d+) (?:ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+) |"
+    r"HetJobId=(?P<het>\d+) HetJobOffset=(?P<offset>\d+) )?JobName="
+)
+_START = re.compile(r"^(?=JobId=\d+ )", re.MULTILINE)
+_AFTER_NAME = re.compile(r" (?:SLUID=\S+ )?(?:HetJobIdSet=\S+ )?UserId=\S+ GroupId=\S+ MCS_label=\S+ ")
+_AFTER_ACCOUNT = re.compile(r" QOS=\S* (?:WCKey=\S* )?JobState=")
+_BODY = re.compile(
+    r" NodeList=\S* (?:BatchHost=\S+ )?(?:StepMgrEnabled=\S+ )?NumNodes=(?P<nodes>[\d\-KM]+) NumCPUs=\d+ "
+    r".*?ReqB:S:C:T=\S+:(?P<threads>\d+|\*) .*?NtasksPerN:B:S:C=\S+:(?P<per_core>\d+|\*) CoreSpec=\S+ +"
+    r"(?:JOB_GRES=\S* +)?(?P<held>(?:Nodes=\S+ CPU_IDs=\S* Mem=\d+ GRES=\S* +)*)"
+    r"MinCPUsNode=\d+ MinMemory(?P<per>Node|CPU|TRES)=(?P<memory>\S+) "
+    r".*?OverSubscribe=(?P<sharing>\S+) (?:Exclusive=(?P<exclusive>\S+) )?Contiguous=",
+    re.DOTALL,
+)
+_HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
+_UNSHARED = frozenset({"NO", "USER", "MCS"})
+
+
+class MemoryPer(StrEnum):
+    """What the memory that a job asks for is counted by."""
+
+    NODE = "Node"
+    CPU = "CPU"
+    GPU = "TRES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetails:
+    """What is known of one job besides squeue's line."""
+
+    held: Mapping[str, Resources] | None
+    """What it holds, by node. None: it holds nothing, or that could not be read."""
+    exclusive: bool
+    """Whether it shares its nodes with no job, or with none of other users."""
+    memory_per: MemoryPer
+    memory_mb: float
+    """The memory that it asks for. 0: all of each node."""
+    threads_per_core: int | None
+    """How many threads of a core it wants to use at most. None: all."""
+    tasks_per_core: int | None
+    """None: it does not say."""
+
+
+def texts(output: str, *, token: str, names: Iterable[str]) -> dict[str, str]:
+    """What scontrol printed in each of these sections of `build.show_script`, unchanged.
+
+    Only the caller knows the token. A user therefore cannot begin or end a section.
+    """
+    wanted = {f"-{name}": name for name in names}
+    found: dict[str, str] = {}
+    for part in output.split(token):
+        marker, newline, content = part.partition("\n")
+        if newline and marker in wanted:
+            # With readline scontrol repeats its prompt and each command that it reads.
+            content = re.sub(r"\A(?:scontrol: )?(?:show job[^\n]*\n)?", "", content)
+            content = re.sub(r"\n?(?:scontrol: )?(?:show hostnames )?\Z", "", content)
+            found[wanted[marker]] = found.get(wanted[marker], "") + content
+    return found
+
+
+def records(text: str) -> dict[str, str | None]:
+    """The records of `show job`, by job id. None: several claim to be that job.
+
+    A user can write the beginning of a record into a job's name: then there are two of the job that it
+    names, and none of them is believed.
+    """
+    found: dict[str, str | None] = {}
+    for record in _START.split(text):
+        head = _HEAD.match(record)
+        if head is not None:
+            job_id = _job_id(head)
+            found[job_id] = None if job_id in found else record
+    return found
+
+
+def details(record: str, job: RawJob) -> JobDetails | None:
+    """The details of the job in a record. None: the record is of another job, or cannot be read."""
+    head = _HEAD.match(record)
+    if head is None or _job_id(head) != job.job_id or not record.startswith(job.name, head.end()):
+        return None
+    named = _AFTER_NAME.match(record, head.end() + len(job.name))
+    # Numbers alone are between the label and the account.
+    account = f"Account={job.account or '(null)'}"
+    at = -1 if named is None else record.find(account, named.end())
+    known = None if at < 0 else _AFTER_ACCOUNT.match(record, at + len(account))
+    body = None if known is None else _BODY.search(record, known.end())
+    if body is None:
+        return None
+    threads, per_core, exclusive = body["threads"], body["per_core"], body["exclusive"]
+    try:
+        return JobDetails(
+            held=_held(body["held"]),
+            # From 26.05 on it has a field of its own.
+            exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
+            memory_per=MemoryPer(body["per"]),
+            memory_mb=memory_mb(body["memory"]),
+            threads_per_core=None if threads == "*" else int(threads),
+            tasks_per_core=None if per_core == "*" else int(per_core),
+        )
+    except ValueError:
+        return None
+
+
+def _job_id(head: re.Match[str]) -> str:
+    if head["array"] is not None:
+        return f"{head['array']}_{head['task']}"
+    return head["job"] if head["het"] is None else f"{head['het']}+{head['offset']}"
+
+
+def _held(text: str) -> Mapping[str, Resources] | None:
+    found: dict[str, Resources] = {}
+    for nodes, cpus, memory, generic in _HELD.findall(text):
+        part = Resources.of({CPU: _count(cpus), MEMORY: int(memory)} | gres_amounts(gres(generic)))
+        for name in expand(nodes):
+            if name in found:
+                return None
+            found[name] = part
+    return found or None
+
+
+def _count(ids: str) -> int:
+    """How many numbers there are in `0-1,4,6-7`. Raises ValueError for anything else."""
+    ranges = (part.split("-") for part in ids.split(",") if part)
+    return sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges)

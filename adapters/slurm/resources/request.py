@@ -1,0 +1,126 @@
+"""What a waiting job asks of each node, however its user has put it. Pure functions."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
+from makeway.policies.model import CPU, GPU, MEMORY, Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """What a job that shares nodes asks for."""
+
+    partitions: tuple[str, ...]
+    features: str
+    required: tuple[str, ...]
+    """Nodes that it has to get."""
+    excluded: tuple[str, ...]
+    node_count: int
+    """The least number of nodes."""
+    cpu_count: int
+    """CPUs on all nodes together."""
+    task_count: int
+    cpus_per_task: int
+    tasks_per_node: int
+    """0: as many as the number of nodes gives."""
+    least_cpus_per_node: int
+    memory_per: MemoryPer
+    memory_mb: float
+    """0: all memory of each node."""
+    gres_per_node: tuple[Gres, ...]
+    gres_per_job: tuple[Gres, ...]
+    gres_per_task: tuple[Gres, ...]
+    cpus_per_gpu: int
+    """0: it does not say."""
+    threads_per_core: int | None
+    """How many threads of a core it uses at most. None: all."""
+    tasks_per_core: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShape:
+    """In which steps a node gives out its CPUs."""
+
+    cpus_per_core: int
+    cores_per_unit: int
+    """1, or those of a socket: a job gets a multiple of it."""
+    socket_count: int
+    """Sockets over which the tasks of a job are spread, each of them given as a whole. 1: no such thing."""
+
+
+def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
+    """What the job asks for by squeue and, if they are known, by its details.
+
+    squeue does not tell whether memory is asked for by node or by CPU: without the details it is taken from
+    the job's sum.
+    """
+    least = max(1, job.requested_node_count)
+    if job.tasks_per_node:
+        least = max(least, ceil(job.task_count / job.tasks_per_node))
+    per, memory_mb = MemoryPer.NODE, job.memory_mb and max(job.memory_mb, job.tres_memory_mb / least)
+    if found is not None:
+        per, memory_mb = found.memory_per, found.memory_mb
+    if job.memory_per_gpu_mb:
+        per, memory_mb = MemoryPer.GPU, float(job.memory_per_gpu_mb)
+    return JobRequest(
+        partitions=job.partitions,
+        features=job.features,
+        required=job.required_nodes,
+        excluded=job.excluded_nodes or (),
+        node_count=least,
+        cpu_count=job.cpu_count,
+        task_count=job.task_count,
+        cpus_per_task=job.cpus_per_task,
+        tasks_per_node=job.tasks_per_node,
+        least_cpus_per_node=job.least_cpus_per_node,
+        memory_per=per,
+        memory_mb=memory_mb,
+        gres_per_node=job.gres_per_node,
+        gres_per_job=job.gres_per_job,
+        gres_per_task=job.gres_per_task,
+        cpus_per_gpu=job.cpus_per_gpu,
+        threads_per_core=None if found is None else found.threads_per_core,
+        tasks_per_core=None if found is None else found.tasks_per_core,
+    )
+
+
+def share(request: JobRequest, node_count: int, shape: NodeShape, counts: Counting) -> Resources:
+    """What the request needs on each of so many nodes: the even share, rounded up to what Slurm gives out."""
+    tasks = request.tasks_per_node or ceil(request.task_count / node_count)
+    generic = gres_amounts(request.gres_per_node)
+    for name, amount in gres_amounts(request.gres_per_job).items():
+        generic[name] = generic.get(name, 0) + ceil(amount / node_count)
+    for name, amount in gres_amounts(request.gres_per_task).items():
+        generic[name] = generic.get(name, 0) + amount * tasks
+    gpus = generic.get(GPU, 0)
+    asked = max(
+        tasks * request.cpus_per_task,
+        request.least_cpus_per_node,
+        ceil(request.cpu_count / node_count),
+        gpus * request.cpus_per_gpu,
+    )
+    threads = min(request.threads_per_core or shape.cpus_per_core, shape.cpus_per_core)
+    cores = _cores(ceil(asked / threads), tasks, request, shape, counts)
+    match request.memory_per:
+        case MemoryPer.NODE:
+            memory_mb = request.memory_mb
+        case MemoryPer.CPU:
+            # Threads that the job does not want to use get no memory.
+            memory_mb = request.memory_mb * (cores * threads if counts.memory_by_unit else asked)
+        case MemoryPer.GPU:
+            memory_mb = request.memory_mb * gpus
+    return Resources.of({CPU: cores * shape.cpus_per_core, MEMORY: ceil(memory_mb)} | generic)
+
+
+def _cores(needed: int, tasks: int, request: JobRequest, shape: NodeShape, counts: Counting) -> int:
+    """The cores that a job gets whose CPUs need so many: some for each task, or whole sockets."""
+    per_core = 1 if counts.one_task_per_core else request.tasks_per_core
+    if per_core:
+        needed = max(needed, ceil(tasks / per_core))
+    units = ceil(needed / shape.cores_per_unit)
+    if shape.socket_count > 1:
+        units = max(units, min(tasks, shape.socket_count))
+    return units * shape.cores_per_unit

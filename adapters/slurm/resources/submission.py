@@ -1,0 +1,246 @@
+"""What a job would ask for that is submitted with given options of sbatch. Pure functions.
+
+Only options are read that say what the job needs, and those that never matter for it. Any other is refused:
+an answer without it would be about another job.
+"""
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import NoReturn
+
+from makeway.adapters.hostlist import expand
+from makeway.adapters.slurm.parse import Gres, gres, memory_mb
+from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition
+from makeway.adapters.slurm.resources.details import MemoryPer
+from makeway.adapters.slurm.resources.request import JobRequest
+
+_COUNTS = (
+    ("-n", "--ntasks"),
+    ("-c", "--cpus-per-task"),
+    ("--ntasks-per-node",),
+    ("--ntasks-per-core",),
+    ("--threads-per-core",),
+    ("--cpus-per-gpu",),
+    ("--mincpus",),
+)
+_TEXTS = (
+    ("-p", "--partition"),
+    ("-C", "--constraint"),
+    ("-G", "--gpus"),
+    ("--gpus-per-node",),
+    ("--gpus-per-task",),
+    ("--gres",),
+)
+_WITHOUT_EFFECT = (
+    ("-J", "--job-name"),
+    ("-A", "--account"),
+    ("-q", "--qos"),
+    ("-o", "--output"),
+    ("-e", "--error"),
+    ("-D", "--chdir"),
+    ("--comment",),
+    ("--mail-type",),
+    ("--mail-user",),
+)
+"""Options with a value that does not change which nodes may serve the job."""
+_MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
+_OTHERS = ("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--exclusive", "--hint")
+_RANGE = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", re.ASCII)
+_DAYS = re.compile(r"(?P<d>\d+)-(?P<h>\d+)(?::(?P<m>\d+)(?::(?P<s>\d+))?)?", re.ASCII)
+_CLOCK = re.compile(r"(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+)(?::(?P<s>\d+))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a job would ask for."""
+
+    request: JobRequest
+    exclusive: bool
+    """Whether it shares its nodes with no job, or with none of other users."""
+    limit_s: float | None
+    """None: the options have no time limit."""
+
+
+def submission(
+    options: Sequence[str], partitions: Sequence[RawPartition], cluster_memory: MemoryDefault | None
+) -> Submission:
+    """Read options of sbatch.
+
+    Args:
+        options: the arguments before the script.
+        partitions: those of the cluster.
+        cluster_memory: what jobs get that ask for no memory, where the partition has no default of its own.
+
+    Raises:
+        ValueError: an option that is not known, or a value that sbatch would not accept.
+    """
+    given = _parser().parse_args(list(options), _Options())
+    names = tuple(given.partition.split(",")) if given.partition else _default(partitions)
+    known = {one.name: one for one in partitions}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--partition: there is no partition {name!r}; accepted: {', '.join(known)}")
+    first = known[names[0]]
+    return Submission(
+        request=_request(given, names, first.default_memory or cluster_memory),
+        exclusive=given.exclusive is not None,
+        limit_s=given.time,
+    )
+
+
+class _Options(Namespace):
+    """The values of the options; None, or empty, where one is not given."""
+
+    partition: str
+    constraint: str
+    nodes: tuple[int, int] | None
+    nodelist: tuple[str, ...]
+    exclude: tuple[str, ...]
+    ntasks: int | None
+    cpus_per_task: int | None
+    ntasks_per_node: int | None
+    ntasks_per_core: int | None
+    threads_per_core: int | None
+    cpus_per_gpu: int | None
+    mincpus: int | None
+    mem: float | None
+    mem_per_cpu: float | None
+    mem_per_gpu: float | None
+    gres: str
+    gpus: str
+    gpus_per_node: str
+    gpus_per_task: str
+    exclusive: str | None
+    hint: str | None
+    time: float | None
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raises where the program would end."""
+        message = message.removeprefix("argument ")
+        if message.startswith("unrecognized"):
+            known = {names[-1] for names in (*_COUNTS, *_TEXTS, *_WITHOUT_EFFECT)}
+            message += f"; accepted: {', '.join(sorted(known.union(_OTHERS)))}"
+        raise ValueError(message)
+
+
+def _parser() -> ArgumentParser:
+    parser = _Parser(prog="sbatch", add_help=False, usage="")
+    for names in _COUNTS:
+        parser.add_argument(*names, type=_checked(int, "a number above 0", lambda number: number > 0))
+    for names in _TEXTS:
+        parser.add_argument(*names, default="")
+    for names in _WITHOUT_EFFECT:
+        parser.add_argument(*names)
+    parser.add_argument("-N", "--nodes", type=_checked(_nodes, "a number of nodes, or a range such as 2-4"))
+    parser.add_argument("-t", "--time", type=_checked(_limit_s, "a time such as 90, 1:30:00 or 2-12"))
+    hosts = _checked(lambda text: tuple(expand(text)), "node names such as n[1-3]")
+    parser.add_argument("-w", "--nodelist", type=hosts, default=())
+    parser.add_argument("-x", "--exclude", type=hosts, default=())
+    memory = parser.add_mutually_exclusive_group()
+    for name in _MEMORY:
+        memory.add_argument(name, type=_checked(memory_mb, "an amount such as 500, 4000M or 64G"))
+    parser.add_argument("--exclusive", nargs="?", const="", choices=["", "user", "mcs"])
+    parser.add_argument("--hint", choices=["nomultithread", "multithread", "compute_bound", "memory_bound"])
+    return parser
+
+
+def _checked(
+    read: Callable[[str], object], accepted: str, good: Callable[[int], bool] | None = None
+) -> Callable[[str], object]:
+    """A reader of values whose error says what is accepted."""
+
+    def reader(text: str) -> object:
+        try:
+            found = read(text)
+        except ValueError:
+            found = None
+        if found is None or (good is not None and isinstance(found, int) and not good(found)):
+            raise ArgumentTypeError(f"{text!r} is not accepted; accepted: {accepted}")
+        return found
+
+    return reader
+
+
+def _nodes(text: str) -> tuple[int, int]:
+    """The least and the largest number of nodes."""
+    found = _RANGE.fullmatch(text)
+    if found is None or int(found[2] or found[1]) < int(found[1]):
+        raise ValueError(text)
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _limit_s(text: str) -> float:
+    """Seconds of sbatch's forms of a time: minutes, m:s, h:m:s, d-h, d-h:m and d-h:m:s."""
+    found = _DAYS.fullmatch(text) or _CLOCK.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    parts = {name: int(number or 0) for name, number in found.groupdict().items()}
+    return float(((parts.get("d", 0) * 24 + parts["h"]) * 60 + parts["m"]) * 60 + parts["s"])
+
+
+def _default(partitions: Sequence[RawPartition]) -> tuple[str, ...]:
+    found = tuple(one.name for one in partitions if one.by_default)
+    if not found:
+        raise ValueError("--partition: the cluster has no default partition, so that one is expected")
+    return found
+
+
+def _gpus(text: str) -> tuple[Gres, ...]:
+    """The GPUs of `2`, `a100:2` or `a100:1,v100:1`."""
+    return gres(",".join(f"gpu:{part}" for part in text.split(","))) if text else ()
+
+
+def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | None) -> JobRequest:
+    node_count = given.nodes[0] if given.nodes else 1
+    per_node = given.ntasks_per_node or 0
+    of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
+    tasks = given.ntasks or 0
+    if not tasks and of_job and of_task:
+        tasks = ceil(sum(one.count for one in of_job) / max(1, sum(one.count for one in of_task)))
+    tasks = tasks or node_count * max(1, per_node)
+    if per_node:
+        node_count = max(node_count, ceil(tasks / per_node))
+    per_task = given.cpus_per_task or 1
+    memory_per, memory = _memory(given, default)
+    return JobRequest(
+        partitions=names,
+        features=given.constraint,
+        required=given.nodelist,
+        excluded=given.exclude,
+        node_count=max(1, min(node_count, tasks)),
+        cpu_count=tasks * per_task,
+        task_count=tasks,
+        cpus_per_task=per_task,
+        tasks_per_node=per_node,
+        least_cpus_per_node=max(given.mincpus or 0, per_task * max(1, per_node)),
+        memory_per=memory_per,
+        memory_mb=memory,
+        gres_per_node=(*_gres(given.gres), *_gpus(given.gpus_per_node)),
+        gres_per_job=of_job if not of_task else (),
+        gres_per_task=of_task,
+        cpus_per_gpu=given.cpus_per_gpu or 0,
+        threads_per_core=1 if given.hint == "nomultithread" else given.threads_per_core,
+        tasks_per_core=given.ntasks_per_core,
+    )
+
+
+def _gres(text: str) -> tuple[Gres, ...]:
+    return () if text.lower() == "none" else gres(text)
+
+
+def _memory(given: _Options, default: MemoryDefault | None) -> tuple[MemoryPer, float]:
+    """What the memory is counted by, and how much. 0: all memory of each node."""
+    if given.mem is not None:
+        return MemoryPer.NODE, given.mem
+    if given.mem_per_cpu is not None:
+        return MemoryPer.CPU, given.mem_per_cpu
+    if given.mem_per_gpu is not None:
+        return MemoryPer.GPU, given.mem_per_gpu
+    if default is None:
+        return MemoryPer.NODE, 0.0
+    return MemoryPer.CPU if default.per_cpu else MemoryPer.NODE, default.amount_mb

@@ -1,0 +1,100 @@
+"""Accounting for a development cluster: MariaDB on a socket, and slurmdbd, both in a folder of their own."""
+
+import os
+import pwd
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.fight.service import START_S, NotServing, serving
+
+from makeway.adapters.command import CommandRunner
+
+SYSTEM_TABLES = Path("/usr/share/mysql/mysql_system_tables.sql")
+"""Debian's; slurmdbd's stored procedures need them."""
+_DATABASE_OPTIONS = (
+    "--no-defaults",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-lock-wait-timeout=900",
+)
+"""No part of the machine's own configuration counts, and nothing has to survive a crash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """Where the accounting of a cluster is to run."""
+
+    folder: Path
+    """Of the database and of slurmdbd: short, as it holds a socket."""
+    port: int
+    """slurmdbd's, on loopback."""
+    munge_socket: Path
+    slurm_conf: Path
+    """slurm.conf of the cluster; slurmdbd.conf is written next to it."""
+
+    def manage(self, *words: str) -> None:
+        """One command of sacctmgr. Raises NotServing if it fails."""
+        done = self._runner.run(("sacctmgr", "--immediate", "--quiet", *words))
+        if done.returncode != 0:
+            raise NotServing(f"sacctmgr {' '.join(words)}: {done.words}")
+
+    @property
+    def _runner(self) -> CommandRunner:
+        return CommandRunner(environment={"SLURM_CONF": str(self.slurm_conf)}, timeout_s=START_S)
+
+    def start(self, stack: ExitStack) -> None:
+        """Start the database and slurmdbd. Both end when the stack is closed. Raises NotServing."""
+        self._start_database(stack)
+        self._start_slurmdbd(stack)
+
+    def _start_database(self, stack: ExitStack) -> None:
+        data, socket = self.folder / "data", self.folder / "sql.socket"
+        data.mkdir(parents=True, mode=0o700)
+        self.folder.chmod(0o700)
+        options = (*_DATABASE_OPTIONS, f"--datadir={data}", f"--tmpdir={data}", f"--user={user_name()}")
+        try:
+            tables = SYSTEM_TABLES.read_bytes()
+        except OSError as error:
+            raise NotServing(f"MariaDB is not installed ({error}): make slurm-accounting") from None
+        made = CommandRunner(timeout_s=START_S).run(
+            ("mariadbd", *options, "--bootstrap"), stdin=b"create database mysql;\nuse mysql;\n" + tables
+        )
+        if made.returncode != 0:
+            raise NotServing(f"mariadbd --bootstrap: {made.words[-500:]}")
+        # Only its socket reaches it, and only this user can enter the folder: it needs no passwords.
+        argv = ("mariadbd", *options, f"--socket={socket}", "--skip-networking", "--skip-grant-tables")
+        stack.enter_context(serving(argv, self.folder / "mariadbd.log", {}, socket.exists))
+
+    def _start_slurmdbd(self, stack: ExitStack) -> None:
+        lines = {
+            "DbdHost": "localhost",
+            "DbdAddr": "127.0.0.1",
+            "DbdPort": str(self.port),
+            "SlurmUser": user_name(),
+            "AuthType": "auth/munge",
+            "AuthInfo": f"socket={self.munge_socket}",
+            "StorageType": "accounting_storage/mysql",
+            "StorageHost": "localhost",
+            "StorageUser": user_name(),
+            "StorageLoc": "slurm",
+            "PidFile": str(self.folder / "slurmdbd.pid"),
+        }
+        conf = self.slurm_conf.with_name("slurmdbd.conf")
+        conf.touch(mode=0o600)
+        conf.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        environment = {
+            "SLURM_CONF": str(self.slurm_conf),
+            "MYSQL_UNIX_PORT": str(self.folder / "sql.socket"),
+        }
+
+        def answers() -> bool:
+            return self._runner.run(("sacctmgr", "-n", "show", "cluster")).returncode == 0
+
+        argv = ("slurmdbd", "-D")
+        stack.enter_context(serving(argv, self.folder / "slurmdbd.log", environment, answers))
+
+
+def user_name() -> str:
+    """The user that runs everything here."""
+    return pwd.getpwuid(os.getuid()).pw_name

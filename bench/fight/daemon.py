@@ -1,0 +1,75 @@
+"""makeway's daemon in a fight: its configuration and its process."""
+
+import json
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bench.fight.arms import GRACE_S, START_WITHIN_S
+from bench.fight.service import serving
+from bench.fight.workload import Quality
+
+from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.daemon.errors import UserError
+from makeway.daemon.service.socket_api import request
+
+KEPT = ("makeway.yaml", "makeway.log", "journal.sqlite")
+"""What the daemon leaves for a later look, as by `makeway explain`."""
+
+
+def configuration(slurm_conf: Path) -> dict[str, object]:
+    """The configuration of the daemon, scaled as the workload is."""
+    checkpoint = {
+        "system_s": 2,
+        "application_s": 2,
+        "interval_s": 55,
+        "grace_s": GRACE_S,
+        "acknowledgement": "comment",
+    }
+    normal = {"qos": [Quality.NORMAL.value], "preemptible": True, "setup_s": 1}
+    urgent = {"qos": [Quality.URGENT.value], "kind": "on_demand", "start_within_s": START_WITHIN_S}
+    return {
+        "mode": "act",
+        "adapter": {
+            "type": "slurm",
+            "conf": str(slurm_conf),
+            "classes": [
+                {"name": "urgent", **urgent},
+                {"name": "saving", "words": ["saves"], **normal, "checkpoint": checkpoint},
+                {"name": "fixed", **normal},
+            ],
+        },
+        "policy": {"name": "eviction", "settings": {"margin_s": 5, "step_s": 1, "late": "evict"}},
+        "poll_interval_s": 0.5,
+        "poke_gap_s": 0.2,
+        "backoff_max_s": 2,
+        "timeouts": {"settle_s": 5, "retry_s": 1, "refused_s": 5},
+        "journal": "journal.sqlite",
+        "socket": "makeway.sock",
+        "metrics": {"enabled": False},
+    }
+
+
+@contextmanager
+def daemon(cluster: DevCluster, folder: Path, keep: Path) -> Generator[None, None, None]:
+    """The daemon in act mode, for a `with` block; afterwards `keep` has its files. Raises NotServing."""
+    conf = folder / "makeway.yaml"
+    # JSON is YAML.
+    conf.write_text(json.dumps(configuration(cluster.folder / "slurm.conf"), indent=2))
+    socket = folder / "makeway.sock"
+
+    def looks() -> bool:
+        with suppress(UserError):
+            return bool(request(socket, {"command": "status"})["status"]["cycles"])
+        return False
+
+    argv = (sys.executable, "-m", "makeway.daemon.cli.main", "run", "--config", str(conf))
+    try:
+        with serving(argv, folder / "makeway.log", {}, looks):
+            yield
+    finally:
+        for name in KEPT:
+            if (folder / name).exists():
+                shutil.copy(folder / name, keep / name)

@@ -1,0 +1,71 @@
+"""Crowded nodes: some good covers of each, and a bound of what its cheapest cover costs."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from makeway.policies.choice.covers import Covers
+from makeway.policies.choice.table import ChoiceTable, Integers
+
+
+def with_good_covers(
+    covers: Covers, table: ChoiceTable, nodes: Sequence[int], prices: Iterable[Integers]
+) -> Covers:
+    """The covers, and for each of some crowded nodes good ones by several prices of jobs."""
+    more: set[tuple[int, tuple[int, ...]]] = set()
+    for by_job in prices:
+        for node in nodes:
+            here = slice(int(table.first_place[node]), int(table.first_place[node + 1]))
+            price = by_job[table.place_job[here]].astype(np.float64)
+            need = np.maximum(1, table.need[node])
+            parts = table.gives[here] / need
+            for worth in (parts.sum(axis=1), parts.max(axis=1)):
+                order = np.lexsort((np.arange(len(price)), price / worth))
+                more.add((node, cover_in_order(table, node, (here.start + order).tolist())))
+    return covers.extended(table, sorted(more))
+
+
+def cover_in_order(table: ChoiceTable, node: int, places: Sequence[int]) -> tuple[int, ...]:
+    """The first of the places that are enough for the node, without those that are not needed, the last ones
+    first. All places together are enough.
+    """
+    lacking = table.need[node].copy()
+    taken: list[int] = []
+    for place in places:
+        if not (lacking > 0).any():
+            break
+        if (table.gives[place] * (lacking > 0)).any():
+            taken.append(place)
+            lacking -= table.gives[place]
+    for place in reversed(taken.copy()):
+        if ((lacking + table.gives[place]) <= 0).all():
+            taken.remove(place)
+            lacking += table.gives[place]
+    return tuple(sorted(taken))
+
+
+def least_fractional(table: ChoiceTable, nodes: Integers, prices: Integers) -> Integers:
+    """For each of some nodes a bound of its cheapest cover: the dearest resource, had jobs in parts.
+
+    Args:
+        table: the nodes and jobs.
+        nodes: ascending.
+        prices: of all places.
+    """
+    counts = np.diff(table.first_place)[nodes]
+    row = np.repeat(np.arange(len(nodes)), counts)
+    first = np.cumsum(counts) - counts
+    places = np.arange(len(row)) + np.repeat(table.first_place[nodes] - first, counts)
+    price = prices[places].astype(np.float64)
+    least = np.zeros(len(nodes))
+    for resource in range(table.need.shape[1]):
+        gives = table.gives[places, resource].astype(np.float64)
+        rate = price / np.maximum(gives, 1e-9)
+        order = np.lexsort((rate, row))  # the rows stay where they are
+        given, cost = gives[order], price[order]
+        before = np.cumsum(given) - given
+        before -= np.repeat(before[first], counts)
+        taken = np.clip(table.need[nodes, resource][row] - before, 0.0, given)
+        value = np.add.reduceat(taken / np.maximum(given, 1e-9) * cost, first)
+        least = np.maximum(least, value)
+    return np.floor(least * (1.0 - 1e-9)).astype(np.int64)

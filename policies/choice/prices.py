@@ -1,0 +1,122 @@
+"""What the leaving of each job costs, as integers.
+
+Two objectives are used. The first is the loss alone, on a fine scale on which it can be shared out among the
+nodes of a job: proofs use it. The second is the loss, then the checkpoint steps, then the number of jobs: the
+search uses it.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from makeway.policies.choice.instance import Occupant, WayToLeave
+from makeway.policies.choice.table import ChoiceTable, Integers
+from makeway.policies.model import Method
+
+_SCALE = 1 << 16
+"""The finest scale on which losses are shared out."""
+_MOST = 1 << 62
+"""What no sum of costs may reach."""
+_METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL, Method.SHRINK)
+"""In the order that breaks ties."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CostObjective:
+    """The cost of each job's leaving, without serial steps and with them."""
+
+    plain: Integers
+    """The cost of the best way that uses no serial steps."""
+    serial: Integers
+    """The cost of the way that uses serial steps; `plain` where there is none, or where it is not cheaper."""
+    steps: Integers
+    """How many serial steps that way uses; 0 where there is none, or where it is not cheaper."""
+    budget_steps: int
+    scale: int
+    """What one node-second costs."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether serial steps make any job cheaper."""
+        return bool(self.steps.any())
+
+    def prices(self, step_price: int) -> Integers:
+        """The least cost of each job if a serial step costs `step_price`."""
+        least: Integers = np.minimum(self.plain, self.serial + step_price * self.steps)
+        return least
+
+    def clipped(self, limit: int) -> "CostObjective":
+        """The same where no cost exceeds `limit`, for choices that cost less than that."""
+        return replace(self, plain=np.minimum(self.plain, limit), serial=np.minimum(self.serial, limit))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pricing:
+    """The two ways of each job between which is chosen, and the two objectives."""
+
+    plain: tuple[WayToLeave, ...]
+    """The best way that uses no serial steps."""
+    serial: tuple[WayToLeave | None, ...]
+    """The way that uses serial steps. None: there is none, or it is no better or too long."""
+    loss: CostObjective
+    full: CostObjective
+
+
+def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricing:
+    """The ways and the objectives of the jobs of a table, for a choice of so many of its nodes.
+
+    Raises:
+        ValueError: losses that 62 bits do not hold.
+    """
+    pairs = [_two_ways(job, budget_steps) for job in table.jobs]
+    either = [plain if serial is None else serial for plain, serial in pairs]
+    loss = np.array([way.loss_node_s for way, _ in pairs], dtype=np.int64)
+    serial_loss = np.array([way.loss_node_s for way in either], dtype=np.int64)
+    duration = np.array([way.checkpoint_steps for way, _ in pairs], dtype=np.int64)
+    serial_duration = np.array([way.checkpoint_steps for way in either], dtype=np.int64)
+    steps = np.array([0 if way is None else way.serial_steps for _, way in pairs], dtype=np.int64)
+    losses = sum(way.loss_node_s for way, _ in pairs)
+    if losses >= _MOST:
+        raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
+    # In a choice without needless jobs no more of them leave than its nodes have places.
+    most = min(len(pairs), node_count * int(np.diff(table.first_place).max(initial=0)))
+    job_weight, step_weight = 1, most + 1
+    loss_weight = step_weight * (most * int(max(duration.max(initial=0), serial_duration.max(initial=0))) + 1)
+    if loss_weight * (losses + 1) >= _MOST:
+        job_weight, step_weight, loss_weight = 0, 0, 1
+    fine = min(_SCALE, _MOST // (losses + 1))
+    return Pricing(
+        plain=tuple(way for way, _ in pairs),
+        serial=tuple(way for _, way in pairs),
+        loss=CostObjective(
+            plain=fine * loss,
+            serial=fine * serial_loss,
+            steps=np.where(serial_loss < loss, steps, 0),
+            budget_steps=budget_steps,
+            scale=fine,
+        ),
+        full=CostObjective(
+            plain=loss_weight * loss + step_weight * duration + job_weight,
+            serial=loss_weight * serial_loss + step_weight * serial_duration + job_weight,
+            steps=steps,
+            budget_steps=budget_steps,
+            scale=loss_weight,
+        ),
+    )
+
+
+def _two_ways(job: Occupant, budget_steps: int) -> tuple[WayToLeave, WayToLeave | None]:
+    """The best way without serial steps, and the way with them if it is better and fits."""
+    if len(job.ways) == 1:
+        return job.ways[0], None
+    plain = min((way for way in job.ways if not way.serial_steps), key=_tie)
+    serial = next((way for way in job.ways if 0 < way.serial_steps <= budget_steps), None)
+    return plain, serial if serial is not None and _rank(serial) < _rank(plain) else None
+
+
+def _rank(way: WayToLeave) -> tuple[int, int]:
+    return way.loss_node_s, way.checkpoint_steps
+
+
+def _tie(way: WayToLeave) -> tuple[int, int, int]:
+    return way.loss_node_s, way.checkpoint_steps, _METHODS.index(way.method)

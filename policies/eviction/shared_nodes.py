@@ -1,0 +1,138 @@
+"""Room for an urgent job on nodes that jobs share: which nodes it gets, which jobs on them leave, and how.
+
+Each job leaves in its own way, and only if the urgent job needs what it holds. The choice is the one of
+least loss; where the proof would take too long, the rationale names the lower bound that is known.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-B: the ways in which jobs leave, and their losses.
+
+Differs from the paper:
+    The paper's jobs have whole nodes. Here the nodes are chosen too, and a job that leaves may free parts of
+    several of them. No job shrinks. Checkpoints that a signal starts run one after another. Regular
+    checkpoints are awaited and take no turn, while the programme for whole nodes adds up their waits too.
+"""
+
+from makeway.policies.choice.choose import choose
+from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
+from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.proposals import hold, no_room
+from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
+from makeway.policies.common.shared_nodes import held_on
+from makeway.policies.common.victims import SharedCandidates
+from makeway.policies.eviction.leaving import WORDS, leave_actions
+from makeway.policies.model import Candidate, Job, Method
+
+
+def make_room_on_shared_nodes(request: Request, *, latest_s: float, step_s: float) -> Proposal:
+    """The choice of least loss for one request that free nodes do not serve.
+
+    Args:
+        request: the request.
+        latest_s: when the last job must have left.
+        step_s: the resolution of time: durations are rounded up to it.
+    """
+    within_s = latest_s - request.cluster.now_s
+    candidates = candidates_of(request, latest_s)
+    occupants = tuple(_occupant(job, request, candidates, within_s, step_s) for job in candidates.jobs)
+    choice = choose(
+        ChoiceInstance(
+            free=candidates.room,
+            demand=request.urgent.job.demand,
+            node_count=request.shortage,
+            occupants=occupants,
+            budget_steps=serial_budget(within_s, step_s),
+        )
+    )
+    if choice is None:
+        able = len(candidates.jobs) - len(candidates.protected_by)
+        text = (
+            f"{wanted(request)} is needed; no choice among {able} jobs on {len(candidates.room)} nodes makes "
+            f"room within {within_s:.0f} s."
+        )
+        return no_room(request, text, _priced(request, candidates, None))
+    return _evict(request, candidates, choice, latest_s, step_s)
+
+
+def _occupant(
+    job: Job, request: Request, candidates: SharedCandidates, within_s: float, step_s: float
+) -> Occupant:
+    """A job as the choice sees it."""
+    now_s = request.cluster.now_s
+    held = held_on(job, request.cluster)
+    ways = (
+        ()
+        if job.job_id in candidates.protected_by
+        else ways_to_leave(
+            loss_node_s(job, now_s),
+            system_s=system_s(job),
+            application_s=application_s(job, now_s),
+            within_s=within_s,
+            step_s=step_s,
+        )
+    )
+    return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
+
+
+def _evict(
+    request: Request, candidates: SharedCandidates, choice: Choice, latest_s: float, step_s: float
+) -> Proposal:
+    """The hold, and the evictions of the choice."""
+    now_s = request.cluster.now_s
+    jobs = {job.job_id: job for job in candidates.jobs}
+    leaving = [(jobs[one.occupant.job_id], one.way.method) for one in choice.leaving]
+    saved_s = _saved_steps(choice) * step_s
+    actions = [
+        action
+        for job, method in leaving
+        for action in leave_actions(request, job, method, saved_s=saved_s, latest_s=latest_s)
+    ]
+    named = ", ".join(f"{job.job_id} ({WORDS[method]})" for job, method in leaving)
+    text = (
+        f"{wanted(request)} is needed: evict {named} from {', '.join(choice.nodes)}; "
+        f"{choice.loss_node_s / 3600:.2f} node-hours are lost and there is room in {saved_s:.0f} s."
+    )
+    if not choice.proven:
+        text += f" Any choice loses at least {choice.bound_node_s / 3600:.2f} node-hours."
+    return Proposal(
+        actions=(hold(request, choice.nodes), *actions),
+        rationale=rationale(
+            request,
+            text,
+            candidates=_priced(request, candidates, choice),
+            loss_node_s=choice.loss_node_s,
+            ready_s=max(request.releasing_s, now_s + saved_s),
+        ),
+    )
+
+
+def _saved_steps(choice: Choice) -> int:
+    """Steps until the last checkpoint is complete: signalled ones run one after another."""
+    awaited = [one.way.checkpoint_steps for one in choice.leaving if one.way.method is Method.APPLICATION]
+    return max(choice.serial_steps, *awaited, 0)
+
+
+def _priced(request: Request, candidates: SharedCandidates, choice: Choice | None) -> tuple[Candidate, ...]:
+    """Every job with the price of each way to leave; a job that may not be evicted, with the reason."""
+    now_s = request.cluster.now_s
+    chosen = {} if choice is None else {one.occupant.job_id: one.way.method for one in choice.leaving}
+    found: list[Candidate] = []
+    for job in candidates.jobs:
+        ways: tuple[tuple[Method, int, float | None], ...] = (
+            (Method.KILL, loss_node_s(job, now_s), 0.0),
+            (Method.APPLICATION, 0, application_s(job, now_s)),
+            (Method.SYSTEM, 0, system_s(job)),
+        )
+        for method, lost_node_s, delay_s in () if job.job_id in candidates.protected_by else ways:
+            if delay_s is not None:
+                found.append(
+                    Candidate(
+                        job_ids=(job.job_id,),
+                        method=method,
+                        node_count=candidates.node_count(job),
+                        loss_node_s=lost_node_s,
+                        delay_s=delay_s,
+                        chosen=chosen.get(job.job_id) is method,
+                    )
+                )
+    return (*found, *candidates.protected())

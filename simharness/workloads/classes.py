@@ -1,0 +1,93 @@
+"""Which jobs of a trace are urgent and which may be evicted, by queue, partition, user or group."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from makeway.policies.model import JobKind
+from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.synthesis import WorkloadError
+
+_FIELDS: Mapping[str, Callable[[SimJob], str]] = MappingProxyType(
+    {
+        "queue": lambda job: job.queue,
+        "partition": lambda job: job.partition,
+        "user": lambda job: job.user,
+        "group": lambda job: job.account,
+    }
+)
+_SHOWN = 10
+
+
+class ClassName(StrEnum):
+    """What a class of jobs is for makeway."""
+
+    URGENT = "urgent"  # it makes way for them
+    EVICTABLE = "evictable"  # they may be evicted, and no others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRule:
+    """The jobs whose field has one of these values belong to the class."""
+
+    name: ClassName
+    field: str
+    values: frozenset[str]
+
+    def matches(self, job: SimJob) -> bool:
+        """Whether the job belongs to the class by this rule."""
+        return _FIELDS[self.field](job) in self.values
+
+
+def parse_class(text: str) -> ClassRule:
+    """The rule that a text such as `urgent:queue=1` or `evictable:user=7,9` describes.
+
+    Raises:
+        WorkloadError: it has another form. The message names the text and what is accepted.
+    """
+    name, colon, rest = text.partition(":")
+    field, equals, values = rest.partition("=")
+    names = [one.value for one in ClassName]
+    wanted = frozenset(value for value in values.split(",") if value)
+    if not colon or not equals or name not in names or field not in _FIELDS or not wanted:
+        raise WorkloadError(
+            f"--class {text}: accepted: CLASS:FIELD=VALUE[,VALUE...], CLASS being {' or '.join(names)}, "
+            f"FIELD one of {', '.join(_FIELDS)}"
+        )
+    return ClassRule(name=ClassName(name), field=field, values=wanted)
+
+
+def classify(jobs: Sequence[SimJob], rules: Sequence[ClassRule]) -> list[SimJob]:
+    """The jobs with the classes that the rules give them; an urgent job is not evictable.
+
+    With a rule for evictable jobs no other job may be evicted; without one, every job that is not urgent may.
+
+    Raises:
+        WorkloadError: a rule names a value that no job has.
+    """
+    for rule in rules:
+        _require_known(jobs, rule)
+    urgent = [rule for rule in rules if rule.name is ClassName.URGENT]
+    evictable = [rule for rule in rules if rule.name is ClassName.EVICTABLE]
+    found: list[SimJob] = []
+    for job in jobs:
+        kind = JobKind.ON_DEMAND if any(rule.matches(job) for rule in urgent) else job.kind
+        preemptible = not evictable or any(rule.matches(job) for rule in evictable)
+        changed = kind is not job.kind or preemptible is not job.preemptible
+        found.append(replace(job, kind=kind, preemptible=preemptible) if changed else job)
+    return found
+
+
+def _require_known(jobs: Sequence[SimJob], rule: ClassRule) -> None:
+    known = {_FIELDS[rule.field](job) for job in jobs}
+    missing = sorted(rule.values - known)
+    if missing:
+        listed = sorted(value for value in known if value)
+        shown = ", ".join(listed[:_SHOWN]) + (
+            f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+        )
+        raise WorkloadError(
+            f"--class {rule.name}:{rule.field}={missing[0]}: no job has this {rule.field}; "
+            f"the workload has {shown or 'none'}"
+        )

@@ -1,0 +1,142 @@
+"""What counts by the settings of slurm.conf, and what a request needs then."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.adapters.slurm.parse import gres
+from makeway.adapters.slurm.parse_cluster import RawNode, billing_weights
+from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, CpuUnit, capacity, counting
+from makeway.adapters.slurm.resources.holdings import Holdings
+from makeway.adapters.slurm.resources.request import request_of
+from makeway.adapters.slurm.resources.serving import Fit, Serving
+from makeway.policies.model import CPU, GPU, MEMORY, Resources
+from tests.adapters.slurm.jobs.raw_jobs import NODES, PENDING, raw_node
+from tests.adapters.slurm.resources.test_details import COUNTS, JOB, printed
+
+SHARED = frozenset({"batch", "big"})
+BY_NUMBER = replace(COUNTS, memory_by_unit=False)
+BY_SOCKET = replace(COUNTS, unit=CpuUnit.SOCKET)
+THREADED = tuple(
+    replace(raw_node(number), cpu_count=8, usable_cpu_count=8, core_count=4, socket_count=2)
+    for number in (1, 2)
+)
+"""Two nodes of two sockets of two cores of two threads."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "parameters", "expected"),
+    [
+        ("select/linear", "CR_Memory", WHOLE_NODES),
+        ("select/cons_tres", "CR_Core_Memory", COUNTS),
+        ("select/cons_res", "CR_CORE_MEMORY", COUNTS),
+        ("select/cons_tres", "CR_Core", replace(COUNTS, memory=False)),
+        ("select/cons_tres", "CR_CPU_Memory", BY_NUMBER),
+        ("select/cons_tres", "CR_Socket_Memory,CR_LLN", BY_SOCKET),
+        ("select/cons_tres", "CR_Memory", replace(COUNTS, cpus=False)),
+        (
+            "select/cons_tres",
+            "CR_CORE,CR_ONE_TASK_PER_CORE",
+            replace(COUNTS, memory=False, one_task_per_core=True),
+        ),
+    ],
+)
+def test_what_counts(plugin: str, parameters: str, expected: Counting) -> None:
+    assert counting({"SelectType": plugin, "SelectTypeParameters": parameters}) == expected
+
+
+def test_a_slurm_that_does_not_say_gives_whole_nodes() -> None:
+    assert counting({}) == WHOLE_NODES
+
+
+def test_only_what_counts_is_in_the_capacity_of_a_node() -> None:
+    node = replace(raw_node(5), gres=gres("gpu:a100:4,bandwidth:lustre:no_consume:4G"))
+    gpus = {GPU: 4, "gres/gpu:a100": 4}
+    assert capacity(node, COUNTS, SHARED) == Resources.of({CPU: 16, MEMORY: 64_000, **gpus})
+    assert capacity(node, replace(COUNTS, memory=False), SHARED) == Resources.of({CPU: 16, **gpus})
+    assert capacity(node, replace(COUNTS, cpus=False), SHARED) == Resources.of({MEMORY: 64_000, **gpus})
+    assert capacity(node, COUNTS, frozenset({"other"})) is None
+    assert capacity(node, WHOLE_NODES, SHARED) is None
+
+
+def test_billing_weights_are_for_a_megabyte() -> None:
+    weights = dict(billing_weights("CPU=1.0,Mem=0.25G,GRES/gpu=2"))
+    assert weights == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
+    assert billing_weights("(null)") == ()
+    with pytest.raises(ValueError, match="no billing weight"):
+        billing_weights("CPU=dear")
+
+
+SMALL: dict[str, Any] = {"tres": "", "cpu_count": 1, "task_count": 1, "memory_mb": 100.0}
+
+
+def fit(nodes: tuple[RawNode, ...] = NODES, counts: Counting = COUNTS, **changes: Any) -> Fit:
+    """How a job of one CPU and 100 MB is served that asks for these changes."""
+    return Serving(nodes, SHARED, counts).fit(request_of(replace(PENDING, **(SMALL | changes)), None))
+
+
+@pytest.mark.parametrize(
+    ("counts", "tasks", "cpus"),
+    [
+        (COUNTS, 1, 2),
+        (COUNTS, 3, 4),
+        (BY_NUMBER, 3, 4),
+        (BY_SOCKET, 1, 4),
+        # Tried: the tasks are spread over the sockets, and each is given as a whole.
+        (BY_SOCKET, 2, 8),
+        (replace(COUNTS, one_task_per_core=True), 3, 6),
+    ],
+)
+def test_a_job_gets_whole_cores_or_sockets(counts: Counting, tasks: int, cpus: int) -> None:
+    found = fit(THREADED, counts, task_count=tasks, cpu_count=tasks)
+    assert found.demand is None or found.demand.amount(CPU) == cpus
+    assert (found.demand is None) is (cpus == 8), "all CPUs of a node are a whole node"
+
+
+def test_where_cpus_are_given_by_number_a_job_may_hold_more_than_it_asked_for() -> None:
+    """As squeue shows it; it never holds less."""
+    for asked, believed in ((3, True), (4, True), (5, False)):
+        job = replace(JOB, cpu_count=asked)
+        holdings = Holdings(BY_NUMBER)
+        holdings.learn((job,), {"7": printed(job, "")}, {})
+        holding = holdings.of(job)
+        assert holding is not None
+        assert (holding.held is not None) is believed
+
+
+def test_one_node_may_be_of_any_of_several_partitions_and_several_nodes_are_of_one() -> None:
+    nodes = tuple(
+        replace(one, partitions=frozenset({"big" if number > 4 else "batch"}))
+        for number, one in enumerate(NODES, start=1)
+    )
+    serving = Serving(nodes, SHARED, COUNTS)
+    job = replace(PENDING, tres="", partitions=("batch", "big"), memory_mb=100.0)
+    one = serving.fit(request_of(replace(job, cpu_count=1, task_count=1), None))
+    assert (one.node_count, one.eligible) == (1, None)
+    many = serving.fit(request_of(replace(job, tres="node=3", cpu_count=24, task_count=24), None))
+    assert many.eligible == frozenset({"n5", "n6", "n7", "n8"})
+
+
+def test_nodes_that_are_asked_for_or_excluded() -> None:
+    assert fit(required_nodes=("n2",)).eligible == frozenset({"n2"})
+    assert fit(required_nodes=("n2", "n3")).eligible == frozenset({"n2", "n3"})
+    assert fit(tres="node=3", required_nodes=("n2",)).eligible == frozenset()
+    assert "n2" not in (fit(excluded_nodes=("n2",)).eligible or ())
+    assert fit(features="large").eligible == frozenset({"n5", "n6", "n7", "n8"})
+
+
+def test_what_fits_nowhere_is_served_by_no_node() -> None:
+    for changes in ({"gres_per_node": gres("fpga:1")}, {"memory_mb": 1e9}, {"partitions": ("closed",)}):
+        found = fit(**changes)
+        assert (found.eligible, found.node_count) == (frozenset(), 1)
+
+
+def test_the_fewest_nodes_on_which_the_even_share_fits() -> None:
+    """The large nodes have 16 CPUs and 4 GPUs."""
+    assert fit(task_count=20, cpu_count=20).node_count == 2
+    assert fit(gres_per_job=gres("gpu:5")).node_count == 2
+    found = fit(gres_per_job=gres("gpu:a100:5"))
+    assert found.demand is not None
+    assert (found.demand.amount(GPU), found.demand.amount("gres/gpu:a100")) == (3, 3)
+    assert fit(gres_per_job=gres("gpu:17")).eligible == frozenset()

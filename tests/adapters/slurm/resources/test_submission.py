@@ -1,0 +1,104 @@
+"""Options of sbatch are read as Slurm reads them: they ask for what the job asks that was submitted so."""
+
+import pytest
+
+from makeway.adapters.slurm import parse
+from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition, default_memory
+from makeway.adapters.slurm.resources.details import MemoryPer
+from makeway.adapters.slurm.resources.submission import Submission, submission
+from tests.adapters.slurm.resources.captured_sharing import Shared, shared
+from tests.adapters.slurm.test_parse import RELEASES, captured
+from tests.slurm.support.sharing import REQUESTS
+
+UNKNOWN = {"-n1 -L fluent:2", "-n2 --gpus-per-socket=1 --sockets-per-node=1"}
+"""Requests whose options are refused."""
+PARTITIONS = (
+    RawPartition(name="batch", state="UP", by_default=True),
+    RawPartition(name="gpu", state="UP", default_memory=MemoryDefault(per_cpu=False, amount_mb=4000.0)),
+)
+
+
+@pytest.fixture(scope="module", params=sorted(RELEASES))
+def found(request: pytest.FixtureRequest) -> Shared:
+    return shared(request.param)
+
+
+def memory_of(release: str) -> MemoryDefault | None:
+    settings = parse.config(captured(release, "shared-config"))
+    return default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", ""))
+
+
+@pytest.mark.parametrize("text", sorted(set(REQUESTS) - UNKNOWN))
+def test_options_ask_for_what_the_job_asked(found: Shared, text: str) -> None:
+    """Each captured job has its options as its name."""
+    resources = found.resources()
+    asked = resources.asked(found.job(text), urgent=True)
+    told = resources.submitted(submission(text.split(), found.partitions, memory_of(found.release)))
+    assert (told.node_count, told.demand) == (asked.node_count, asked.demand)
+    assert told.eligible_nodes == asked.eligible_nodes
+
+
+def read(text: str, memory: MemoryDefault | None = None) -> Submission:
+    return submission(text.split(), PARTITIONS, memory)
+
+
+def test_every_unknown_option_is_refused() -> None:
+    for text in UNKNOWN:
+        with pytest.raises(
+            ValueError, match=r"unrecognized arguments: .*accepted: .*--gpus-per-node, .*--nodes"
+        ):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("-n many", "-n/--ntasks: 'many' is not accepted; accepted: a number above 0"),
+        ("-n 0", "-n/--ntasks: '0' is not accepted; accepted: a number above 0"),
+        ("-N 4-2", "-N/--nodes: '4-2' is not accepted; accepted: a number of nodes, or a range such as 2-4"),
+        ("--mem=much", "--mem: 'much' is not accepted; accepted: an amount such as 500, 4000M or 64G"),
+        ("--mem=1G --mem-per-cpu=1G", "--mem-per-cpu: not allowed with argument --mem"),
+        ("-t soon", "-t/--time: 'soon' is not accepted; accepted: a time such as 90, 1:30:00 or 2-12"),
+        ("-w n[", "-w/--nodelist: 'n[' is not accepted; accepted: node names such as n[1-3]"),
+        ("-p fast", "--partition: there is no partition 'fast'; accepted: batch, gpu"),
+        ("job.sh", "unrecognized arguments: job.sh; accepted: "),
+    ],
+)
+def test_what_sbatch_would_not_accept_is_named(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r"accepted|allowed") as error:
+        read(text)
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 5400), ("1:30", 90), ("2:00:30", 7230), ("1-2", 93_600), ("1-2:3", 93_780), ("1-2:3:4", 93_784)],
+)
+def test_times_are_those_of_sbatch(text: str, seconds: float) -> None:
+    assert read(f"-t {text}").limit_s == seconds
+    assert read("-n1").limit_s is None
+
+
+def test_without_an_amount_of_memory_the_default_counts() -> None:
+    per_cpu = MemoryDefault(per_cpu=True, amount_mb=500.0)
+    asked = read("-n4", per_cpu).request
+    assert (asked.memory_per, asked.memory_mb) == (MemoryPer.CPU, 500.0)
+    asked = read("-n4 -p gpu", per_cpu).request
+    assert (asked.memory_per, asked.memory_mb) == (MemoryPer.NODE, 4000.0)
+    asked = read("-n4").request
+    assert (asked.memory_per, asked.memory_mb) == (MemoryPer.NODE, 0.0)
+
+
+def test_the_default_partition_is_meant() -> None:
+    assert read("-n1").request.partitions == ("batch",)
+    with pytest.raises(ValueError, match="the cluster has no default partition"):
+        submission(["-n1"], PARTITIONS[1:], None)
+
+
+def test_options_that_choose_no_nodes_are_accepted() -> None:
+    assert read("-n1 -J name --output=x.log -A physics") == read("-n1")
+
+
+def test_the_defaults_of_the_cluster_are_read(found: Shared) -> None:
+    assert [one.name for one in found.partitions if one.by_default] == ["batch"]
+    assert memory_of(found.release) == MemoryDefault(per_cpu=True, amount_mb=500.0)

@@ -1,0 +1,81 @@
+"""The life of an operation for an urgent job that needs a part of a node: its hold is brief."""
+
+from dataclasses import replace
+
+from makeway.daemon.operation.transitions import advance
+from makeway.daemon.operation.validation import validate
+from makeway.policies.model import (
+    CPU,
+    Cluster,
+    Job,
+    Node,
+    Operation,
+    OperationKind,
+    OperationOutcome,
+    Phase,
+    Prioritise,
+    Release,
+    Resources,
+)
+from tests.builders import cluster, held, pending, running, urgent
+from tests.daemon.acting import PATIENCE, begun, due, issue_all, requeue, reserve
+
+NODE = ("n1",)
+HALF = Resources.of({CPU: 4})
+
+
+def on_half(job: Job) -> Job:
+    return replace(job, allocation=(HALF,), node_equivalents=0.5)
+
+
+def view(*jobs: Job, now_s: float, reserved: bool = True) -> Cluster:
+    """One node of 8 CPUs, on which the neighbour always runs."""
+    seen = cluster(
+        1,
+        on_half(running("neighbour", NODE)),
+        *jobs,
+        now_s=now_s,
+        reservations=(held("u", NODE),) if reserved else (),
+    )
+    return replace(seen, nodes=(Node(name="n1", capacity=Resources.of({CPU: 8})),))
+
+
+def started() -> tuple[Operation, Cluster]:
+    """The urgent job runs since 1020 s, and its operation has seen that."""
+    waits = replace(urgent("u", 1), demand=HALF)
+    before = view(waits, on_half(running("v", NODE)), now_s=1000.0, reserved=False)
+    hold = replace(reserve(NODE), kind=OperationKind.MAKE_WAY_SHARED)
+    operation, _ = issue_all(begun(before, hold, requeue("v")), before)
+    bound = view(replace(waits, reservation="mw_u"), on_half(running("v", NODE)), now_s=1010.0)
+    operation, issued = issue_all(advance(operation, bound, PATIENCE), bound)
+    assert issued == [requeue("v")]
+    # Slurm lets the lender start some seconds later only.
+    lender = replace(pending("v", 1, requeue_count=1), eligible_s=1130.0)
+    runs = view(lender, on_half(running("u", NODE, start_s=1020.0)), now_s=1021.0)
+    return advance(operation, runs, PATIENCE), runs
+
+
+def test_the_hold_ends_at_once_when_the_urgent_job_runs() -> None:
+    operation, runs = started()
+    validate(operation)
+    assert operation.phase is Phase.RETURNING
+    assert operation.started_s == 1020.0
+    assert [type(action) for action in due(operation, runs)] == [Prioritise, Release]
+
+
+def test_it_is_over_when_the_hold_is_gone_and_the_lender_is_in_front() -> None:
+    operation, runs = started()
+    operation, _ = issue_all(operation, runs)
+    front = replace(pending("v", 1, requeue_count=1), prioritised=True)
+    alone = view(front, on_half(running("u", NODE, start_s=1020.0)), now_s=1030.0, reserved=False)
+    operation = advance(operation, alone, PATIENCE)
+    assert operation.phase is Phase.RETURNING, "the lender waits still"
+    again = view(
+        on_half(running("v", NODE, start_s=1140.0, requeue_count=1)),
+        on_half(running("u", NODE, start_s=1020.0)),
+        now_s=1141.0,
+        reserved=False,
+    )
+    operation = advance(operation, again, PATIENCE)
+    validate(operation)
+    assert (operation.phase, operation.outcome) == (Phase.CLOSED, OperationOutcome.STARTED)

@@ -1,0 +1,171 @@
+"""Nodes that jobs share: what a snapshot says is what Slurm gives and counts."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.site.times import NOT_BEFORE_S
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.resources import holdings
+from makeway.policies.model import CPU, GPU, MEMORY, Cluster, JobKind, Resources, total
+from tests.adapters.conformance import job_of, running, waiting
+from tests.slurm.support.crowd import CountingRunner
+from tests.slurm.support.sharing import HOSTILE_SHARE, SHARED_SPEC, SLEEP, UNEVEN
+from tests.slurm.support.world import SETTINGS, SlurmWorld, slurm_settings
+
+pytestmark = pytest.mark.slurm
+
+URGENT = "--account=urgent"
+Amounts = tuple[int, int, int]
+"""CPUs, megabytes, GPUs."""
+
+
+@pytest.fixture(scope="module")
+def shared_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """Four nodes with GPUs, two with hyperthreads, all shared by cores, memory and GPUs."""
+    settings = slurm_settings(**SHARED_SPEC.settings)
+    with dev_cluster(replace(SHARED_SPEC, root=slurm_root, settings=settings)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def shared(shared_nodes: DevCluster) -> Iterator[SlurmWorld]:
+    world = SlurmWorld(shared_nodes)
+    world.clear()
+    yield world
+    world.clear()
+
+
+def counted_by_slurm(world: SlurmWorld) -> dict[str, Amounts]:
+    """What is in use on each node, as Slurm itself sums it up."""
+    text = world.cluster.run("sinfo", "-h", "-N", "-p", "batch", "-O", "nodelist,cpusstate,allocmem,gresused")
+    found: dict[str, Amounts] = {}
+    for name, cpus, memory_mb, gpus in (line.split() for line in text.splitlines()):
+        used = re.search(r":(\d+)", gpus)
+        found[name] = (int(cpus.split("/")[0]), int(memory_mb), int(used[1]) if used else 0)
+    return found
+
+
+def counted_by_makeway(cluster: Cluster) -> dict[str, Amounts]:
+    """The same, from what each job holds."""
+    used: dict[str, list[Resources]] = {name: [] for name in cluster.capacities()}
+    for job in cluster.jobs:
+        for name, part in zip(job.nodes, job.allocation or (), strict=False):
+            used[name].append(part)
+    sums = {name: total(parts) for name, parts in used.items()}
+    return {name: (part.amount(CPU), part.amount(MEMORY), part.amount(GPU)) for name, part in sums.items()}
+
+
+def test_the_parts_of_all_jobs_are_what_slurm_counts_on_each_node(shared: SlurmWorld) -> None:
+    """With an uneven job that claims to hold something else, an array, and a heterogeneous job."""
+    submit = shared.cluster.submit
+    hostile = submit(SLEEP, *UNEVEN)
+    submit(SLEEP, "-n5", "--mem-per-cpu=400", f"--comment={HOSTILE_SHARE}")
+    submit(SLEEP, "-n1", "--gres=gpu:a100:1", "--array=0-3")
+    submit(f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2 --mem=1000\n{SLEEP}")
+    last = submit(SLEEP, "-n3", "--mem-per-cpu=200", "-w", "n5")
+    running(shared, last)
+    cluster = shared.adapter.snapshot()
+    assert len(cluster.holders()) == 9
+    assert counted_by_makeway(cluster) == counted_by_slurm(shared)
+    job = job_of(cluster, hostile)
+    assert job.allocation is not None
+    assert sorted(part.amount(GPU) for part in job.allocation) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        (
+            "-N1 --gres=gpu:a100:1",
+            "-n2 --gpus=4",
+            "-n2 --gpus=2 --mem-per-gpu=2G",
+            "-N2 --gpus-per-node=2",
+        ),
+        ("-N1 -n1 -c2 --hint=nomultithread -C ht", "-n4 --gpus-per-task=1", "-N1 -n2 -w n2 -x n3"),
+        (
+            "-n1 --gpus=2 --cpus-per-gpu=2",
+            "-N1 -n3 --mem-per-cpu=200 -C ht",
+            "-N2 --ntasks-per-node=3 --exclude=n[5-6] --mem=3G",
+        ),
+    ],
+    ids=("gpus", "threads", "memory"),
+)
+def test_a_job_gets_what_it_was_read_to_ask_for(shared: SlurmWorld, requests: tuple[str, ...]) -> None:
+    ids = [shared.cluster.submit(SLEEP, "--hold", URGENT, *one.split()) for one in requests]
+    asked = {job_id: waiting(shared, job_id) for job_id in ids}
+    for job_id, request in zip(ids, requests, strict=True):
+        told = shared.adapter.as_submitted((URGENT, *request.split()), walltime_s=60.0)
+        seen = asked[job_id]
+        assert (told.node_count, told.demand) == (seen.node_count, seen.demand), request
+        assert told.eligible_nodes == seen.eligible_nodes, request
+    for job_id in ids:
+        shared.cluster.run("scontrol", "release", job_id)
+    for job_id, request in zip(ids, requests, strict=True):
+        job, demand = running(shared, job_id), asked[job_id].demand
+        assert demand is not None, request
+        names = {name for name, _ in demand.amounts}
+        got = [
+            Resources.of({name: amount for name, amount in part.amounts if name in names})
+            for part in job.allocation or ()
+        ]
+        assert got == [demand] * asked[job_id].node_count, request
+        eligible = asked[job_id].eligible_nodes
+        assert eligible is None or eligible.issuperset(job.nodes), request
+
+
+def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:
+    job_id = shared.cluster.submit(SLEEP, "-n1")
+    running(shared, job_id)
+    runner = CountingRunner(shared.cluster.runner)
+    adapter = SlurmCliAdapter(SETTINGS, runner=runner)
+    assert adapter.capabilities.name.startswith("makeway-dev")
+    for _ in range(2):
+        runner.calls.clear()
+        assert job_of(adapter.snapshot(), job_id).allocation is not None
+        assert [argv[0] for argv in runner.calls] == ["squeue", "scontrol"]
+
+
+def test_many_jobs_are_read_at_once(shared: SlurmWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "MOST_BY_ID", 5)
+    shared.cluster.submit(SLEEP, "-n1", "--mem=100", "--array=1-20")
+    shared.wait(lambda cluster: len(cluster.holders()) == 20, "all tasks run")
+    cluster = SlurmCliAdapter(SETTINGS, runner=shared.cluster.runner).snapshot()
+    assert counted_by_makeway(cluster) == counted_by_slurm(shared)
+
+
+def test_a_job_that_completes_keeps_its_part_and_a_requeued_one_asks_again(shared: SlurmWorld) -> None:
+    job_id = shared.cluster.submit(
+        "trap '' TERM; while :; do sleep 1; done", "-n2", "--mem=600", "-w", "n1", URGENT
+    )
+    running(shared, job_id)
+    shared.cluster.run("scontrol", "requeue", job_id)
+
+    def has_left(cluster: Cluster) -> bool:
+        job = job_of(cluster, job_id)
+        if job.nodes:
+            assert job.allocation == (Resources.of({CPU: 2, MEMORY: 600}),)
+        return not job.nodes
+
+    cluster = shared.wait(has_left, "the job has left its node")
+    assert job_of(cluster, job_id).demand == Resources.of({CPU: 2, MEMORY: 600})
+
+
+def test_a_job_without_its_licence_says_so_at_once(shared: SlurmWorld) -> None:
+    holder = shared.cluster.submit(SLEEP, "-n1", "-L", "fluent:2")
+    running(shared, holder)
+    waits = waiting(shared, shared.cluster.submit(SLEEP, "-n1", "-L", "fluent:1", URGENT))
+    assert waits.blocked_by == "a licence (fluent: it asks for 1, 0 free)"
+    assert waits.eligible_s == NOT_BEFORE_S
+
+
+def test_an_urgent_heterogeneous_job_says_why_no_room_is_made(shared: SlurmWorld) -> None:
+    script = f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{SLEEP}"
+    leader = shared.cluster.submit(script, "--hold", URGENT)
+    job = waiting(shared, f"{leader}+0")
+    assert job.kind is JobKind.ON_DEMAND
+    assert job.blocked_by.startswith("its other components")
+    assert job.eligible_s == NOT_BEFORE_S

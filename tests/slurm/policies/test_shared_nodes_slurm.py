@@ -1,0 +1,90 @@
+"""Urgent jobs on nodes that jobs share, on a real Slurm: one job leaves, and its neighbours run on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import SAVES, URGENT, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.world import slurm_settings
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+QUARTER = ("--ntasks=2", "--mem=4000", "--time=30")
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """Three nodes that jobs share: two with four GPUs, one with much memory."""
+    spec = DevSpec(
+        node_count=3,
+        cpus_per_node=8,
+        memory_mb=16_000,
+        memory_counts=True,
+        gpus={"n1": "a100:4", "n2": "a100:4"},
+        node_options={"n3": "Feature=bigmem RealMemory=64000"},
+        root=slurm_root,
+        settings=slurm_settings(),
+    )
+    with dev_cluster(spec) as cluster:
+        yield cluster
+
+
+def shares(story: Story, node: str, *options: str, account: str = "saving") -> str:
+    """A job on a part of one node, which works until the test is over."""
+    job_id = story.submit(SAVES, 1, account, f"--nodelist={node}", *options)
+    story.workers.append(job_id)
+    await_that(f"job {job_id} works", lambda: len(story.steps(job_id)) > 3, lambda: story.ask("squeue"))
+    return job_id
+
+
+def urgent_comes(story: Story, *options: str) -> str:
+    """An urgent job, which runs until the test lets it end."""
+    story.urgent.append(story.submit(URGENT, 1, "urgent", "--time=30", *options))
+    return story.urgent[-1]
+
+
+def fits_beside_its_neighbours(story: Story, daemon: DaemonProcess, urgent: str, victims: set[str]) -> None:
+    """The urgent job runs; one of these jobs has left, and all others have run on without a break."""
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (left,) = story.lenders()
+    assert left in victims
+    assert all(story.runs(one) and not story.restarts(one) for one in story.workers if one != left)
+    await_that("the hold is over while it runs", lambda: not story.reservations(), story.explain(daemon))
+    assert story.runs(urgent)
+    story.ends(urgent)
+    await_that("the lender works again", lambda: story.runs(left), story.explain(daemon))
+    nothing_is_left(story, daemon)
+
+
+def test_two_gpus_are_one_free_one_and_one_job(story: Story, start_daemon: StartDaemon) -> None:
+    """On the first node four jobs have a GPU each, on the second one three have, and one GPU is free."""
+    for _ in range(4):
+        shares(story, "n1", *QUARTER, "--gres=gpu:1")
+    victims = {shares(story, "n2", *QUARTER, "--gres=gpu:1") for _ in range(3)}
+    urgent = urgent_comes(story, "--ntasks=2", "--mem=4000", "--gres=gpu:2")
+    daemon = start_daemon()
+    fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+def test_memory_on_a_node_with_a_feature_is_one_job(story: Story, start_daemon: StartDaemon) -> None:
+    small = [shares(story, "n3", "--ntasks=1", "--mem=4000", "--time=30") for _ in range(3)]
+    large = shares(story, "n3", "--ntasks=1", "--mem=40000", "--time=30")
+    assert len(small) == 3
+    urgent = urgent_comes(story, "--ntasks=1", "--mem=50000", "--constraint=bigmem")
+    daemon = start_daemon()
+    fits_beside_its_neighbours(story, daemon, urgent, {large})
+
+
+def test_one_core_next_to_a_job_that_may_not_leave(story: Story, start_daemon: StartDaemon) -> None:
+    for node in ("n1", "n2"):
+        shares(story, node, "--ntasks=8", "--mem=4000", "--time=30", account="other")
+    shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
+    victims = {shares(story, "n3", "--ntasks=1", "--mem=4000", "--time=30") for _ in range(3)}
+    urgent = urgent_comes(story, "--ntasks=1", "--mem=1000")
+    daemon = start_daemon()
+    fits_beside_its_neighbours(story, daemon, urgent, victims)
