@@ -138,6 +138,21 @@ class Settings(Section):
         le=DAY_S,
         description="seconds from 1 to 86400, after which a cycle counts as hung",
     )
+    view_age_max_s: float | None = Field(
+        default=30.0,
+        ge=1,
+        le=3600,
+        description=(
+            "seconds from 1 to 3600 after which the view of the cluster is too old to take anything, or "
+            "null for no limit"
+        ),
+    )
+    commands_per_cycle: int | None = Field(
+        default=200,
+        ge=1,
+        le=100_000,
+        description="a whole number from 1 to 100000 of commands in one cycle, or null for no limit",
+    )
     limits: LimitsSettings = Field(default=LimitsSettings(), description="a mapping of limits")
     timeouts: TimeoutSettings = Field(default=TimeoutSettings(), description="a mapping of waits")
     keep_snapshots: bool = Field(

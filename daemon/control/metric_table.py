@@ -136,6 +136,15 @@ CYCLE_METRICS = (
         ],
     ),
     CycleMetric(
+        name="makeway_commands_deferred",
+        help="Commands that were due and wait for the next cycle, by why.",
+        kind=MetricKind.COUNTER,
+        labels=("why",),
+        read=lambda report: [
+            CycleSample(value=one.count, labels=(one.why.value,)) for one in report.deferred
+        ],
+    ),
+    CycleMetric(
         name="makeway_operations_open",
         help="Operations that are not closed.",
         kind=MetricKind.GAUGE,

@@ -12,20 +12,21 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor
 from makeway.daemon.control.opening import Opening, open_clean_up, open_decided
 from makeway.daemon.control.planner import Planning
-from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings
+from makeway.daemon.control.sending import Sending, report_of_refusal
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
 from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.due import awaits_regular_checkpoint, next_due, wakeup_s
+from makeway.daemon.operation.due import awaits_regular_checkpoint, wakeup_s
 from makeway.daemon.operation.giving_back import give_back
 from makeway.daemon.operation.handover import changes, handed_over
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.returns import leases
-from makeway.daemon.operation.transitions import advance, forbid
+from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     VERBS,
@@ -41,7 +42,7 @@ from makeway.policies.model import (
     Reason,
     Verb,
 )
-from makeway.policies.safety.arbiter import Verdict, arbitrate
+from makeway.policies.safety.arbiter import Verdict
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -55,6 +56,7 @@ class Reconciler:
         policy: who decides, with `policy_config`, a value of the policy's own `config_type`.
         settings: mode, limits and waits.
         now: the time in the seconds of the snapshots.
+        clock: a monotonic clock in real seconds, by which a view grows old.
         plan_in_thread: whether plans are made in a thread, so that no cycle waits for one; else within the
             cycle that asks for it, as in a replay.
 
@@ -71,15 +73,19 @@ class Reconciler:
         settings: LoopSettings,
         *,
         now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         plan_in_thread: bool = True,
     ) -> None:
         self._adapter = adapter
         self._journal = journal
         self._executor = Executor(adapter, journal, now)
         self._now = now
+        self._clock = clock
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._snapshot_s: float | None = None
         self._again_s: float | None = None
+        # Whether commands are due that the last cycle did not send.
+        self._unsent = False
         # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
         # depends on it.
         self._ran: dict[str, Job] = {}
@@ -96,10 +102,8 @@ class Reconciler:
         self._settings = settings
 
     def reconcile(self) -> CycleReport:
-        """Run one cycle. Adapter failures are part of the report; anything else that is raised is a
-        defect.
-        """
-        began = time.perf_counter()
+        """Run one cycle. A failure of the adapter is reported; anything else that is raised is a defect."""
+        read_began_s, began = self._clock(), time.perf_counter()
         # 1. One whole snapshot, or no decision.
         try:
             seen = self._adapter.snapshot()
@@ -128,10 +132,12 @@ class Reconciler:
         # 5. What is to leave is known before it leaves. Whatever is due is written down and sent.
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), seen)
-        reports += self._issue_all(seen, cluster, opened=bool(opening.operations))
+        if opening.operations:  # newer than the view
+            cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
+        sent, deferred = self._send_due(cluster, read_began_s)
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
-        report = self._report(seen, before, operations, closed, tuple(reports))
+        report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)
         return replace(
             report,
             snapshot_s=snapshot_s,
@@ -149,7 +155,7 @@ class Reconciler:
         """The next instant at which time alone makes something due. None: only a change of the
         cluster does.
         """
-        instants: list[float] = []
+        instants: list[float] = [now_s + poll_interval_s] if self._unsent else []
         if self._again_s is not None and self._again_s > now_s:
             instants.append(self._again_s)
         for operation in self._journal.open_operations():
@@ -182,6 +188,7 @@ class Reconciler:
         operations: tuple[Operation, ...],
         closed: tuple[Operation, ...],
         actions: tuple[ActionReport, ...],
+        deferred: tuple[Deferred, ...],
     ) -> CycleReport:
         """What a cycle did. `before` and `operations`: the same operations, before and after they were
         brought up to date.
@@ -199,9 +206,10 @@ class Reconciler:
         return CycleReport(
             at_s=seen.now_s,
             mode=mode,
-            sentence=sentence_of(mode, waiting, actions, started, closed, open_count, failure),
+            sentence=sentence_of(mode, waiting, actions, started, closed, deferred, open_count, failure),
             snapshot_age_s=max(0.0, self._now() - seen.now_s),
             actions=actions,
+            deferred=deferred,
             operations_open=open_count,
             urgent_waiting=waiting,
             urgent_started=tuple(
@@ -306,41 +314,21 @@ class Reconciler:
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
         return replace(opening, operations=opening.operations + clean_up), reports
 
-    def _issue_all(self, seen: Cluster, cluster: Cluster, *, opened: bool) -> list[ActionReport]:
-        """Send what is due of all operations. `opened`: some are newer than `cluster`."""
-        if opened:
-            cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
-        # What is held for announced jobs first: they may have to give up nodes that a job which is here
-        # needs.
-        reports: list[ActionReport] = []
-        for operation in sorted(
-            self._journal.open_operations(), key=lambda one: one.kind is not OperationKind.NOTICE
-        ):
-            reports += self._issue_due(operation, cluster)
-        return reports
-
-    def _issue_due(self, operation: Operation, cluster: Cluster) -> list[ActionReport]:
-        """Issue whatever of an operation is due, one after another."""
-        reports: list[ActionReport] = []
-        for _ in range(len(operation.tasks)):
-            index = next_due(operation, cluster, self._settings.timeouts)
-            if index is None:
-                break
-            verdict = arbitrate((operation.tasks[index].action,), cluster)[0]
-            if verdict.refusal is not None:
-                operation = forbid(operation, index, cluster.now_s, verdict.detail)
-                self._journal.save(operation)
-                reports.append(_refused(verdict))
-                continue
-            operation, report = self._executor.issue(operation, index)
-            reports.append(report)
-        return reports
+    def _send_due(
+        self, cluster: Cluster, read_began_s: float
+    ) -> tuple[tuple[ActionReport, ...], tuple[Deferred, ...]]:
+        """Send what is due of all operations. Returns what became of it, and what has to wait."""
+        sending = Sending(self._executor, self._journal, cluster, self._settings, read_began_s, self._clock)
+        sending.send()
+        deferred = sending.deferred()
+        self._unsent = bool(deferred)
+        return tuple(sending.reports), deferred
 
     def _new_refusals(self, refused: tuple[Verdict, ...]) -> list[ActionReport]:
         """Reports of the refusals that the last cycle did not have too."""
         keys = frozenset((v.action.verb, v.action.job_id, str(v.refusal)) for v in refused)
         reports = [
-            _refused(verdict)
+            report_of_refusal(verdict)
             for verdict in refused
             if (verdict.action.verb, verdict.action.job_id, str(verdict.refusal)) not in self._refused_before
         ]
@@ -378,12 +366,6 @@ class Reconciler:
             return None
         kept = cluster if self._settings.keep_snapshots else None
         return self._journal.add_decision(cluster.now_s, decision, kept)
-
-
-def _refused(verdict: Verdict) -> ActionReport:
-    return ActionReport(
-        action=verdict.action, outcome=Outcome.REFUSED, refusal=verdict.refusal, detail=verdict.detail
-    )
 
 
 def _delay_s(operation: Operation, cluster: Cluster) -> float:

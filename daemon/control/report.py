@@ -1,6 +1,7 @@
 """The settings of a cycle, and what it reports."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
@@ -22,6 +23,29 @@ class LoopSettings:
     """Whether decisions are stored with their snapshots, so that they can be decided again."""
     learn_durations: bool = True
     """Whether measured durations of checkpoints take the place of declared ones."""
+    commands_per_cycle: int | None = None
+    """How many commands one cycle sends at most. None: no limit, as in a replay, whose commands take no time.
+    """
+    view_age_max_s: float | None = None
+    """Nothing that takes is sent when so much time has passed since the reading of the view began. None: no
+    limit.
+    """
+
+
+class Deferral(StrEnum):
+    """Why a command that is due waits for the next cycle. The value is also the metric label."""
+
+    UNANSWERED = "unanswered"  # a command before it got no answer
+    LIMIT = "limit"  # the cycle has sent as many commands as it may
+    OLD_VIEW = "old_view"  # it takes something, and the view is too old for that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """Commands that were due and not sent."""
+
+    why: Deferral
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +64,8 @@ class CycleReport:
     snapshot_age_s: float | None = None
     """Age of the latest snapshot. None: there was never one."""
     actions: tuple[ActionReport, ...] = ()
+    deferred: tuple[Deferred, ...] = ()
+    """The commands that are due and wait for the next cycle."""
     decision_id: int | None = None
     """The number under which the decision is stored. None: it was not worth storing."""
     stored_rationale: tuple[Rationale, ...] = ()
@@ -66,5 +92,11 @@ class CycleReport:
 
     @property
     def again(self) -> bool:
-        """Whether the cluster took a command, so that a new snapshot is worth having at once."""
+        """Whether a new snapshot is worth having at once: the cluster took a command, or some are left over.
+
+        A cluster that did not answer a command is left in peace until the next poll.
+        """
+        reasons = {deferred.why for deferred in self.deferred}
+        if reasons or any(action.outcome is Outcome.IN_DOUBT for action in self.actions):
+            return bool(reasons) and Deferral.UNANSWERED not in reasons
         return any(action.outcome is Outcome.ACCEPTED for action in self.actions)

@@ -2,12 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import assert_never
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
+from makeway.daemon.control.report import Deferral, Deferred
 from makeway.daemon.operation.returns import method_of
 from makeway.policies.model import Operation, OperationKind, OperationOutcome, Progress
+
+_WHY_DEFERRED = MappingProxyType(
+    {
+        Deferral.UNANSWERED: "the cluster does not answer",
+        Deferral.LIMIT: "the limit of commands in a cycle is reached",
+        Deferral.OLD_VIEW: "the view of the cluster is too old",
+    }
+)
 
 
 def sentence_of(
@@ -16,6 +26,7 @@ def sentence_of(
     reports: Sequence[ActionReport],
     started: Sequence[Operation],
     closed: Sequence[Operation],
+    deferred: Sequence[Deferred],
     open_count: int,
     planning_failure: str | None,
 ) -> str:
@@ -23,6 +34,7 @@ def sentence_of(
     parts = [f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
+    parts += [f"{one.count} not sent: {_WHY_DEFERRED[one.why]}" for one in deferred]
     parts += [_start(operation) for operation in started]
     parts += [
         f"operation for {operation.for_job_id} closed: {outcome_text(operation)}"

@@ -5,7 +5,7 @@ No job is asked to leave before the hold was seen, and the hold is released afte
 queue.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from makeway.daemon.operation.observation import Timeouts
@@ -38,8 +38,13 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
 
     Asked again after each answer was recorded, it gives the tasks of one cycle in the order that is safe.
     """
+    return next(all_due(operation, cluster, timeouts), None)
+
+
+def all_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Iterator[int]:
+    """The indices of all tasks that may be issued now, in their order. After an answer others may be due."""
     if operation.observe or _rests(operation):
-        return None
+        return
     jobs = cluster.jobs_by_id()
     for index, task in enumerate(operation.tasks):
         if task.progress is not Progress.PLANNED or _sleeps(operation, task):
@@ -47,8 +52,7 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
         if task.issued_s is not None and cluster.now_s < task.issued_s + timeouts.retry_s:
             continue
         if _may_issue(operation, task, cluster, jobs, timeouts):
-            return index
-    return None
+            yield index
 
 
 def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | None:

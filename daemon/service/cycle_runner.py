@@ -224,6 +224,8 @@ def _loop_settings(settings: Settings) -> LoopSettings:
         timeouts=settings.timeouts.to_timeouts(),
         keep_snapshots=settings.keep_snapshots,
         learn_durations=settings.learn_durations,
+        commands_per_cycle=settings.commands_per_cycle,
+        view_age_max_s=settings.view_age_max_s,
     )
 
 

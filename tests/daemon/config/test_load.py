@@ -133,7 +133,7 @@ def test_relative_paths_do_not_depend_on_where_the_daemon_was_started(
         ("mode: fast", 'mode: "fast" is not accepted; accepted: observe (decide, log, touch nothing) or act'),
         ("mode: off", "mode: false is not accepted; accepted: observe (decide, log, touch nothing) or act"),
         ("moed: act", "moed: unknown key; did you mean mode?"),
-        ("zzz: 1", "zzz: unknown key; accepted: adapter, backoff_max_s, cycle_limit_s, journal, "),
+        ("zzz: 1", "zzz: unknown key; accepted: adapter, backoff_max_s, commands_per_cycle, cycle_limit_s, "),
         ("poll_interval_s: 0", "poll_interval_s: 0 is not accepted; accepted: seconds from 0.1 to 3600"),
         ("poll_interval_s: -3", "poll_interval_s: -3 is not accepted"),
         ("poll_interval_s: 1e12", "poll_interval_s: 1000000000000.0 is not accepted"),

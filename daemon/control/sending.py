@@ -1,0 +1,146 @@
+"""Which of the commands that are due are sent in this cycle, and in which order.
+
+What gives back goes first. What takes is sent only while the view that it was decided on is fresh. The first
+command without an answer ends the cycle, and so does the limit of commands. Whatever is left stays due: the
+next cycle looks at the cluster again, and sends it if it is due still.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from makeway.daemon.control.executor import ActionReport, Executor
+from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
+from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.due import all_due
+from makeway.daemon.operation.transitions import forbid
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Expand,
+    Operation,
+    OperationKind,
+    Prioritise,
+    Release,
+    Requeue,
+    Reserve,
+    RestorePriority,
+    Shrink,
+)
+from makeway.policies.safety.arbiter import Verdict, arbitrate
+
+
+def gives_back(action: Action) -> bool:
+    """Whether the action gives something back. Any other takes: from a job its nodes or its time, from the
+    other jobs nodes or their turn.
+
+    A job that a command has stopped, and that the cluster takes for ended, gets its place back by a requeue.
+    """
+    match action:
+        case Release() | Expand() | RestorePriority():
+            return True
+        case Prioritise():
+            return action.queue_position is None and action.job_id != action.for_job_id
+        case Requeue():
+            return action.forgotten_run is not None
+        case Reserve() | Checkpoint() | Cancel() | Shrink():
+            return False
+        case _:
+            assert_never(action)
+
+
+@dataclass(slots=True)
+class Sending:
+    """The commands of one cycle.
+
+    Args:
+        executor: what sends them.
+        journal: where the operations are.
+        cluster: the view that they were decided on.
+        settings: limits and waits.
+        read_began_s: when the reading of that view began, by `clock`.
+        clock: a monotonic clock, in seconds.
+    """
+
+    executor: Executor
+    journal: Journal
+    cluster: Cluster
+    settings: LoopSettings
+    read_began_s: float
+    clock: Callable[[], float]
+    reports: list[ActionReport] = field(default_factory=list[ActionReport])
+    """What became of each action."""
+    _sent: int = 0
+    _stopped: Deferral | None = None
+
+    def send(self) -> None:
+        """Send what is due of all operations."""
+        for giving in (True, False):
+            # What is held for announced jobs first: they may have to give up nodes that a job which is here
+            # needs.
+            for operation in sorted(
+                self.journal.open_operations(), key=lambda one: one.kind is not OperationKind.NOTICE
+            ):
+                self._send_due(operation, giving=giving)
+
+    def deferred(self) -> tuple[Deferred, ...]:
+        """How many commands are due and were not sent, by why."""
+        waiting = [
+            action
+            for operation in self.journal.open_operations()
+            for action in self._due(operation)
+            if self._deferral(action) is not None
+        ]
+        reasons = [self._deferral(action) for action in waiting]
+        return tuple(Deferred(why=why, count=reasons.count(why)) for why in Deferral if reasons.count(why))
+
+    def _send_due(self, operation: Operation, *, giving: bool) -> None:
+        """Issue whatever of an operation is due and may be sent, one after another."""
+        for _ in range(len(operation.tasks)):
+            index = self._next(operation, giving=giving)
+            if index is None:
+                return
+            verdict = arbitrate((operation.tasks[index].action,), self.cluster)[0]
+            if verdict.refusal is not None:
+                operation = forbid(operation, index, self.cluster.now_s, verdict.detail)
+                self.journal.save(operation)
+                self.reports.append(report_of_refusal(verdict))
+                continue
+            operation, report = self.executor.issue(operation, index)
+            self.reports.append(report)
+            self._sent += 1
+            if report.outcome is Outcome.IN_DOUBT:
+                self._stopped = Deferral.UNANSWERED
+            elif self._sent == self.settings.commands_per_cycle:
+                self._stopped = Deferral.LIMIT
+
+    def _next(self, operation: Operation, *, giving: bool) -> int | None:
+        """The index of the next task to send. None: there is none in this cycle."""
+        for index in all_due(operation, self.cluster, self.settings.timeouts):
+            action = operation.tasks[index].action
+            if gives_back(action) is giving and self._deferral(action) is None:
+                return index
+        return None
+
+    def _due(self, operation: Operation) -> list[Action]:
+        due = all_due(operation, self.cluster, self.settings.timeouts)
+        return [operation.tasks[index].action for index in due]
+
+    def _deferral(self, action: Action) -> Deferral | None:
+        """Why an action has to wait for the next cycle. None: it may be sent now."""
+        if self._stopped is not None:
+            return self._stopped
+        limit_s = self.settings.view_age_max_s
+        if limit_s is None or gives_back(action) or self.clock() - self.read_began_s <= limit_s:
+            return None
+        return Deferral.OLD_VIEW
+
+
+def report_of_refusal(verdict: Verdict) -> ActionReport:
+    """The report of an action that the arbiter refused."""
+    return ActionReport(
+        action=verdict.action, outcome=Outcome.REFUSED, refusal=verdict.refusal, detail=verdict.detail
+    )
