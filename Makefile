@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 CHROOTS ?= /var/cache/makeway-chroots
 
-.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next lint format bench bench-fight slurm slurm-accounting slurm-% clean
+.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm lint format bench bench-fight slurm slurm-accounting slurm-% clean
 
 demo: $(STAMP)
 	@$(VENV)/bin/makeway demo --report out/demo.html
@@ -39,6 +39,11 @@ test-slurm-next: $(STAMP) slurm-26.05
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
 # Four files at once: these tests wait more than they work.
 SLURM_TESTS = $(PYTHON) -m pytest -n 4 --dist loadfile tests/slurm
+
+# The daemon in random troubles on simulated clusters: every law is checked at every command. SWARM="--stories 5000" for more.
+SWARM ?= --stories 1200 --jobs 2
+swarm: $(STAMP)
+	$(VENV)/bin/makeway swarm $(SWARM)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -72,6 +72,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "simharness.workloads": ("policies.model", "daemon.errors"),
     "simharness.engine": _ENGINE,
     "simharness.run": _RUN,
+    "simharness.swarm": (*_RUN,),
     "simharness.results": ("policies.model", "daemon.errors", "simharness.workloads", "simharness.engine"),
     "simharness.papers": ("policies", "daemon", "simharness"),
     "simharness.cli": ("policies", "daemon", "simharness"),

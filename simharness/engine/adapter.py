@@ -9,7 +9,7 @@ from makeway.policies.model import VERBS, Action, Cluster, Notice, Release, Rese
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.faults import NO_FAULTS, SNAPSHOT, Fault, FaultKind, FaultPlan
-from makeway.simharness.engine.snapshot import SnapshotBuilder, notice_id
+from makeway.simharness.engine.snapshot import SnapshotBuilder, notice_of
 
 
 @dataclass(slots=True)
@@ -75,18 +75,7 @@ class SimAdapter:
 
     def notices(self) -> tuple[Notice, ...]:
         """The jobs that were announced and have not arrived, in the order of their announcements."""
-        return tuple(
-            Notice(
-                notice_id=notice_id(job),
-                user=job.user,
-                node_count=job.node_count,
-                walltime_s=job.walltime_s,
-                announced_s=job.submit_s if job.announced_s is None else job.announced_s,
-                expected_s=job.submit_s if job.expected_s is None else job.expected_s,
-                demand=job.demand,
-            )
-            for job in self._cluster.announced.values()
-        )
+        return tuple(map(notice_of, self._cluster.announced.values()))
 
     def apply(self, action: Action) -> None:
         """Apply the action, or do to it what the plan of faults says, and write down how it went."""

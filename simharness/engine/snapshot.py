@@ -11,6 +11,7 @@ from makeway.policies.model import (
     JobState,
     Node,
     NodeState,
+    Notice,
     Reservation,
 )
 from makeway.simharness.engine.job_run import JobRun
@@ -27,6 +28,19 @@ LEAST_GRACE_S = 300.0
 def notice_id(job: SimJob) -> str:
     """The id of a job's announcement, as the daemon and the job use it."""
     return f"notice-{job.job_id}"
+
+
+def notice_of(job: SimJob) -> Notice:
+    """The announcement of a job that was announced, as the daemon gets it."""
+    return Notice(
+        notice_id=notice_id(job),
+        user=job.user,
+        node_count=job.node_count,
+        walltime_s=job.walltime_s,
+        announced_s=job.submit_s if job.announced_s is None else job.announced_s,
+        expected_s=job.submit_s if job.expected_s is None else job.expected_s,
+        demand=job.demand,
+    )
 
 
 class SnapshotBuilder:

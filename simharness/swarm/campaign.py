@@ -1,0 +1,111 @@
+"""Many stories, on several processors, and what they came to together."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.validation import validate
+from makeway.simharness.swarm.laws import Law, Violation
+from makeway.simharness.swarm.shrinking import shrink
+from makeway.simharness.swarm.story import Story, TroubleKind
+from makeway.simharness.swarm.telling import Told, tell
+
+YEAR_S = 365.25 * 86400.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign:
+    """What all stories that were told came to."""
+
+    stories: int = 0
+    cluster_s: float = 0.0
+    cycles: int = 0
+    commands: int = 0
+    met: Counter[TroubleKind] = field(default_factory=Counter[TroubleKind])
+    checks: Counter[Law] = field(default_factory=Counter[Law])
+    broken: Counter[Law] = field(default_factory=Counter[Law])
+    """In how many stories each law was broken."""
+    failures: list[tuple[Story, Violation]] = field(default_factory=list[tuple[Story, Violation]])
+    """Each story that broke a law, with the first violation."""
+
+    def add(self, story: Story, told: Told) -> None:
+        """Count one story."""
+        self.stories += 1
+        self.cluster_s += told.cluster_s
+        self.cycles += told.cycles
+        self.commands += told.commands
+        self.met += told.met
+        self.checks += told.checks
+        self.broken.update({violation.law for violation in told.violations})
+        if told.violations:
+            self.failures.append((story, told.violations[0]))
+
+    def lines(self) -> Iterator[str]:
+        """The figures, for people."""
+        years = self.cluster_s / YEAR_S
+        yield (
+            f"{self.stories} stories, {years:.2f} cluster-years, {self.cycles} cycles, "
+            f"{self.commands} commands"
+        )
+        yield "troubles, and how often they had an effect:"
+        for kind in TroubleKind:
+            yield f"  {kind:<16}{self.met[kind]:>10}"
+        yield "laws, how often they were checked, and in how many stories they were broken:"
+        for law in Law:
+            yield f"  {law:<16}{self.checks[law]:>10}{self.broken[law]:>6}"
+
+
+@contextmanager
+def operations_validated() -> Iterator[None]:
+    """Every operation that is written down meanwhile is checked to be one that can come about."""
+    before, Journal.check = Journal.check, validate
+    try:
+        yield
+    finally:
+        Journal.check = before
+
+
+def tell_validated(story: Story) -> Told:
+    """Tell a story, and check each operation that its daemon writes down."""
+    with operations_validated():
+        return tell(story)
+
+
+def tell_all(
+    stories: Iterable[Story], workers: int, progress: Callable[[Campaign], None] | None = None
+) -> Campaign:
+    """Tell the stories, `workers` at a time. `progress` is called after each."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    campaign = Campaign()
+    stories = list(stories)
+    if workers == 1:
+        _count(campaign, zip(stories, map(tell_validated, stories), strict=True), progress)
+        return campaign
+    with ProcessPoolExecutor(workers) as pool:
+        told = pool.map(tell_validated, stories, chunksize=4)
+        _count(campaign, zip(stories, told, strict=True), progress)
+    return campaign
+
+
+def _count(
+    campaign: Campaign,
+    pairs: Iterable[tuple[Story, Told]],
+    progress: Callable[[Campaign], None] | None,
+) -> None:
+    for story, told in pairs:
+        campaign.add(story, told)
+        if progress is not None:
+            progress(campaign)
+
+
+def shortest(story: Story, law: Law) -> Story:
+    """The shortest story found that breaks the law as `story` does."""
+    return shrink(story, partial(_breaks, law))
+
+
+def _breaks(law: Law, story: Story) -> bool:
+    return any(violation.law is law for violation in tell_validated(story).violations)

@@ -1,0 +1,174 @@
+"""Random stories: everything in one is drawn from its seed."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from makeway.policies.model import JobKind, Resources
+from makeway.simharness.swarm.story import BY_CHANCE, Story, Trouble, TroubleKind
+from makeway.simharness.workloads.job import SimJob
+
+HOUR_S = 3600.0
+POLICIES = (
+    "eviction",
+    "n-paa",
+    "n-spaa",
+    "cua-paa",
+    "cua-spaa",
+    "cup-paa",
+    "cup-spaa",
+    "ckpt-backfill",
+    "wcjs",
+)
+"""The policies that a seed may draw: each that decides without a solver of its own."""
+_CPUS, _GPUS = 8, 4
+_SHARED_NODE = Resources.of({"cpu": _CPUS, "gres/gpu": _GPUS, "mem": 64_000})
+
+
+def draw(
+    seed: int, *, policies: Sequence[str] = POLICIES, kinds: Sequence[TroubleKind] = tuple(TroubleKind)
+) -> Story:
+    """The story of a seed.
+
+    Args:
+        seed: any number; equal seeds give equal stories.
+        policies: those that may be drawn.
+        kinds: the troubles that may be drawn; a story has a random part of them.
+    """
+    random = Random(f"story:{seed}")
+    policy = policies[seed % len(policies)]
+    node_count = random.randint(4, 12)
+    span_s = random.uniform(4.0, 30.0) * HOUR_S
+    shared = policy != "wcjs" and random.random() < 0.4
+    jobs = _jobs(random, node_count, span_s, shared=shared)
+    part = random.choice((0.0, 0.1, 0.3, 0.5))
+    chosen = [kind for kind in kinds if random.random() < part]
+    troubles = [
+        trouble
+        for kind in chosen
+        for _ in range(random.randint(1, 3))
+        if (trouble := _trouble(random, kind, jobs, node_count, span_s)) is not None
+    ]
+    return Story(
+        seed=seed,
+        policy=policy,
+        node_count=node_count,
+        jobs=tuple(jobs),
+        troubles=tuple(sorted(troubles, key=lambda trouble: (trouble.at_s, trouble.kind, trouble.subject))),
+        capacity=_SHARED_NODE if shared else None,
+        poll_interval_s=random.choice((10.0, 30.0, 60.0)),
+        learns=random.random() < 0.3,
+    )
+
+
+def _jobs(random: Random, node_count: int, span_s: float, *, shared: bool) -> list[SimJob]:
+    """Batch jobs that keep the machine about full, and urgent ones, some of which are announced."""
+    jobs: list[SimJob] = []
+    work_node_s = node_count * span_s * random.uniform(0.7, 1.3)
+    while work_node_s > 0:
+        job = _batch(random, str(len(jobs) + 1), node_count, span_s, shared=shared)
+        jobs.append(job)
+        part = job.demand.amount("cpu") / _CPUS if job.demand is not None else 1.0
+        work_node_s -= job.runtime_s * job.node_count * part
+    jobs += [
+        _urgent(random, f"u{number + 1}", node_count, span_s, shared=shared)
+        for number in range(random.randint(2, 12))
+    ]
+    return sorted(jobs, key=lambda job: job.submit_s)
+
+
+def _batch(random: Random, job_id: str, node_count: int, span_s: float, *, shared: bool) -> SimJob:
+    runtime_s = random.uniform(0.2, 6.0) * HOUR_S
+    size = random.randint(1, max(1, node_count // 2))
+    kind = JobKind.MALLEABLE if not shared and size > 1 and random.random() < 0.25 else JobKind.RIGID
+    interval_s = random.uniform(0.2, 1.5) * HOUR_S if random.random() < 0.3 else None
+    return SimJob(
+        job_id,
+        random.uniform(0.0, 0.9 * span_s) if random.random() < 0.6 else random.uniform(0.0, 600.0),
+        runtime_s,
+        runtime_s * random.uniform(1.0, 3.0),
+        size,
+        user=f"user{random.randint(1, 4)}",
+        kind=kind,
+        node_count_min=random.randint(1, size) if kind is JobKind.MALLEABLE else None,
+        setup_s=random.choice((0.0, 20.0, 120.0)),
+        checkpoint_interval_s=None if kind is JobKind.MALLEABLE else interval_s,
+        checkpoint_cost_s=0.0 if interval_s is None else 30.0,
+        save_s=random.uniform(5.0, 400.0) if random.random() < 0.6 else None,
+        preemptible=random.random() < 0.85,
+        demand=_demand(random) if shared and kind is JobKind.RIGID else None,
+    )
+
+
+def _urgent(random: Random, job_id: str, node_count: int, span_s: float, *, shared: bool) -> SimJob:
+    runtime_s = random.uniform(120.0, HOUR_S)
+    submit_s = random.uniform(600.0, span_s)
+    announced = random.random() < 0.3
+    announced_s = max(0.0, submit_s - random.uniform(600.0, 5400.0)) if announced else None
+    expected_s = max(announced_s or 0.0, submit_s + random.uniform(-900.0, 1800.0)) if announced else None
+    return SimJob(
+        job_id,
+        submit_s,
+        runtime_s,
+        runtime_s * random.uniform(1.0, 2.0),
+        random.randint(1, max(1, node_count // 2)),
+        user="beam",
+        kind=JobKind.ON_DEMAND,
+        announced_s=announced_s,
+        expected_s=expected_s,
+        start_within_s=random.choice((0.0, 60.0, 300.0, 1200.0)),
+        demand=_demand(random) if shared and random.random() < 0.8 else None,
+    )
+
+
+def _demand(random: Random) -> Resources:
+    return Resources.of(
+        {
+            "cpu": random.randint(1, _CPUS),
+            "gres/gpu": random.choice((0, 0, 1, 2, _GPUS)),
+            "mem": random.choice((1_000, 8_000, 32_000)),
+        }
+    )
+
+
+def _trouble(
+    random: Random, kind: TroubleKind, jobs: Sequence[SimJob], node_count: int, span_s: float
+) -> Trouble | None:
+    """One trouble of that kind. None: the workload has no job for it."""
+    at_s = random.uniform(0.0, 1.1 * span_s)
+    lasts_s = random.choice((60.0, 300.0, 1200.0, HOUR_S)) * random.uniform(0.5, 1.5)
+    if kind in BY_CHANCE:
+        amount = random.choice((40.0, 100.0, 400.0)) if kind in _DELAYS else 0.0
+        return Trouble(
+            kind=kind, at_s=at_s, lasts_s=4 * lasts_s, chance=random.choice((0.1, 0.3, 0.8)), amount=amount
+        )
+    if kind in _OF_JOBS:
+        wanted = [job for job in jobs if _OF_JOBS[kind](job)]
+        if not wanted:
+            return None
+        job = random.choice(wanted)
+        at_s = job.submit_s + random.choice((0.0, 1.0, 60.0, 900.0)) * random.random()
+        return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, subject=job.job_id)
+    amount = _AMOUNTS[kind](random, node_count) if kind in _AMOUNTS else 0.0
+    return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, amount=amount)
+
+
+_DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)
+_OF_JOBS: dict[TroubleKind, Callable[[SimJob], bool]] = {
+    TroubleKind.HOLDS: lambda job: job.kind is JobKind.ON_DEMAND,
+    TroubleKind.CANCELS: lambda job: True,
+    TroubleKind.IGNORES: lambda job: job.save_s is not None,
+}
+"""The kinds that are about a job, and the jobs that they may be about."""
+_AMOUNTS: dict[TroubleKind, Callable[[Random, int], float]] = {
+    TroubleKind.FLAPS: lambda random, nodes: random.choice((15.0, 40.0, 100.0)),
+    TroubleKind.SLOW: lambda random, nodes: random.choice((1.0, 5.0, 20.0)),
+    TroubleKind.HANGS: lambda random, nodes: random.choice((10.0, 30.0)),
+    TroubleKind.FORGETS: lambda random, nodes: random.choice((5.0, 30.0)),
+    TroubleKind.NODE_DOWN: lambda random, nodes: float(random.randrange(nodes)),
+    TroubleKind.MAINTENANCE: lambda random, nodes: float(random.randint(1, max(1, nodes // 2))),
+    TroubleKind.KILLED_WRITING: lambda random, nodes: float(random.randint(1, 12)),
+    TroubleKind.KILLED_WRITTEN: lambda random, nodes: float(random.randint(1, 12)),
+    TroubleKind.CLOCK: lambda random, nodes: random.choice((-3600.0, -60.0, 60.0, 3600.0)),
+    TroubleKind.NO_SHOW: lambda random, nodes: float(random.randint(1, max(1, nodes // 2))),
+}
+"""What is drawn for the kinds that have an amount, from the random numbers and the count of nodes."""

@@ -1,0 +1,51 @@
+"""What users, administrators and a crash of the controller do to the simulated machine."""
+
+from makeway.simharness.engine.job_run import JobRun
+from makeway.simharness.engine.machine import SimMachine
+from makeway.simharness.engine.records import RunEnding
+from makeway.simharness.workloads.nodeset import lowest
+
+
+def cancel(machine: SimMachine, job_id: str) -> bool:
+    """The job's user cancels it. Returns whether there was such a job."""
+    live = machine.live.get(job_id)
+    if live is None:
+        return False
+    machine.interfere()
+    machine.end(live, RunEnding.CANCELLED)
+    return True
+
+
+def hold_back(machine: SimMachine, job_id: str, until_s: float) -> bool:
+    """The job's user holds it while it waits. Returns whether it did wait.
+
+    `let_go` has to be called at `until_s`.
+    """
+    live = machine.live.get(job_id)
+    if live is None or live.nodes:
+        return False
+    machine.interfere()
+    machine.scheduler.remove(live)
+    live.eligible_s = until_s
+    machine.touch(live)
+    return True
+
+
+def let_go(machine: SimMachine, job_id: str, until_s: float) -> None:
+    """The user releases the job that was held back until now, unless something else has happened to it."""
+    live: JobRun | None = machine.live.get(job_id)
+    if live is not None and not live.nodes and live.eligible_s == until_s:
+        machine.make_eligible(live)
+
+
+def reserve_for_maintenance(machine: SimMachine, name: str, node_count: int, end_s: float) -> None:
+    """An administrator reserves the first nodes until `end_s`, whoever uses them."""
+    machine.hold(name, lowest((1 << machine.node_count) - 1, node_count), end_s)
+
+
+def forget(machine: SimMachine, since_s: float) -> int:
+    """The controller has started again and has lost the reservations made since then. Returns how many."""
+    lost = [hold for hold in machine.holds.values() if hold.start_s >= since_s]
+    for hold in lost:
+        machine.drop_hold(hold)
+    return len(lost)

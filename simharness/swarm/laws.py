@@ -1,0 +1,305 @@
+"""The laws that every command and every end of a story is checked against.
+
+They look at what the simulated cluster knows, which the daemon may not, and at what the daemon has seen and
+written down. A law never changes anything.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Checkpoint,
+    Cluster,
+    JobKind,
+    JobState,
+    Method,
+    Operation,
+    OperationKind,
+    Phase,
+    Release,
+    Requeue,
+    Reserve,
+    Shrink,
+)
+from makeway.policies.safety.breaker import takes
+from makeway.simharness.engine.machine import SimMachine
+from makeway.simharness.swarm.story import Story
+
+
+class Law(StrEnum):
+    """What must hold."""
+
+    UNTOUCHABLE = "untouchable"  # only jobs that are open to preemption lose anything
+    HOLD_FIRST = "hold_first"  # nothing is taken for a job before its nodes were seen to be held
+    IN_VAIN = "in_vain"  # nothing is taken for a job that was seen not to be able to start
+    STALE_VIEW = "stale_view"  # nothing is taken on a view older than the limit
+    OTHER_RUN = "other_run"  # the run that is hit is the run that was meant
+    SECOND_SIGNAL = "second_signal"  # one operation signals a run once
+    UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
+    TOO_MANY = "too_many"  # the commands of one cycle are bounded
+    STUCK = "stuck"  # every job that nobody cancelled ends
+    LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way
+    AS_DECIDED = "as_decided"  # an eviction loses what was decided, if nothing has gone wrong since
+    FOREIGN = "foreign"  # makeway ends no reservation of others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A law that was broken."""
+
+    law: Law
+    at_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """The job of a command right before the command is carried out."""
+
+    at_s: float
+    run: int | None
+    """The requeue count of its run. None: it does not run."""
+    checkpointing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meant:
+    """What the daemon had written down when it sent a command."""
+
+    action: Action
+    operation_id: str
+    run: int
+    signalled: bool
+    """Whether the operation had signalled the job, or was told that it could not."""
+
+
+_TIDY_S = 600.0
+_TIDY_CYCLES = 10
+"""A reservation without a use goes back within so many seconds or so many cycles, whatever is longer."""
+_RunOfLoss = tuple[str, float, float, HeldAmounts]
+
+
+class Laws:
+    """Watches one story.
+
+    Args:
+        story: the story.
+        machine: the simulated machine.
+        commands_per_cycle: the limit of `Law.TOO_MANY`.
+        view_age_s: the limit of `Law.STALE_VIEW`.
+
+    Attributes:
+        operations: gives the daemon's open operations; the driver sets it at each start of the daemon.
+        foreign: the reservations that others have made.
+        violations: what was broken, in order.
+        checks: how often each law was checked, so that a law that is never met is noticed.
+    """
+
+    def __init__(
+        self, story: Story, machine: SimMachine, *, commands_per_cycle: int, view_age_s: float
+    ) -> None:
+        self.operations: Callable[[], tuple[Operation, ...]] = lambda: ()
+        self.foreign: set[str] = set()
+        self.violations: list[Violation] = []
+        self.checks: Counter[Law] = Counter()
+        self._machine = machine
+        self._jobs = {job.job_id: job for job in story.jobs}
+        self._estimates = story.learns
+        self._memory = 0
+        self._commands_per_cycle = commands_per_cycle
+        self._view_age_s = view_age_s
+        self._view: Cluster | None = None
+        self._view_began_s = 0.0
+        self._sent_in_cycle = 0
+        self._meant: dict[int, _Meant] = {}
+        self._idle: dict[str, tuple[float, int]] = {}
+        """Since when makeway's reservations have no use, and for how many cycles."""
+        self._decided: dict[_RunOfLoss, int] = {}
+        self._signals: Counter[tuple[int, str, str, int]] = Counter()
+
+    def memory_lost(self) -> None:
+        """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
+        self._memory += 1
+
+    def cycle_begins(self) -> None:
+        """The daemon begins a cycle."""
+        self._sent_in_cycle = 0
+
+    def looked(self, view: Cluster, began_s: float) -> None:
+        """The daemon was given this snapshot; its read began at `began_s`."""
+        self._view = view
+        self._view_began_s = began_s
+
+    def sent(self, action: Action, now_s: float) -> None:
+        """The daemon sends a command."""
+        self._sent_in_cycle += 1
+        self._check(
+            Law.TOO_MANY,
+            self._sent_in_cycle <= self._commands_per_cycle,
+            f"command number {self._sent_in_cycle} of one cycle is sent",
+        )
+        operation = self._operation_of(action)
+        task = next(task for task in operation.tasks if task.action is action or task.action == action)
+        asked = [
+            other
+            for other in operation.tasks
+            if isinstance(other.action, Checkpoint) and other.action.job_id == action.job_id
+        ]
+        self._meant[id(action)] = _Meant(
+            action=action,
+            operation_id=operation.operation_id,
+            run=task.requeue_count,
+            signalled=any(other.issued_s is not None for other in asked) or not asked,
+        )
+        if takes(action):
+            self._takes(action, operation, now_s)
+
+    def before(self, action: Action) -> Before:
+        """The job of a command that is about to be carried out."""
+        live = self._machine.live.get(action.job_id)
+        runs = live is not None and live.nodes != 0
+        return Before(
+            at_s=self._machine.now_s,
+            run=live.requeue_count if live is not None and runs else None,
+            checkpointing=live is not None and live.checkpointing_since_s is not None,
+        )
+
+    def done(self, action: Action, before: Before) -> None:
+        """The cluster has carried out a command."""
+        meant = self._meant[id(action)]
+        job = self._jobs.get(action.job_id)
+        if isinstance(action, Checkpoint | Requeue | Cancel | Shrink):
+            self._check(
+                Law.UNTOUCHABLE,
+                job is not None and job.preemptible and job.kind is not JobKind.ON_DEMAND,
+                f"{action.verb} of job {action.job_id}, which is not open to preemption",
+            )
+        if isinstance(action, Requeue | Cancel | Shrink | Checkpoint):
+            self._check(
+                Law.OTHER_RUN,
+                before.run == meant.run,
+                f"{action.verb} of job {action.job_id} meant run {meant.run} and hit run {before.run}",
+            )
+        if isinstance(action, Release):
+            self._check(
+                Law.FOREIGN,
+                action.reservation not in self.foreign,
+                f"{action.reservation} is ended, which others have made",
+            )
+        if isinstance(action, Requeue | Cancel) and action.method is Method.SYSTEM:
+            self._check(
+                Law.UNSIGNALLED,
+                meant.signalled,
+                f"job {action.job_id} may save its work first, and has to leave without a signal",
+            )
+        if isinstance(action, Checkpoint) and before.run is not None:
+            key = (self._memory, meant.operation_id, action.job_id, before.run)
+            self._signals[key] += 1
+            self._check(
+                Law.SECOND_SIGNAL,
+                self._signals[key] == 1,
+                f"run {before.run} of job {action.job_id} gets signal number {self._signals[key]} for "
+                f"operation {meant.operation_id}",
+            )
+
+    def decided(self, run: LeavingRun, troubles: int) -> None:
+        """The daemon has decided that a run is to leave. `troubles`: how many had an effect so far."""
+        self._decided[_key(run)] = troubles
+
+    def lost(self, loss: RunLoss, troubles: int, slack_s: float) -> None:
+        """A run has left. Compared with what was decided, if no trouble had an effect in between.
+
+        Args:
+            loss: what makeway measured.
+            troubles: how many had an effect so far.
+            slack_s: how much more may be lost, in seconds of the run.
+        """
+        before = self._decided.pop(_key(loss.run), None)
+        if before != troubles or not loss.evicted or self._estimates or loss.run.for_job_id not in self._jobs:
+            return  # an announced job may come early, and is then decided on anew
+        self._check(
+            Law.AS_DECIDED,
+            loss.lost_s <= loss.run.expected_s + slack_s,
+            f"a run that leaves for job {loss.run.for_job_id} by {loss.run.method} loses "
+            f"{loss.lost_s:.0f} s, decided were {loss.run.expected_s:.0f} s",
+        )
+
+    def cycle_ends(self, now_s: float) -> None:
+        """A cycle has ended that had a whole snapshot, and nothing goes wrong now.
+
+        A reservation that no operation needs may be there for a while, but not for long.
+        """
+        needed = {operation.reservation for operation in self.operations()}
+        idle = [name for name in self._machine.holds if name not in needed | self.foreign]
+        self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
+        for name, (since_s, cycles) in self._idle.items():
+            self._idle[name] = (since_s, cycles + 1)
+            self._check(
+                Law.LEFT_BEHIND,
+                now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
+                f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
+            )
+
+    def stuck(self, text: str) -> None:
+        """The story does not end."""
+        self._check(Law.STUCK, False, text)
+
+    def over(self) -> None:
+        """The story is over: nothing more happens on the cluster, and the daemon has looked at it since."""
+        stuck = sorted(self._machine.live)
+        self._check(Law.STUCK, not stuck, f"jobs never end: {', '.join(stuck)}")
+        mine = sorted(name for name in self._machine.holds if name not in self.foreign)
+        self._check(Law.LEFT_BEHIND, not mine, f"reservations are left: {', '.join(mine)}")
+        left = [f"{operation.kind} for {operation.for_job_id}" for operation in self.operations()]
+        self._check(Law.LEFT_BEHIND, not left, f"operations are open: {', '.join(left)}")
+
+    def _takes(self, action: Action, operation: Operation, now_s: float) -> None:
+        """Check what takes something when it is sent."""
+        self._check(
+            Law.STALE_VIEW,
+            now_s - self._view_began_s <= self._view_age_s,
+            f"{action.verb} of job {action.job_id} on a view {now_s - self._view_began_s:.0f} s old",
+        )
+        if self._view is None or operation.phase is not Phase.MAKING_ROOM:
+            return
+        if not isinstance(action, Reserve) and operation.reservation:
+            self._check(
+                Law.HOLD_FIRST,
+                any(hold.name == operation.reservation for hold in self._view.reservations),
+                f"{action.verb} of job {action.job_id} before {operation.reservation} was seen",
+            )
+        if operation.kind is OperationKind.NOTICE or isinstance(action, Reserve):
+            return
+        job = self._view.jobs_by_id().get(operation.for_job_id)
+        may_start = (
+            job is not None
+            and job.state is JobState.PENDING
+            and not job.blocked_by
+            and (job.eligible_s is None or job.eligible_s <= self._view.now_s)
+        )
+        self._check(
+            Law.IN_VAIN,
+            may_start,
+            f"{action.verb} of job {action.job_id} for job {operation.for_job_id}, which cannot start",
+        )
+
+    def _operation_of(self, action: Action) -> Operation:
+        for operation in self.operations():
+            if any(task.action is action for task in operation.tasks):
+                return operation
+        raise AssertionError(f"no operation has {action}: the executor sends what is written down")
+
+    def _check(self, law: Law, holds: bool, text: str) -> None:
+        self.checks[law] += 1
+        if not holds:
+            self.violations.append(Violation(law=law, at_s=self._machine.now_s, text=text))
+
+
+def _key(run: LeavingRun) -> _RunOfLoss:
+    """What identifies a run that leaves, from the decision to its end."""
+    return run.for_job_id, run.decided_s, run.start_s, run.held

@@ -1,0 +1,88 @@
+"""The command `swarm`: what it prints, what it keeps, and how it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.cli.main import main
+from makeway.policies.model import JobKind
+from makeway.simharness.swarm.story import Story, decode, encode
+from makeway.simharness.workloads.job import SimJob
+
+
+class Swarm:
+    """Runs the command in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Its status, and what it printed."""
+        self._monkeypatch.setattr("sys.argv", ["makeway", "swarm", *arguments])
+        status = main()
+        printed = self._capsys.readouterr()
+        return status, printed.out, printed.err
+
+
+@pytest.fixture
+def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Swarm:
+    return Swarm(monkeypatch, capsys)
+
+
+def batch(job_id: str, node_count: int) -> SimJob:
+    return SimJob(job_id, 0.0, 9000.0, 9000.0, node_count, user="batch")
+
+
+URGENT = SimJob("u1", 600.0, 600.0, 600.0, 1, user="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0)
+
+
+def test_stories_are_told_and_counted(swarm: Swarm) -> None:
+    status, out, _ = swarm("--stories", "3", "--seed", "5", "--policy", "eviction", "--trouble", "slow")
+    assert status == 0
+    assert out.startswith("3 stories, ")
+    assert swarm("--stories", "3", "--seed", "5", "--policy", "eviction", "--trouble", "slow")[1] == out
+
+
+def test_the_story_of_a_file_is_told(tmp_path: Path, swarm: Swarm) -> None:
+    path = tmp_path / "story.json"
+    path.write_text(encode(Story(seed=1, policy="eviction", node_count=2, jobs=(batch("1", 2), URGENT))))
+    status, out, _ = swarm("--story", str(path))
+    assert status == 0
+    assert out.startswith("1 stories, 0.00 cluster-years")
+
+
+def test_a_story_that_breaks_a_law_is_shortened_and_kept(
+    tmp_path: Path, swarm: Swarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("makeway.simharness.swarm.telling.COMMANDS_PER_CYCLE", 0)
+    path = tmp_path / "story.json"
+    jobs = (batch("1", 2), batch("2", 1), batch("3", 1), URGENT)
+    path.write_text(encode(Story(seed=1, policy="eviction", node_count=2, jobs=jobs)))
+    status, out, _ = swarm("--story", str(path), "--keep", str(tmp_path / "kept"))
+    assert status == 1
+    assert "seed 1, eviction: too_many at 600 s" in out
+    kept = decode((tmp_path / "kept" / "too-many-1.json").read_text())
+    assert URGENT in kept.jobs
+    assert len(kept.jobs) < len(jobs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--policy", "evict"), "--policy evict: accepted are eviction, n-paa"),
+        (("--trouble", "rain"), "--trouble rain: accepted are not_sent, answer_lost"),
+    ],
+)
+def test_what_is_not_known_is_refused(arguments: tuple[str, ...], message: str, swarm: Swarm) -> None:
+    status, _, err = swarm(*arguments)
+    assert status == 2
+    assert message in err
+
+
+def test_a_file_without_a_story_is_refused(tmp_path: Path, swarm: Swarm) -> None:
+    path = tmp_path / "story.json"
+    path.write_text('{"seed": 1}')
+    status, _, err = swarm("--story", str(path))
+    assert status == 2
+    assert f"{path}: no story of the swarm: policy: Field required" in err

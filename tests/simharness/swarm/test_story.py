@@ -1,0 +1,72 @@
+"""Stories of the swarm: drawn, stored, made shorter, and told again."""
+
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from makeway.simharness.swarm.campaign import tell_validated
+from makeway.simharness.swarm.drawing import POLICIES, draw
+from makeway.simharness.swarm.shrinking import shrink
+from makeway.simharness.swarm.story import Story, Trouble, TroubleKind, decode, encode
+from makeway.simharness.workloads.job import SimJob
+
+SEEDS = range(40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_story_is_drawn_from_its_seed_and_survives_its_file(seed: int) -> None:
+    story = draw(seed)
+    assert story == draw(seed)
+    assert decode(encode(story)) == story
+
+
+def test_the_seeds_draw_every_policy_every_trouble_and_shared_nodes() -> None:
+    stories = [draw(seed) for seed in SEEDS]
+    assert {story.policy for story in stories} == set(POLICIES)
+    assert {trouble.kind for story in stories for trouble in story.troubles} == set(TroubleKind)
+    assert {story.capacity is None for story in stories} == {True, False}
+    assert not all(story.troubles for story in stories), "some story has no trouble at all"
+
+
+def test_what_may_be_drawn_can_be_chosen() -> None:
+    stories = [draw(seed, policies=("wcjs",), kinds=(TroubleKind.SLOW,)) for seed in SEEDS]
+    assert {story.policy for story in stories} == {"wcjs"}
+    assert {trouble.kind for story in stories for trouble in story.troubles} == {TroubleKind.SLOW}
+
+
+def test_a_story_ends_alike_each_time() -> None:
+    story = draw(21)
+    assert story.troubles
+    assert tell_validated(story) == tell_validated(story)
+
+
+def test_a_file_that_holds_no_story_is_refused() -> None:
+    with pytest.raises(ValidationError, match="node_count"):
+        decode('{"seed": 1, "policy": "eviction", "jobs": []}')
+
+
+def jobs(*names: str) -> tuple[SimJob, ...]:
+    return tuple(SimJob(name, 0.0, 60.0, 60.0, 1) for name in names)
+
+
+def test_what_a_law_is_broken_without_is_left_out() -> None:
+    troubles = tuple(Trouble(kind=TroubleKind.AWAY, at_s=float(at_s)) for at_s in range(9))
+    story = Story(seed=1, policy="eviction", node_count=4, jobs=jobs(*"abcdefg"), troubles=troubles)
+    told = 0
+
+    def breaks(shorter: Story) -> bool:
+        nonlocal told
+        told += 1
+        names = {job.job_id for job in shorter.jobs}
+        return {"b", "f"} <= names and any(trouble.at_s == 6.0 for trouble in shorter.troubles)
+
+    short = shrink(story, breaks)
+    assert short == replace(story, jobs=jobs("b", "f"), troubles=(troubles[6],))
+    assert told < 60
+
+
+def test_a_story_is_told_a_bounded_number_of_times_to_shorten_it() -> None:
+    story = Story(seed=1, policy="eviction", node_count=4, jobs=jobs(*"abcdefg"))
+    assert len(shrink(story, lambda shorter: True, most=1).jobs) == 4
+    assert shrink(story, lambda shorter: True, most=0) == story
