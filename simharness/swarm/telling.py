@@ -34,7 +34,8 @@ CYCLES_AT_ONCE = 300
 """Cycles that follow one another without a pause; more would be a defect."""
 LAST_LOOKS = 400
 """Polls after the last event of the cluster, in which the daemon may tidy up."""
-COMMANDS_PER_CYCLE = 400
+COMMANDS_PER_CYCLE = 25
+VIEW_AGE_MAX_S = 30.0
 MEMORY = Path("/dev/shm")
 """Where the journals are, if there is such a folder: no disk is waited for."""
 
@@ -77,7 +78,7 @@ class _Telling:
             story,
             self._cluster.machine,
             commands_per_cycle=COMMANDS_PER_CYCLE,
-            view_age_s=inf,
+            view_age_s=VIEW_AGE_MAX_S,
         )
         self._adapter = TroubledAdapter(self._cluster, self._weather, self._laws)
         self._policy = find(story.policy)
@@ -174,8 +175,15 @@ class _Telling:
             journal,
             self._policy,
             self._policy.config_type(),
-            LoopSettings(mode=Mode.ACT, keep_snapshots=False, learn_durations=self._story.learns),
+            LoopSettings(
+                mode=Mode.ACT,
+                keep_snapshots=False,
+                learn_durations=self._story.learns,
+                commands_per_cycle=COMMANDS_PER_CYCLE,
+                view_age_max_s=VIEW_AGE_MAX_S,
+            ),
             now=self._adapter.clock_s,
+            clock=lambda: self._cluster.now_s,
             plan_in_thread=False,
         )
         self._due_s = self._cluster.now_s

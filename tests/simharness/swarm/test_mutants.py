@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from makeway.daemon.control import reconciler
-from makeway.daemon.control.report import CycleReport
+from makeway.daemon.control import reconciler, sending
+from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.operation import due, observation, transitions
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
 from makeway.policies.common import victims
 from makeway.policies.model import Checkpoint, Cluster, Job, Progress, Task
 from makeway.policies.safety import arbiter
+from makeway.simharness.swarm import telling
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.laws import Law
 from makeway.simharness.swarm.story import TroubleKind
-from makeway.simharness.swarm.telling import tell
 
 STORIES = 300
 """How many stories may be told until a mutant is found."""
@@ -63,6 +63,17 @@ def every_cycle_is_followed_by_one(patch: Patch) -> None:
     patch.setattr(CycleReport, "again", True)
 
 
+def views_never_grow_old(patch: Patch) -> None:
+    patch.setattr(sending, "gives_back", lambda *_: True)
+
+
+def cycles_have_no_limit(patch: Patch) -> None:
+    patch.setattr(telling, "COMMANDS_PER_CYCLE", 2)
+    patch.setattr(
+        telling, "LoopSettings", lambda **settings: LoopSettings(**settings | {"commands_per_cycle": None})
+    )
+
+
 def unanswered_signals_are_sent_again(patch: Patch) -> None:
     seen = observation.observe
 
@@ -95,6 +106,13 @@ MUTANTS = (
         policies=("eviction",),
     ),
     Mutant(
+        name="views never grow old",
+        law=Law.STALE_VIEW,
+        make=views_never_grow_old,
+        troubles=(TroubleKind.SLOW, TroubleKind.HANGS),
+    ),
+    Mutant(name="cycles have no limit", law=Law.TOO_MANY, make=cycles_have_no_limit, troubles=()),
+    Mutant(
         name="unanswered signals are sent again",
         law=Law.SECOND_SIGNAL,
         make=unanswered_signals_are_sent_again,
@@ -109,6 +127,6 @@ def test_a_mutant_is_found(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.make(monkeypatch)
     for seed in range(STORIES):
         story = draw(seed, policies=mutant.policies, kinds=mutant.troubles)
-        if any(violation.law is mutant.law for violation in tell(story).violations):
+        if any(violation.law is mutant.law for violation in telling.tell(story).violations):
             return
     pytest.fail(f"{mutant.name}: no story of {STORIES} breaks the law {mutant.law}")
