@@ -11,6 +11,7 @@ from typing import assert_never
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.daemon.operation.tasks import ENDED
+from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
@@ -76,6 +77,8 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
                 instants.append(task.issued_s + action.grace_s)
         if isinstance(action, Requeue | Cancel):
             instants.append(action.not_after_s)
+        if isinstance(action, Checkpoint) and action.not_before_s is not None:
+            instants.append(action.not_before_s)
     return min((instant for instant in instants if instant > now_s), default=None)
 
 
@@ -127,7 +130,9 @@ def _may_issue(
     match action:
         case Reserve():
             return bool(action.nodes) and _let_go(action, cluster)
-        case Checkpoint() | Shrink():
+        case Checkpoint():
+            return _hold_seen(operation) and _has_turn(operation, action, cluster)
+        case Shrink():
             return _hold_seen(operation)
         case Requeue() | Cancel():
             return _hold_seen(operation) and _ready_to_leave(operation, task, action, cluster, jobs)
@@ -186,6 +191,20 @@ def _lenders_served(operation: Operation, *, waited: bool) -> bool:
 def _hold_seen(operation: Operation) -> bool:
     index = hold_index(operation)
     return index is not None and operation.tasks[index].progress is Progress.DONE
+
+
+def _has_turn(operation: Operation, action: Checkpoint, cluster: Cluster) -> bool:
+    """Whether the file system is the job's by plan, or the checkpoints of other operations before it are
+    over.
+    """
+    if action.not_before_s is None or cluster.now_s >= action.not_before_s:
+        return True
+    own = {task.action.job_id for task in operation.tasks}
+    return not any(
+        pending.turn_s < action.not_before_s
+        for job_id, pending in pending_checkpoints(cluster).items()
+        if job_id not in own
+    )
 
 
 def _ready_to_leave(

@@ -4,10 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from makeway.policies.common.departures import (
+    NO_BACKLOG,
+    Backlog,
     NodeRelease,
+    PendingCheckpoint,
+    backlog,
     committed,
     node_release_of,
     node_releases,
+    pending_checkpoints,
+    pending_of,
     releasing_nodes,
 )
 from makeway.policies.common.shared_nodes import room_times_s
@@ -26,6 +32,8 @@ class Commitments:
     """The jobs that are leaving their nodes, by job id."""
     free: tuple[str, ...] = field(init=False)
     """The nodes that no job and no reservation holds, promised ones among them."""
+    pending: dict[str, PendingCheckpoint] = field(init=False)
+    """The checkpoints that jobs are to write before they leave, by job id."""
     nodes: set[str] = field(default_factory=set[str])
     """The nodes that earlier proposals of this decision promise."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
@@ -36,9 +44,11 @@ class Commitments:
     def __post_init__(self) -> None:
         self.excluded, releases, self.free = _under_way(self.cluster)
         self.releases = dict(releases)
+        self.pending = dict(pending_checkpoints(self.cluster))
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Record the actions of a proposal."""
+        self.pending.update(pending_of(actions, self.cluster))
         for action in actions:
             release = node_release_of(action, self.cluster.now_s)
             if isinstance(action, Reserve):
@@ -48,6 +58,10 @@ class Commitments:
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
+
+    def backlog(self) -> Backlog:
+        """What the file system has still to write for jobs that leave."""
+        return backlog(self.pending.values(), self.cluster.now_s) if self.pending else NO_BACKLOG
 
     def promise(self, nodes: tuple[str, ...]) -> None:
         """Record nodes as promised."""

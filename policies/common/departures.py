@@ -1,9 +1,23 @@
-"""Which jobs are leaving their nodes, by when, and the actions that make a job leave. Pure functions."""
+"""Which jobs are leaving their nodes, by when, and the actions that make a job leave. Pure functions.
 
+Jobs that leave after a checkpoint write to one file system, whichever urgent job they leave for. A plan for
+the next urgent job counts what is still to be written (`Backlog`).
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-B: checkpoints run one after another.
+
+Differs from the paper:
+    The checkpoints of several urgent jobs share the file system.
+"""
+
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -11,6 +25,7 @@ from makeway.policies.model import (
     Cluster,
     Expand,
     Job,
+    JobState,
     Method,
     Operation,
     Phase,
@@ -19,6 +34,7 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
     Task,
+    memoise_last,
     names,
 )
 
@@ -117,6 +133,154 @@ def _called_off(operation: Operation, task: Task) -> bool:
     return operation.phase is not Phase.MAKING_ROOM and task.progress is Progress.PLANNED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCheckpoint:
+    """A checkpoint that a job is to write before it leaves, or writes now."""
+
+    duration_s: float
+    """How long it takes if no other is written."""
+    complete_s: float
+    """When it is complete by the plan, and so is every other one that was requested before or with it. Of a
+    regular checkpoint: when it is complete."""
+    not_after_s: float
+    """When its job is made to leave, whether or not it is complete. Infinite: the job stays."""
+    turn_s: float
+    """When it was requested, or is to be requested. Minus infinity: as soon as the hold is seen, or it is a
+    regular one."""
+    regular: bool
+    """Whether the job waits for its next regular checkpoint. False: it was, or is to be, requested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What the file system has still to write for jobs that are to leave.
+
+    The bounds hold however the file system divides its bandwidth, as long as it is busy while there is
+    something to write: all durations together are the longest time for all.
+    """
+
+    left_s: float = 0.0
+    """How long all of it takes at most, in seconds from now, if no other checkpoint is added."""
+    over_s: float = 0.0
+    """After how many seconds from now all of it is over, with the regular checkpoints that begin later; at
+    least `left_s`."""
+    until_s: float = math.inf
+    """The earliest instant at which one of the jobs is made to leave. Infinite: none is."""
+
+
+NO_BACKLOG: Final = Backlog()
+
+
+def backlog(pending: Iterable[PendingCheckpoint], now_s: float) -> Backlog:
+    """What is still to be written.
+
+    By the plan it is all written by the last of the planned instants. What is late by its plan may still need
+    all of its time: it is not known what it has done so far.
+    """
+    known = tuple(pending)
+    requested = [one for one in known if not one.regular]
+    regular = [one for one in known if one.regular]
+    left_s = sum(one.duration_s for one in requested)
+    planned_s = max((one.complete_s - now_s for one in requested), default=0.0)
+    if planned_s > 0.0:
+        left_s = min(left_s, planned_s)
+    left_s += sum(one.duration_s for one in regular)
+    return Backlog(
+        left_s=left_s,
+        over_s=max(left_s, max((one.complete_s - now_s for one in regular), default=0.0)),
+        until_s=min((one.not_after_s for one in known), default=math.inf),
+    )
+
+
+@memoise_last
+def pending_checkpoints(cluster: Cluster) -> Mapping[str, PendingCheckpoint]:
+    """The checkpoints that open operations wait for or will request, by job id."""
+    jobs = cluster.jobs_by_id()
+    found: dict[str, PendingCheckpoint] = {}
+    for operation in cluster.operations:
+        if operation.observe or operation.phase is Phase.CLOSED:
+            continue
+        steps: list[_Step] = []
+        for task in operation.tasks:
+            job = jobs.get(task.action.job_id)
+            if task.progress in LEAVING and job is not None and job.requeue_count == task.requeue_count:
+                planned_s = operation.opened_s if task.planned_s is None else task.planned_s
+                if not _called_off(operation, task):
+                    steps.append((task.action, task.issued_s, planned_s))
+        found.update(_pending(steps, jobs, cluster.now_s))
+    return found
+
+
+def pending_of(actions: Iterable[Action], cluster: Cluster) -> dict[str, PendingCheckpoint]:
+    """The checkpoints that the actions of a proposal add, by job id."""
+    steps = [(action, None, cluster.now_s) for action in actions]
+    return _pending(steps, cluster.jobs_by_id(), cluster.now_s)
+
+
+_Step = tuple[Action, float | None, float]
+"""An action, when it was issued (None: not yet), and when it was planned."""
+
+
+def _pending(steps: Iterable[_Step], jobs: Mapping[str, Job], now_s: float) -> dict[str, PendingCheckpoint]:
+    """The checkpoints of one operation, by job id."""
+    known = tuple(steps)
+    not_after_s = {
+        action.job_id: action.not_after_s for action, _, _ in known if isinstance(action, Requeue | Cancel)
+    }
+    found: dict[str, PendingCheckpoint] = {}
+    for action, issued_s, planned_s in known:
+        job = jobs.get(action.job_id)
+        if job is None or job.state is not JobState.RUNNING:
+            continue
+        match action:
+            case Checkpoint():
+                by_s = not_after_s.get(job.job_id, math.inf)
+                pending = _requested(action, job, issued_s, by_s, now_s)
+            case Requeue() | Cancel():
+                pending = _awaited(action, job, now_s, planned_s)
+            case _:
+                continue
+        if pending is not None:
+            found[job.job_id] = pending
+    return found
+
+
+def _requested(
+    action: Checkpoint, job: Job, issued_s: float | None, not_after_s: float, now_s: float
+) -> PendingCheckpoint | None:
+    """A checkpoint that a signal starts. None: the job takes none."""
+    duration_s = system_s(job)
+    if duration_s is None:
+        return None
+    turn_s = action.not_before_s if issued_s is None else issued_s
+    from_s = now_s if turn_s is None else turn_s
+    return PendingCheckpoint(
+        duration_s=duration_s,
+        complete_s=from_s + duration_s if action.saved_by_s is None else action.saved_by_s,
+        not_after_s=not_after_s,
+        turn_s=-math.inf if turn_s is None else turn_s,
+        regular=False,
+    )
+
+
+def _awaited(action: Requeue | Cancel, job: Job, now_s: float, planned_s: float) -> PendingCheckpoint | None:
+    """The regular checkpoint after which a job leaves. None: it leaves in another way, or has just saved."""
+    if action.method is not Method.APPLICATION:
+        return None
+    in_s = application_s(job, now_s)
+    if in_s is None or job.checkpoint is None or job.checkpoint.application_s is None:
+        return None
+    if job.last_checkpoint_s is not None and job.last_checkpoint_s > planned_s:
+        return None
+    return PendingCheckpoint(
+        duration_s=job.checkpoint.application_s,
+        complete_s=now_s + in_s,
+        not_after_s=action.not_after_s,
+        turn_s=-math.inf,
+        regular=True,
+    )
+
+
 def evict_for(
     job: Job,
     method: Method,
@@ -126,10 +290,15 @@ def evict_for(
     reason: Reason,
     now_s: float,
     not_after_s: float,
+    not_before_s: float | None = None,
+    saved_by_s: float | None = None,
 ) -> tuple[Action, ...]:
     """The actions by which one job leaves for `for_job_id`: a signal first if it is to checkpoint, then the
     requeue.
+
+    `not_before_s`, `saved_by_s`: see `Checkpoint`.
     """
+    begin_s = now_s if not_before_s is None else not_before_s
     requeue = Requeue(
         job_id=job.job_id,
         for_job_id=for_job_id,
@@ -147,7 +316,9 @@ def evict_for(
         reason=reason,
         signal=job.checkpoint.signal,
         signal_to=job.checkpoint.signal_to,
-        grace_s=not_after_s - now_s,
-        walltime_s=job.walltime_s + (not_after_s - now_s),
+        grace_s=not_after_s - begin_s,
+        walltime_s=job.walltime_s + (not_after_s - begin_s),
+        not_before_s=not_before_s,
+        saved_by_s=saved_by_s,
     )
     return signal, requeue

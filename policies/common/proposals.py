@@ -161,9 +161,19 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
     )
 
 
-def eviction_actions(request: Request, victim: Job, method: Method, not_after_s: float) -> tuple[Action, ...]:
+def eviction_actions(
+    request: Request,
+    victim: Job,
+    method: Method,
+    not_after_s: float,
+    *,
+    not_before_s: float | None = None,
+    saved_by_s: float | None = None,
+) -> tuple[Action, ...]:
     """The actions by which one job leaves for the request: a signal first if it is to checkpoint, then the
     requeue.
+
+    `not_before_s`, `saved_by_s`: see `Checkpoint`.
     """
     return evict_for(
         victim,
@@ -173,4 +183,6 @@ def eviction_actions(request: Request, victim: Job, method: Method, not_after_s:
         reason=request.reason(fits=False),
         now_s=request.cluster.now_s,
         not_after_s=not_after_s,
+        not_before_s=not_before_s,
+        saved_by_s=saved_by_s,
     )

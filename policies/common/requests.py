@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import filterfalse, islice
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import NO_BACKLOG, Backlog
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
@@ -31,6 +32,8 @@ class Request:
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
     """Jobs that another decision concerns already."""
+    backlog: Backlog = NO_BACKLOG
+    """What the file system has still to write for other urgent jobs."""
     guest_nodes: tuple[str, ...] = ()
     """Nodes that the job's guests leave for it, no more than are still missing."""
     guest_actions: tuple[Action, ...] = ()
@@ -112,6 +115,7 @@ def request_for(
         releasing_s=max((ready_s[name] for name in releasing), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
+        backlog=commitments.backlog(),
     )
 
 

@@ -1,18 +1,24 @@
-"""The actions by which a chosen job leaves, and the words for it.
+"""When the checkpoints of a plan have the file system, the actions by which a chosen job leaves, and the
+words for it.
+
+A plan counts the checkpoints for other urgent jobs. Its own are requested at once if all of them together are
+complete in time for everybody; else they are requested when the others are over.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
     (DS-RT 2020), section III-B: the ways in which a job leaves its nodes.
 
 Differs from the paper:
-    A checkpoint has the job's own grace, or the duration of all checkpoints if that is longer.
+    A job has until the deadline of the urgent job to complete its checkpoint. One that does not report it has
+    its own grace, or the duration of all checkpoints if that is longer.
 """
 
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from makeway.policies.common.proposals import eviction_actions
 from makeway.policies.common.requests import Request
-from makeway.policies.model import Action, Job, Method
+from makeway.policies.model import Acknowledgement, Action, Job, Method
 
 WORDS = MappingProxyType(
     {
@@ -24,20 +30,59 @@ WORDS = MappingProxyType(
 """How a job leaves, in words."""
 
 
-def leave_actions(
-    request: Request, job: Job, method: Method, *, saved_s: float, latest_s: float
-) -> tuple[Action, ...]:
-    """The actions by which one job leaves for the request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """When the checkpoints of a plan have the file system."""
+
+    begin_s: float | None
+    """When they are requested. None: at once, next to those of other plans."""
+    saved_by_s: float
+    """When all of them are complete, and all that were requested before."""
+    latest_s: float
+    """When the jobs must have left."""
+
+
+def at_once_s(request: Request, latest_s: float) -> float:
+    """How many seconds of checkpoints can be requested at once, and all are complete in time: those of this
+    plan by `latest_s`, those of other plans before their jobs are made to leave. 0: none.
+    """
+    ahead = request.backlog
+    return max(0.0, min(latest_s, ahead.until_s) - request.cluster.now_s - ahead.left_s)
+
+
+def in_turn_s(request: Request, latest_s: float) -> float:
+    """How many seconds of checkpoints can be complete by `latest_s` if they are requested when those of other
+    plans are over. 0: none.
+    """
+    return max(0.0, latest_s - request.cluster.now_s - request.backlog.over_s)
+
+
+def turn(request: Request, *, saved_s: float, latest_s: float, in_turn: bool) -> Turn:
+    """The turn of a plan.
 
     Args:
         request: the request.
-        job: the job.
-        method: how it leaves.
         saved_s: how long all checkpoints of the plan take together.
-        latest_s: when the job must have left.
+        latest_s: when the jobs must have left.
+        in_turn: whether they are requested when those of other plans are over. False: at once.
     """
-    not_after_s = request.cluster.now_s if method is Method.KILL else latest_s
-    if method is Method.SYSTEM and job.checkpoint is not None:
-        wait_s = max(job.checkpoint.grace_s, saved_s)
-        not_after_s = min(latest_s, request.cluster.now_s + wait_s)
-    return eviction_actions(request, job, method, not_after_s)
+    now_s, ahead = request.cluster.now_s, request.backlog
+    if in_turn and saved_s:
+        begin_s = now_s + ahead.over_s
+        return Turn(begin_s=begin_s, saved_by_s=begin_s + saved_s, latest_s=latest_s)
+    ahead_s = ahead.left_s if saved_s else 0.0
+    return Turn(begin_s=None, saved_by_s=now_s + ahead_s + saved_s, latest_s=latest_s)
+
+
+def leave_actions(request: Request, job: Job, method: Method, plan: Turn) -> tuple[Action, ...]:
+    """The actions by which one job leaves for the request. `plan`: when its checkpoints are written."""
+    now_s = request.cluster.now_s
+    if method is not Method.SYSTEM or job.checkpoint is None:
+        return eviction_actions(request, job, method, now_s if method is Method.KILL else plan.latest_s)
+    not_after_s = plan.latest_s
+    if job.checkpoint.acknowledgement is Acknowledgement.NONE:
+        begin_s = now_s if plan.begin_s is None else plan.begin_s
+        not_after_s = min(plan.latest_s, max(begin_s + job.checkpoint.grace_s, plan.saved_by_s))
+    return eviction_actions(
+        request, job, method, not_after_s, not_before_s=plan.begin_s, saved_by_s=plan.saved_by_s
+    )

@@ -30,7 +30,7 @@ from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
-from makeway.policies.eviction.leaving import WORDS, leave_actions
+from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
@@ -109,8 +109,8 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
     ):
         return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s)
     able = [group for group in considered if not group.protected_by]
-    items = [item_of(group, config) for group in able]
-    plan = _plan(items, request.shortage, latest_s - now_s, config)
+    items = [item_of(group, config, request.backlog.left_s) for group in able]
+    plan = _plan(items, request, latest_s, config)
     if plan is None:
         text = (
             f"{request.shortage} more nodes are needed; no choice among "
@@ -118,22 +118,35 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
             f"of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
         )
         return no_room(request, text, _candidates(considered, config, None))
-    return _evict(request, considered, plan, config, latest_s)
+    return _evict(request, considered, plan[0], config, plan[1])
 
 
 def _plan(
-    items: list[EvictionJob], needed: int, within_s: float, config: EvictionConfig
-) -> EvictionPlan | None:
-    """The exact solution within `CELLS`. Concurrent checkpoints: the serial plan, unless the concurrent one
-    loses less.
+    items: list[EvictionJob], request: Request, latest_s: float, config: EvictionConfig
+) -> tuple[EvictionPlan, Turn] | None:
+    """The exact solution within `CELLS`, and when its checkpoints are written: at once, unless less is lost
+    by waiting for those of other plans. Concurrent checkpoints: only if they lose less than serial ones.
     """
-    coarse_s = within_s * len(items) * needed / CELLS
-    serial = solve(items, needed, within_s, max(config.step_s, coarse_s)).plan(within_s)
-    if serial is None or config.checkpoints == "serial" or serial.loss_node_s == 0:
-        return serial
-    parts = max(MIN_PARTS, min(PARTS, CELLS // max(1, len(items) * needed)))
-    together = plan_fair(items, needed, within_s, config.step_s, parts)
-    return together if together is not None and together.loss_node_s < serial.loss_node_s else serial
+    needed = request.shortage
+    soon_s, later_s = at_once_s(request, latest_s), in_turn_s(request, latest_s)
+    horizon_s = max(soon_s, later_s)
+    coarse_s = horizon_s * len(items) * needed / CELLS
+    curve = solve(items, needed, horizon_s, max(config.step_s, coarse_s))
+    best, waiting = curve.plan(soon_s), curve.plan(later_s)
+    if best is None or waiting is None:
+        return None
+    in_turn = waiting.loss_node_s < best.loss_node_s
+    best = waiting if in_turn else best
+    if config.checkpoints == "concurrent" and best.loss_node_s:
+        parts = max(MIN_PARTS, min(PARTS, CELLS // max(1, len(items) * needed)))
+        together = plan_fair(items, needed, later_s, config.step_s, parts)
+        if together is not None and together.loss_node_s < best.loss_node_s:
+            best, in_turn = together, request.backlog.over_s > 0.0
+    # A serial plan holds however the file system is shared; a concurrent one was planned for equal shares.
+    saved_s = best.checkpoint_s
+    if config.checkpoints == "concurrent":
+        saved_s = max(saved_s, fair_end_s(best))
+    return best, turn(request, saved_s=saved_s, latest_s=latest_s, in_turn=in_turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +164,9 @@ def _evict(
     considered: tuple[VictimGroup, ...],
     plan: EvictionPlan,
     config: EvictionConfig,
-    latest_s: float,
+    when: Turn,
 ) -> Proposal:
-    """The hold, and the evictions of the plan."""
+    """The hold, and the evictions of the plan. `when`: when its checkpoints are written."""
     departures = {departure.item.job_ids: departure for departure in plan.departures}
     chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
     freed = [_freed(group, departure) for group, departure in chosen]
@@ -169,22 +182,17 @@ def _evict(
         if eviction.departure.method is Method.KILL
         for job in eviction.jobs
     )
-    # A serial plan holds however the file system is shared; a concurrent one was planned for equal shares.
-    saved_s = (
-        max(plan.checkpoint_s, fair_end_s(plan)) if config.checkpoints == "concurrent" else plan.checkpoint_s
-    )
-    actions = [
-        action for eviction in evictions for action in _departures(request, eviction, saved_s, latest_s)
-    ]
+    actions = [action for eviction in evictions for action in _departures(request, eviction, when)]
     return Proposal(
         actions=(held, *actions),
         rationale=rationale(
             request,
             f"{request.shortage} more nodes are needed: {_summary(evictions)}; "
-            f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in {saved_s:.0f} s.",
+            f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in "
+            f"{when.saved_by_s - now_s:.0f} s.",
             candidates=_candidates(considered, config, plan),
             loss_node_s=lost_node_s,
-            ready_s=max(request.releasing_s, now_s + saved_s),
+            ready_s=max(request.releasing_s, when.saved_by_s),
         ),
     )
 
@@ -208,11 +216,18 @@ def eviction_job(group: VictimGroup) -> EvictionJob:
     )
 
 
-def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
+def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) -> EvictionJob:
     """A group as an item, as the settings allow. Several jobs checkpoint one after another, at the full
     bandwidth.
+
+    `ahead_s`: how long the file system writes for others first. The wait for a regular checkpoint passes
+    meanwhile.
     """
     item = eviction_job(group)
+    if item.application_s is not None and ahead_s:
+        wait_s = max(0.0, _wait_s(group.jobs[0], item.application_s) - ahead_s)
+        writing_s = item.application_s - _wait_s(group.jobs[0], item.application_s)
+        item = replace(item, application_s=wait_s + writing_s)
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) != 1:
         return replace(item, spare_node_count=spare) if spare else item
@@ -221,7 +236,7 @@ def item_of(group: VictimGroup, config: EvictionConfig) -> EvictionJob:
         item,
         spare_node_count=spare,
         bandwidth_share=min(1.0, len(job.nodes) * config.node_gb_s / config.aggregate_gb_s),
-        application_wait_s=_wait_s(job, group.application_s),
+        application_wait_s=_wait_s(job, item.application_s),
     )
 
 
@@ -232,7 +247,7 @@ def _wait_s(job: Job, application_s: float | None) -> float:
     return max(0.0, application_s - job.checkpoint.application_s)
 
 
-def _departures(request: Request, eviction: _Eviction, saved_s: float, latest_s: float) -> list[Action]:
+def _departures(request: Request, eviction: _Eviction, when: Turn) -> list[Action]:
     """The actions by which the jobs of an eviction leave or shrink."""
     actions: list[Action] = []
     method = eviction.departure.method
@@ -240,7 +255,7 @@ def _departures(request: Request, eviction: _Eviction, saved_s: float, latest_s:
         if method is Method.SHRINK:
             actions.append(shrink(request, job, frozenset(eviction.nodes)))
             continue
-        actions.extend(leave_actions(request, job, method, saved_s=saved_s, latest_s=latest_s))
+        actions.extend(leave_actions(request, job, method, when))
     return actions
 
 

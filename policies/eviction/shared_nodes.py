@@ -13,6 +13,8 @@ Differs from the paper:
     checkpoints are awaited and take no turn, while the programme for whole nodes adds up their waits too.
 """
 
+from dataclasses import replace
+
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
 from makeway.policies.common.losses import application_s, loss_node_s, system_s
@@ -20,7 +22,7 @@ from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
-from makeway.policies.eviction.leaving import WORDS, leave_actions
+from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.model import Candidate, Job, Method
 
 
@@ -35,15 +37,19 @@ def make_room_on_shared_nodes(request: Request, *, latest_s: float, step_s: floa
     within_s = latest_s - request.cluster.now_s
     candidates = candidates_of(request, latest_s)
     occupants = tuple(_occupant(job, request, candidates, within_s, step_s) for job in candidates.jobs)
-    choice = choose(
-        ChoiceInstance(
-            free=candidates.room,
-            demand=request.urgent.job.demand,
-            node_count=request.shortage,
-            occupants=occupants,
-            budget_steps=serial_budget(within_s, step_s),
-        )
+    instance = ChoiceInstance(
+        free=candidates.room,
+        demand=request.urgent.job.demand,
+        node_count=request.shortage,
+        occupants=occupants,
+        budget_steps=serial_budget(at_once_s(request, latest_s), step_s),
     )
+    choice, in_turn = choose(instance), False
+    in_turn_steps = serial_budget(in_turn_s(request, latest_s), step_s)
+    if choice is not None and choice.loss_node_s and in_turn_steps > instance.budget_steps:
+        waiting = choose(replace(instance, budget_steps=in_turn_steps))
+        if waiting is not None and waiting.loss_node_s < choice.loss_node_s:
+            choice, in_turn = waiting, True
     if choice is None:
         able = len(candidates.jobs) - len(candidates.protected_by)
         text = (
@@ -51,7 +57,9 @@ def make_room_on_shared_nodes(request: Request, *, latest_s: float, step_s: floa
             f"room within {within_s:.0f} s."
         )
         return no_room(request, text, _priced(request, candidates, None))
-    return _evict(request, candidates, choice, latest_s, step_s)
+    saved_s = _saved_steps(choice) * step_s
+    when = turn(request, saved_s=saved_s, latest_s=latest_s, in_turn=in_turn)
+    return _evict(request, candidates, choice, when)
 
 
 def _occupant(
@@ -74,23 +82,17 @@ def _occupant(
     return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
 
 
-def _evict(
-    request: Request, candidates: SharedCandidates, choice: Choice, latest_s: float, step_s: float
-) -> Proposal:
-    """The hold, and the evictions of the choice."""
+def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when: Turn) -> Proposal:
+    """The hold, and the evictions of the choice. `when`: when its checkpoints are written."""
     now_s = request.cluster.now_s
     jobs = {job.job_id: job for job in candidates.jobs}
     leaving = [(jobs[one.occupant.job_id], one.way.method) for one in choice.leaving]
-    saved_s = _saved_steps(choice) * step_s
-    actions = [
-        action
-        for job, method in leaving
-        for action in leave_actions(request, job, method, saved_s=saved_s, latest_s=latest_s)
-    ]
+    actions = [action for job, method in leaving for action in leave_actions(request, job, method, when)]
     named = ", ".join(f"{job.job_id} ({WORDS[method]})" for job, method in leaving)
     text = (
         f"{wanted(request)} is needed: evict {named} from {', '.join(choice.nodes)}; "
-        f"{choice.loss_node_s / 3600:.2f} node-hours are lost and there is room in {saved_s:.0f} s."
+        f"{choice.loss_node_s / 3600:.2f} node-hours are lost and there is room in "
+        f"{when.saved_by_s - now_s:.0f} s."
     )
     if not choice.proven:
         text += f" Any choice loses at least {choice.bound_node_s / 3600:.2f} node-hours."
@@ -101,7 +103,7 @@ def _evict(
             text,
             candidates=_priced(request, candidates, choice),
             loss_node_s=choice.loss_node_s,
-            ready_s=max(request.releasing_s, now_s + saved_s),
+            ready_s=max(request.releasing_s, when.saved_by_s),
         ),
     )
 

@@ -62,6 +62,12 @@ class Checkpoint(ActionBase):
     grace_s: float
     walltime_s: float
     signal_to: SignalTarget = SignalTarget.BATCH
+    not_before_s: float | None = None
+    """When its turn on the file system comes: until then the checkpoints of other operations have it. None:
+    at once."""
+    saved_by_s: float | None = None
+    """The plan: when it is complete, and so is every other checkpoint that was requested before or with it.
+    None: there is no plan."""
     verb: Literal["checkpoint"] = "checkpoint"
 
 

@@ -72,7 +72,8 @@ class CheckpointSpec:
     signal: str = "USR1"
     signal_to: SignalTarget = SignalTarget.BATCH
     grace_s: float = 300.0
-    """How long makeway waits for the acknowledgement after the signal; never less than `system_s`."""
+    """How long makeway waits at least for the acknowledgement after the signal; never less than `system_s`.
+    Policy "eviction" waits until the urgent job's deadline if the job acknowledges at all."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
+    Acknowledgement,
     Candidate,
     Checkpoint,
     CheckpointSpec,
@@ -90,10 +91,11 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
             signal_to=SignalTarget.STEPS,
-            grace_s=200.0,
-            walltime_s=20_200.0,
+            grace_s=570.0,
+            walltime_s=20_570.0,
+            saved_by_s=NOW_S + 120.0,
         ),
-        requeue("saves", "u", Method.SYSTEM, NOW_S + 200.0),
+        requeue("saves", "u", Method.SYSTEM, NOW_S + 570.0),
     )
     (why,) = decision.rationale
     assert why.candidates == (
@@ -155,8 +157,25 @@ def test_checkpoints_are_counted_one_after_another(
     jobs[1] = replace(jobs[1], start_s=NOW_S - 999.0)
     decision = decide(cluster_of(3, *jobs, waiting("u", 3, start_within_s=300.0)))
     assert victims(decision) == [("a", Method.SYSTEM), ("b", Method.KILL), ("c", Method.SYSTEM)]
-    graces = {action.grace_s for action in decision.actions if isinstance(action, Checkpoint)}
-    assert graces == {240.0}, "each may have to wait for the other, whatever its own grace"
+    signals = [action for action in decision.actions if isinstance(action, Checkpoint)]
+    assert {action.grace_s for action in signals} == {270.0}, (
+        "each has until the deadline, whatever its grace"
+    )
+    assert {action.saved_by_s for action in signals} == {NOW_S + 240.0}
+
+
+def test_a_job_that_does_not_report_its_checkpoint_has_its_grace(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Its node would stand idle until the deadline. It has longer if the plan's checkpoints take longer."""
+    silent = CheckpointSpec(system_s=100.0, grace_s=150.0, acknowledgement=Acknowledgement.NONE)
+    jobs = [running(name, node, checkpoint=silent) for name, node in (("a", "n0"), ("b", "n1"))]
+    assert decide(cluster_of(1, jobs[0], waiting("u", 1))).actions[2] == requeue(
+        "a", "u", Method.SYSTEM, NOW_S + 150.0
+    )
+    assert decide(cluster_of(2, *jobs, waiting("u", 2))).actions[2] == requeue(
+        "a", "u", Method.SYSTEM, NOW_S + 240.0
+    )
 
 
 def test_no_choice_in_time_evicts_no_job(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
@@ -277,7 +296,7 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1 n2 n3", checkpoint=BOTH), running("b", "n4 n5"))
-    urgent_jobs = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=199.0))
+    urgent_jobs = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=569.0))
     decision = decide(cluster_of(6, *jobs, *urgent_jobs))
     assert decision.actions == (
         hold("u", "n0", 3000.0),
@@ -288,15 +307,16 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
             signal_to=SignalTarget.STEPS,
-            grace_s=200.0,
-            walltime_s=20_200.0,
+            grace_s=570.0,
+            walltime_s=20_570.0,
+            saved_by_s=NOW_S + 120.0,
         ),
-        requeue("a", "u", Method.SYSTEM, NOW_S + 200.0),
+        requeue("a", "u", Method.SYSTEM, NOW_S + 570.0),
         hold("v", "n1 n2", 3000.0),
-        hold("w", "n4", 199.0 + 2400.0),
+        hold("w", "n4", 569.0 + 2400.0),
         requeue("b", "w", Method.KILL, NOW_S),
     ), "w cannot wait until a is gone for certain"
-    assert decision.rationale[1].ready_s == NOW_S + 200.0
+    assert decision.rationale[1].ready_s == NOW_S + 570.0
     assert decision.rationale[1].summary == (
         "0 nodes are free and 2 more come free for other jobs: no other job has to leave."
     )

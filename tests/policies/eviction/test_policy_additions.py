@@ -101,8 +101,8 @@ def test_checkpoints_that_do_not_fill_the_file_system_are_planned_together(
     assert victims(decide(cluster)) == [("a", Method.KILL), ("b", Method.SYSTEM), ("c", Method.SYSTEM)]
     decision = decide(cluster, checkpoints="concurrent", aggregate_gb_s=30.0, node_gb_s=10.0)
     assert victims(decision) == [(name, Method.SYSTEM) for name in ("a", "b", "c")]
-    graces = {action.grace_s for action in decision.actions if isinstance(action, Checkpoint)}
-    assert graces == {210.0}
+    planned_s = {action.saved_by_s for action in decision.actions if isinstance(action, Checkpoint)}
+    assert planned_s == {NOW_S + 210.0}
     assert decision.rationale[0].ready_s == NOW_S + 210.0
     full = decide(cluster, checkpoints="concurrent", aggregate_gb_s=10.0, node_gb_s=10.0)
     assert full == decide(cluster), "one alone fills the file system: nothing is gained"
@@ -125,8 +125,8 @@ def test_planned_together_each_may_take_as_long_as_equal_shares_take(
     assert Method.KILL in {method for _, method in victims(decide(cluster))}
     decision = decide(cluster, **settings)
     assert {method for _, method in victims(decision)} == {Method.SYSTEM}
-    graces = {action.grace_s for action in decision.actions if isinstance(action, Checkpoint)}
-    assert graces == {210.0}, "200 s, in whole steps"
+    planned_s = {action.saved_by_s for action in decision.actions if isinstance(action, Checkpoint)}
+    assert planned_s == {NOW_S + 210.0}, "200 s, in whole steps"
 
 
 def test_waits_for_regular_checkpoints_are_planned_together(
