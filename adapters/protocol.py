@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from makeway.policies.model import Action, Cluster, Job, Verb
+from makeway.policies.model import RESERVATION_PREFIX, Action, Cluster, Job, Verb
 
 
 class AdapterError(Exception):
@@ -61,6 +61,8 @@ class Capabilities:
     """The kinds of action that `apply` takes. The arbiter refuses the others. Empty: the adapter only
     reads.
     """
+    reservation_prefix: str = RESERVATION_PREFIX
+    """What the names of makeway's reservations begin with."""
     recomputes_priority: bool
     """Whether a waiting job gets its old queue position back when its planned one is taken away, rather than
     the last one.

@@ -12,6 +12,7 @@ PROMPT_SCHEDULING = (
     "bf_continue",
 )
 """A job starts within a second of the instant at which it can."""
+CLUSTER_NAME = "makeway-dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def slurm_conf(
         ports: the first is slurmctld's, each other one a node's.
     """
     settings = {
-        "ClusterName": "makeway-dev",
+        "ClusterName": CLUSTER_NAME,
         "SlurmctldHost": f"{host}({address or '127.0.0.1'})",
         "SlurmctldPort": str(ports[0]),
         "SlurmUser": user,

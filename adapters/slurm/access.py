@@ -9,6 +9,7 @@ from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedComman
 from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
 from makeway.adapters.slurm.resources.counting import Counting, counting
@@ -43,16 +44,18 @@ class Controller:
     """What jobs get that ask for no memory. None: all of each node."""
 
 
-def known_from(done: CompletedCommand, *, superuser: bool) -> Controller:
+def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
     """What the configuration says about the cluster.
 
-    Jobs can grow where slurm.conf permits it and makeway may act as their users, but never on 22.05: see
-    `build.RESIZES_CLEANLY`. Queue positions can be taken back where Slurm computes priorities: with
-    priority/basic, a job whose priority is set again comes behind all others.
+    Jobs can grow where slurm.conf permits it and makeway may act as their users, but never on 22.05 and on
+    25.11: see `build.RESIZES_CLEANLY` and `build.GROWTH_ENDS_SLURMCTLD`. Queue positions can be taken back
+    where Slurm computes priorities: with priority/basic, a job whose priority is set again comes behind all
+    others.
 
     Args:
         done: `scontrol show config`, as it answered.
         superuser: whether makeway may act as any user.
+        instance: see `SlurmSettings.instance`.
 
     Raises:
         Unreadable: it has no version.
@@ -65,11 +68,13 @@ def known_from(done: CompletedCommand, *, superuser: bool) -> Controller:
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=done.argv, text=done.stdout) from None
     permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
-    grows = permitted and release >= build.RESIZES_CLEANLY and superuser
+    crashes = build.growth_ends_slurmctld(parse.exact_release(version))
+    grows = permitted and release >= build.RESIZES_CLEANLY and not crashes and superuser
     capabilities = Capabilities(
         name=f"{settings.get('ClusterName', 'cluster')}, Slurm {version}",
         actions=VERBS if grows else VERBS - {"expand"},
         recomputes_priority=settings.get("PriorityType") == "priority/multifactor",
+        reservation_prefix=hold_prefix(settings.get("ClusterName", ""), instance),
     )
     return Controller(
         capabilities=capabilities,
@@ -93,16 +98,20 @@ class SlurmClient:
     def __init__(self, settings: SlurmSettings, runner: Runner | None = None) -> None:
         self._timeout_s = settings.timeout_s
         self._runner: Runner = runner if runner is not None else runner_of(settings)
+        self._instance = settings.instance
         self._known: Controller | None = None
 
     def known(self) -> Controller:
-        """What the configuration says. Read once."""
-        if self._known is None:
-            command = build.show_config()
-            done = self.run(command)
-            if done.returncode != 0:
-                raise refusal(done)
-            self._known = known_from(done, superuser=os.geteuid() == 0)
+        """What the configuration says. Read once, and by `read_again`."""
+        return self._known or self.read_again()
+
+    def read_again(self) -> Controller:
+        """What the configuration says now: slurmctld may have been replaced by another release."""
+        command = build.show_config()
+        done = self.run(command)
+        if done.returncode != 0:
+            raise refusal(done)
+        self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
         return self._known
 
     def squeue(

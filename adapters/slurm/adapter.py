@@ -13,6 +13,7 @@ from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.commands import SlurmCommands
+from makeway.adapters.slurm.holds import HoldNames, holds_among
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.resources import details as job_details
@@ -81,7 +82,9 @@ class SlurmCliAdapter:
         jobs = [job for job in self._client.squeue() if not over(job)]
         now_s = self._now()
         read = self._read(jobs)
-        self._commands.forget_others(jobs)
+        prefix = known.capabilities.reservation_prefix
+        holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
+        self._commands.remember(jobs, holds)
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = [
                 replace(job, excluded_nodes=read.excluded[job.job_id]) if job.job_id in read.excluded else job
@@ -101,15 +104,17 @@ class SlurmCliAdapter:
             resources,
             now_s,
             exclusive_shrink=known.release >= build.RESIZES_CLEANLY,
+            holds=holds,
             licenses=read.licenses,
         )
         cluster = Cluster(
             now_s=now_s,
             nodes=tuple(node(one, resources.capacities.get(one.name)) for one in read.nodes),
             jobs=tuple(translator.job(raw, asked_node_count=self._commands.size_before(raw)) for raw in jobs),
-            reservations=tuple(reservation(one) for one in read.reservations),
+            reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in read.reservations),
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
+            reservation_prefix=prefix,
             placements=self._placing(),
         )
         check_whole(cluster, build.show_cluster())

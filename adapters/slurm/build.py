@@ -24,6 +24,8 @@ PURGE_MIN = 1
 """Slurm removes makeway's reservation once it has had no job for this many minutes, if makeway does not."""
 RESTART_S = 3
 """How soon a requeued job may start again; more than the clocks of controller and nodes differ."""
+RESERVATION_LIMIT = 255
+"""The longest name of a reservation: slurmctld takes any, the accounting database no longer one."""
 EXPANDER_NAME = "mw_expand"
 """The job name of an allocation that is about to be merged into a job."""
 
@@ -85,11 +87,24 @@ RESIZES_CLEANLY = (24, 11)
 On 22.05 the nodes that an exclusive job gives away serve one more job, and then none until `scontrol
 reconfigure`; after any job has grown, the same happens to its nodes.
 """
+GROWTH_ENDS_SLURMCTLD = ((25, 11, 0), (26, 5, 5))
+"""From the first of these releases on, and before the second, slurmctld ends when a job grows.
+
+Unless both jobs have licences, its `_valid_license_job_expansion` looks for one in a list that is NULL. Tried
+on 2026-11-22: 25.11.7 crashed three times of three; 24.11.5 and 26.05.5 did not. Read in the sources on that
+day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26.05.5, but not in 25.05.5.
+"""
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\-]*\$?", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+\-]*|\d{1,2}", re.ASCII)
+
+
+def growth_ends_slurmctld(release: tuple[int, int, int]) -> bool:
+    """Whether that release is one of `GROWTH_ENDS_SLURMCTLD`."""
+    first, mended = GROWTH_ENDS_SLURMCTLD
+    return first <= release < mended
 
 
 def job_fields(version: tuple[int, int]) -> tuple[str, ...]:
@@ -238,6 +253,11 @@ def create_reservation(
     return ("scontrol", "create", "reservation", f"ReservationName={_name(name)}", *what)
 
 
+def show_reservation(name: str) -> tuple[str, ...]:
+    """Print one reservation in one line."""
+    return ("scontrol", "--oneliner", "show", "reservation", _name(name))
+
+
 def update_reservation(
     name: str, *, nodes: tuple[str, ...], duration_s: float, users: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -357,7 +377,7 @@ def _signal(signal: str) -> str:
 
 
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name) > RESERVATION_LIMIT:
         raise Rejected(f"no name of a reservation or node: {name!r}")
     return name
 

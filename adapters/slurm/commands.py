@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from makeway.adapters.protocol import Gone, Rejected, Unreadable, unsupported
-from makeway.adapters.slurm import build
+from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient
-from makeway.adapters.slurm.errors import in_use, refusal, unknown_reservation
+from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
+from makeway.adapters.slurm.holds import HoldNames, is_hold
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import (
@@ -47,6 +48,8 @@ class SlurmCommands:
         """The jobs that makeway has shrunk: their restarts and their size before."""
         self._own: dict[str, tuple[str, ...]] = {}
         """The reservations that jobs were submitted with. From 24.11 on the cluster remembers them."""
+        self._holds: HoldNames | None = None
+        """Those of the last snapshot. None: there was none."""
 
     def apply(self, action: Action) -> None:
         """See `Adapter.apply`."""
@@ -80,8 +83,9 @@ class SlurmCommands:
         restarts, size = self._asked.get(job.job_id, (-1, 0))
         return size if restarts == job.restarts else None
 
-    def forget_others(self, jobs: Iterable[RawJob]) -> None:
-        """Forget the sizes of all jobs but these."""
+    def remember(self, jobs: Iterable[RawJob], holds: HoldNames) -> None:
+        """Remember which reservations are holds, and forget all jobs but these."""
+        self._holds = holds
         there = {job.job_id for job in jobs}
         self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
         self._own = {job_id: own for job_id, own in self._own.items() if job_id in there}
@@ -151,7 +155,10 @@ class SlurmCommands:
         wanted = tuple(name for name in action.nodes if name not in job.nodes)
         if not wanted:
             return
+        if action.verb not in self._client.read_again().capabilities.actions:
+            raise unsupported(action)
         if reservation is not None:
+            self._check_own(reservation)
             admitted = self._client.run(build.admit(reservation, job.user_id))
             if unknown_reservation(admitted):
                 reservation = None  # it was released meanwhile: the nodes may be free yet
@@ -173,7 +180,7 @@ class SlurmCommands:
             return
         job = self._client.pending(job_id)
         created = self._keep(action, job.user_id, purge=True)
-        own = self._own_reservations(job)
+        own = self._own_reservations(job, name)
         bound = self._client.run(build.bind(job_id, name, own=own))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
@@ -202,6 +209,7 @@ class SlurmCommands:
         if created.returncode == 0:
             return True
         # It may be there already; Slurm says so in several ways.
+        self._check_own(action.reservation)
         updated = self._client.run(
             build.update_reservation(
                 action.reservation, nodes=action.nodes, duration_s=action.duration_s, users=(user,)
@@ -217,13 +225,14 @@ class SlurmCommands:
 
         Slurm would end a running job together with its reservation, and does not unbind one that completes.
         """
+        self._check_own(name)
         done = self._client.run(build.delete_reservation(name))
         if in_use(done):
             bound = self._bound_to(name)
             if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
-                self._unbind(job)
+                self._unbind(job, name)
             done = self._client.run(build.delete_reservation(name))
         if unknown_reservation(done):
             raise Gone(refusal(done).args[0])
@@ -237,16 +246,29 @@ class SlurmCommands:
         listed = self._client.squeue(reservation=name)
         return listed or tuple(job for job in self._client.squeue() if name in job.reservations)
 
-    def _own_reservations(self, job: RawJob) -> tuple[str, ...]:
+    def _check_own(self, name: str) -> None:
+        """Raise `Rejected` if the reservation of that name is there and is no hold of this makeway."""
+        command = build.show_reservation(name)
+        done = self._client.run(command, environment={"SLURM_TIME_FORMAT": "%s"})
+        if absent_reservation(done):
+            return
+        if done.returncode != 0:
+            raise refusal(done)
+        (found,) = parse_cluster.reservations(done.stdout.splitlines(), command=command)
+        if not is_hold(found, self._client.known().capabilities.reservation_prefix):
+            raise Rejected(f"reservation {name} was not made by this makeway, which leaves it as it is")
+
+    def _own_reservations(self, job: RawJob, hold: str) -> tuple[str, ...]:
         """The reservations that the job was submitted with, remembered until it is over."""
-        own = job.own_reservations or self._own.get(job.job_id, ())
+        holds = self._holds or HoldNames(prefix=self._client.known().capabilities.reservation_prefix)
+        own = holds.own(job, hold) or self._own.get(job.job_id, ())
         if own:
             self._own[job.job_id] = own
         return own
 
-    def _unbind(self, job: RawJob) -> None:
+    def _unbind(self, job: RawJob, hold: str) -> None:
         """Leave the job only the reservations that it was submitted with, if they are still there."""
-        own = self._own_reservations(job)
+        own = self._own_reservations(job, hold)
         if not own or self._client.run(build.bind(job.job_id, None, own=own)).returncode != 0:
             self._client.do(build.bind(job.job_id, None))
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
-from makeway.adapters.slurm.build import RESIZES_CLEANLY
+from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
+from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.resources.counting import counting
 from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
@@ -183,6 +184,15 @@ def _closed(one: JobClass, partitions: Mapping[str, bool], enforced: Mapping[str
 def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: bool) -> Check | None:
     """Whether shrunk jobs grow back."""
     shrinkable = sorted(one.name for one in classes if one.kind is JobKind.MALLEABLE and one.preemptible)
+    permitted = "permit_job_expansion" in survey.parameters("SchedulerParameters")
+    if growth_ends_slurmctld(exact_release(survey.version)) and (shrinkable or permitted):
+        return warning(
+            "growth",
+            "no job grows back after a shrink: on Slurm 25.11.0 to 26.05.4 slurmctld ends when a job grows "
+            "(seen on 25.11.7 on 2026-11-22)"
+            + (", also by its user's command: remove permit_job_expansion, and" if permitted else ":")
+            + " upgrade to 26.05.5 or later",
+        )
     if not shrinkable:
         return None
     if can_expand:
@@ -193,7 +203,7 @@ def check_growth(survey: Survey, classes: tuple[JobClass, ...], *, can_expand: b
             f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink, and are not shrunk at "
             "all if they are exclusive: this release loses the nodes; upgrade to 24.11 or later",
         )
-    if "permit_job_expansion" not in survey.parameters("SchedulerParameters"):
+    if not permitted:
         return warning(
             "growth",
             f"jobs of class {', '.join(shrinkable)} do not grow back after a shrink: add "

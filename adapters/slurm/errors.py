@@ -3,6 +3,8 @@
 The words are those of slurm_errno.c, seen on 22.05, 24.11 and 26.05.
 """
 
+import re
+
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
 
@@ -58,6 +60,14 @@ def in_use(done: CompletedCommand) -> bool:
 def unknown_reservation(done: CompletedCommand) -> bool:
     """Whether there is no reservation of that name."""
     return any(words in done.words for words in _NO_RESERVATION)
+
+
+def absent_reservation(done: CompletedCommand) -> bool:
+    """Whether a reservation was not shown because there is none of that name."""
+    return (
+        done.returncode != 0
+        and re.search(r"^Reservation \S+ not found", done.words, re.MULTILINE) is not None
+    )
 
 
 def refusal(done: CompletedCommand) -> AdapterError:

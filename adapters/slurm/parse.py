@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from makeway.adapters.hostlist import batch_host_first, expand
 from makeway.adapters.protocol import Unreadable
-from makeway.policies.model import RESERVATION_PREFIX
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "Unknown", "NONE"})
 """Slurm's words for no value."""
@@ -108,17 +107,6 @@ class RawJob:
         return _tres_count(self.tres, "node")
 
     @property
-    def reservation(self) -> str | None:
-        """The one that counts: makeway's, if it is bound to one. None: it is bound to none."""
-        by_makeway = (name for name in self.reservations if name.startswith(RESERVATION_PREFIX))
-        return next(by_makeway, ",".join(self.reservations) or None)
-
-    @property
-    def own_reservations(self) -> tuple[str, ...]:
-        """Those that its user asked for."""
-        return tuple(name for name in self.reservations if not name.startswith(RESERVATION_PREFIX))
-
-    @property
     def tres_gres(self) -> dict[str, int]:
         """The generic resources of all its nodes together, as far as accounting tracks them."""
         return {name: count(number) for name, number in _TRES_GRES.findall(self.tres)}
@@ -186,6 +174,16 @@ def release(version: str) -> tuple[int, int]:
     """Year and month of a version such as `24.11.5`. Raises ValueError for anything else."""
     year, month = version.split(".")[:2]
     return int(year), int(month)
+
+
+def exact_release(version: str) -> tuple[int, int, int]:
+    """Year, month and number of a version such as `24.11.5` or `25.11.0-rc1`. Raises ValueError for anything
+    else.
+    """
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version, re.ASCII)
+    if found is None:
+        raise ValueError(f"no version: {version!r}")
+    return int(found[1]), int(found[2]), int(found[3] or 0)
 
 
 @lru_cache(maxsize=1 << 12)

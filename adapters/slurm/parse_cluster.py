@@ -11,6 +11,11 @@ from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import NOTHING, Gres, gres, memory_mb, value
 
 RecordT = TypeVar("RecordT")
+_RESTRICTIONS = (
+    *("Accounts", "AllowedPartitions", "BurstBuffer", "Comment", "Features", "Groups", "Licenses"),
+    *("MaxStartDelay", "PartitionName", "QOS"),
+)
+"""What a reservation may be limited to besides nodes and users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,11 @@ class RawReservation:
     nodes: tuple[str, ...]
     start_s: float
     end_s: float
+    users: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    """Such as SPEC_NODES and PURGE_COMP=00:01:00."""
+    limited_by: frozenset[str] = frozenset()
+    """What else restricts it, by Slurm's keys: Accounts, Licenses and the like."""
 
 
 def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
@@ -178,6 +188,9 @@ def _reservation(line: str) -> RawReservation:
         nodes=expand(value(line, "Nodes")),
         start_s=float(value(line, "StartTime")),
         end_s=float(value(line, "EndTime")),
+        users=_listed(line, "Users"),
+        flags=frozenset(_listed(line, "Flags")),
+        limited_by=frozenset(key for key in _RESTRICTIONS if _optional(line, key, "") not in NOTHING),
     )
 
 
@@ -189,6 +202,12 @@ def _records(
     except ValueError as error:
         message = f"scontrol printed what cannot be read: {error}"
         raise Unreadable(message, command=command, text="\n".join(lines)) from None
+
+
+def _listed(line: str, key: str) -> tuple[str, ...]:
+    """The parts of a list with commas; none if the line does not have the key."""
+    found = _optional(line, key, "")
+    return () if found in NOTHING else tuple(found.split(","))
 
 
 def _optional(line: str, key: str, default: str) -> str:

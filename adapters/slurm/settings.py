@@ -42,6 +42,8 @@ class SlurmSettings:
     """How long a command may take."""
     placements: Placing = Placing.ANY
     price: Price = Price.DOMINANT_SHARE
+    instance: str | None = None
+    """The name of this makeway among several on the cluster. None: the cluster's own name."""
 
 
 class SlurmAdapterSettings(AdapterSection):
@@ -74,6 +76,14 @@ class SlurmAdapterSettings(AdapterSection):
             "the GPUs), or billing_weights (as its part by the partition's TRESBillingWeights)"
         ),
     )
+    instance: str | None = Field(
+        default=None,
+        pattern="^[A-Za-z0-9-]{1,32}$",
+        description=(
+            "a name of 1 to 32 letters, digits and hyphens, another one for each makeway on this cluster, or "
+            "null for the name of the cluster"
+        ),
+    )
 
     @field_validator("bin_dir")
     @classmethod
@@ -91,4 +101,5 @@ class SlurmAdapterSettings(AdapterSection):
             timeout_s=self.timeout_s,
             placements=self.placements,
             price=self.price,
+            instance=self.instance,
         )

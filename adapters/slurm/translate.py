@@ -16,6 +16,7 @@ from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import NOT_BEFORE_S, UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources.view import Held, SnapshotResources
@@ -106,9 +107,9 @@ def node(raw: RawNode, capacity: Resources | None = None) -> Node:
     return Node(name=raw.name, state=state, capacity=capacity)
 
 
-def reservation(raw: RawReservation) -> Reservation:
-    """A reservation as the model has it."""
-    return Reservation(name=raw.name, nodes=raw.nodes, start_s=raw.start_s, end_s=raw.end_s)
+def reservation(raw: RawReservation, *, owned: bool) -> Reservation:
+    """A reservation as the model has it. `owned`: whether it is a hold of this makeway."""
+    return Reservation(name=raw.name, nodes=raw.nodes, start_s=raw.start_s, end_s=raw.end_s, owned=owned)
 
 
 def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
@@ -143,6 +144,7 @@ class Translator:
         now_s: the instant of the snapshot.
         exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not
             malleable.
+        holds: which reservations are makeway's.
         licenses: the free licenses by name. A name that is absent is unknown.
     """
 
@@ -153,10 +155,12 @@ class Translator:
         now_s: float,
         *,
         exclusive_shrink: bool,
+        holds: HoldNames,
         licenses: Mapping[str, int] | None = None,
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
+        self._holds = holds
         self._resources = resources
         self._licenses = licenses or {}
         self._now_s = now_s
@@ -203,7 +207,7 @@ class Translator:
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self._now_s),
             requeue_count=raw.restarts,
             preemptible=_preemptible(raw, found),
-            reservation=raw.reservation,
+            reservation=self._holds.counting(raw),
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY or queue_position_of(raw.priority) is not None,
             queue_position=queue_position_of(raw.priority),

@@ -46,7 +46,11 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
         )
     return [
         Release(
-            job_id=(job_id := reservation.name.removeprefix(RESERVATION_PREFIX)),
+            job_id=(
+                job_id := reservation.name.removeprefix(cluster.reservation_prefix).removeprefix(
+                    RESERVATION_PREFIX
+                )
+            ),
             for_job_id=job_id,
             policy=policy,
             reason=Reason.ORPHANED,

@@ -35,7 +35,6 @@ from makeway.policies.model import (
     Rationale,
     Reason,
     Reserve,
-    reservation_name,
 )
 
 
@@ -85,7 +84,7 @@ def start_early(
     actions: list[Action] = [hold for hold, _ in starts]
     reasons = [_why_early(job, head.job, view, cluster, config) for _, job in starts]
     if (starts or view.leaving) and head.promise is None and not _makes_way(cluster):
-        actions.insert(0, hold_for_head(head.job, (), 0.0))
+        actions.insert(0, hold_for_head(cluster, head.job, (), 0.0))
         text = "It is the first of the queue: its start is foreseen then."
         reasons.insert(0, why(head.job, view, view.shadow_time_s, text))
     return Decision(
@@ -123,7 +122,7 @@ def _early_starts(
                 for_job_id=job.job_id,
                 policy=NAME,
                 reason=Reason.SPECULATIVE,
-                reservation=reservation_name(job.job_id),
+                reservation=cluster.hold_name(job.job_id),
                 nodes=nodes,
                 duration_s=duration_s,
                 kind=OperationKind.EARLY_START,
@@ -165,14 +164,14 @@ def _reserved(cluster: Cluster, duration_s: float) -> frozenset[str]:
     )
 
 
-def hold_for_head(head: Job, nodes: tuple[str, ...], duration_s: float) -> Reserve:
+def hold_for_head(cluster: Cluster, head: Job, nodes: tuple[str, ...], duration_s: float) -> Reserve:
     """The hold for the first job of the queue; without nodes it is a promise."""
     return Reserve(
         job_id=head.job_id,
         for_job_id=head.job_id,
         policy=NAME,
         reason=Reason.HEAD_DUE,
-        reservation=reservation_name(head.job_id),
+        reservation=cluster.hold_name(head.job_id),
         nodes=nodes,
         duration_s=duration_s,
         kind=OperationKind.QUEUE_HEAD,

@@ -108,7 +108,9 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
         jobs, room = take_until_room(_largest_first(shared), shared, cluster, head.demand, needed)
         if len(room) < needed:
             return Decision(policy=NAME)  # other jobs are leaving: there will soon be room
-        hold = hold_for_head(head, (*view.free, *room)[: head.node_count], duration_s + _longest_s(jobs))
+        hold = hold_for_head(
+            cluster, head, (*view.free, *room)[: head.node_count], duration_s + _longest_s(jobs)
+        )
         return _evict(cluster, head, view, hold, jobs, _shared_candidates(cluster, shared, jobs))
     considered = victim_groups(cluster, urgent, unusable=unusable, excluded=excluded)
     ranked = sorted(
@@ -120,7 +122,7 @@ def _make_way(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
     if len(nodes) < head.node_count:
         return Decision(policy=NAME)  # other jobs are leaving their nodes, which will soon be free
     longest_s = _longest_s([job for group in chosen for job in group.jobs])
-    hold = hold_for_head(head, nodes[: head.node_count], duration_s + longest_s)
+    hold = hold_for_head(cluster, head, nodes[: head.node_count], duration_s + longest_s)
     victims = [job for group in chosen for job in leavers(group, hold)]
     leaving = {job.job_id for job in victims}
     candidates = tuple(_candidate(group, leaving) for group in considered)
@@ -185,6 +187,7 @@ def _hold_for(cluster: Cluster, head: Job, view: Outlook, config: CkptBackfillCo
         return Decision(policy=NAME)
     last_s = first[-1][0]
     hold = hold_for_head(
+        cluster,
         head,
         tuple(name for _, _, name in first),
         last_s - cluster.now_s + head.walltime_s + config.hold_slack_s,

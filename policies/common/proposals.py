@@ -30,7 +30,6 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    reservation_name,
 )
 
 
@@ -154,7 +153,9 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
         for_job_id=urgent.job.job_id,
         policy=request.policy,
         reason=request.reason(fits=fits),
-        reservation=reservation_name(urgent.job.job_id) if operation is None else operation.reservation,
+        reservation=(
+            request.cluster.hold_name(urgent.job.job_id) if operation is None else operation.reservation
+        ),
         nodes=nodes,
         duration_s=request.duration_s,
         kind=OperationKind.MAKE_WAY if urgent.job.demand is None else OperationKind.MAKE_WAY_SHARED,

@@ -40,7 +40,6 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
-    reservation_name,
 )
 from makeway.policies.safety.protection import protection, start_protection
 
@@ -258,7 +257,7 @@ def _loan(
         for_job_id=job.job_id,
         policy=policy,
         reason=Reason.SPECULATIVE,
-        reservation=reservation_name(job.job_id),
+        reservation=cluster.hold_name(job.job_id),
         nodes=tuple(nodes),
         duration_s=job.walltime_s + config.hold_slack_s,
         kind=OperationKind.LEND_HELD,

@@ -8,7 +8,17 @@ from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from makeway.policies.model.actions import VERBS, Verb
-from makeway.policies.model.entities import Eviction, Job, Node, NodeState, Notice, Placement, Reservation
+from makeway.policies.model.entities import (
+    RESERVATION_PREFIX,
+    Eviction,
+    Job,
+    Node,
+    NodeState,
+    Notice,
+    Placement,
+    Reservation,
+    reservation_name,
+)
 from makeway.policies.model.operation import Lease, Operation, Phase
 from makeway.policies.model.resources import NO_RESOURCES, Resources
 
@@ -145,6 +155,8 @@ class Cluster:
     recomputes_priority: bool = False
     """Whether a waiting job gets its former priority back when its queue position is removed. False: it goes
     to the end."""
+    reservation_prefix: str = RESERVATION_PREFIX
+    """What the names of the reservations begin with that this makeway makes."""
     placements: tuple[Placement, ...] = ()
     """The sets of nodes on which jobs may run. Empty: a job may run on any nodes."""
     notices: tuple[Notice, ...] = ()
@@ -181,6 +193,22 @@ class Cluster:
     def jobs_by_id(self) -> Mapping[str, Job]:
         """Every job under its id."""
         return _by_id(self.jobs)
+
+    def hold_name(self, for_job_id: str) -> str:
+        """The name of the reservation that holds nodes for a job, or for an announced one."""
+        return reservation_name(for_job_id, self.reservation_prefix)
+
+    def owns_reservation(self, name: str) -> bool:
+        """Whether makeway may make, change or release a reservation of that name.
+
+        One in the snapshot says itself whether makeway made it. Any other bears makeway's prefix, or is the
+        hold of an open operation: earlier versions had another prefix.
+        """
+        found = next((one for one in self.reservations if one.name == name), None)
+        if found is not None:
+            return found.by_makeway
+        named = name.startswith(self.reservation_prefix)
+        return named or any(operation.reservation == name for operation in self.operations)
 
     def holders(self) -> tuple[Job, ...]:
         """The jobs that hold nodes."""

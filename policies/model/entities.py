@@ -6,13 +6,12 @@ from enum import StrEnum
 from makeway.policies.model.resources import Resources
 
 RESERVATION_PREFIX = "mw_"
-"""The names of makeway's reservations begin with this; no other reservation on the cluster may be named so.
-"""
+"""The names of makeway's reservations begin with this where the adapter gives no other prefix."""
 
 
-def reservation_name(for_job_id: str) -> str:
-    """The name of the reservation that holds nodes for an urgent job."""
-    return RESERVATION_PREFIX + for_job_id
+def reservation_name(for_job_id: str, prefix: str = RESERVATION_PREFIX) -> str:
+    """The name of the reservation that holds nodes for an urgent job; see `Cluster.hold_name`."""
+    return prefix + for_job_id
 
 
 class JobKind(StrEnum):
@@ -175,11 +174,13 @@ class Reservation:
     nodes: tuple[str, ...]
     start_s: float
     end_s: float
+    owned: bool | None = None
+    """Whether makeway made it, where the adapter can tell by more than its name. None: its name tells."""
 
     @property
     def by_makeway(self) -> bool:
         """Whether makeway made it, before or after its last restart."""
-        return self.name.startswith(RESERVATION_PREFIX)
+        return self.name.startswith(RESERVATION_PREFIX) if self.owned is None else self.owned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

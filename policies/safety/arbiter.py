@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from makeway.policies.model import (
-    RESERVATION_PREFIX,
     Action,
     Cancel,
     Checkpoint,
@@ -150,8 +149,8 @@ class _Arbiter:
             case Reserve():
                 return self._judge_reserve(action)
             case Release():
-                if not action.reservation.startswith(RESERVATION_PREFIX):
-                    return _foreign(action.reservation)
+                if not self.cluster.owns_reservation(action.reservation):
+                    return self._foreign(action.reservation)
                 self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
                 return None
             case Prioritise():
@@ -259,8 +258,8 @@ class _Arbiter:
     def _judge_reserve(self, action: Reserve) -> Ruling:
         if self.tripped:
             return _breaker(self.cluster)
-        if not action.reservation.startswith(RESERVATION_PREFIX):
-            return _foreign(action.reservation)
+        if not self.cluster.owns_reservation(action.reservation):
+            return self._foreign(action.reservation)
         if action.kind.starts_early:
             job = self.jobs.get(action.job_id)
             refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
@@ -298,9 +297,15 @@ class _Arbiter:
     def _counted(self, reservation: str, nodes: tuple[str, ...]) -> int:
         """How many nodes a hold counts as. For an announced job it may have more nodes than it will keep."""
         for notice in self.cluster.notices:
-            if notice.job_id is None and reservation == reservation_name(notice.notice_id):
+            names = {self.cluster.hold_name(notice.notice_id), reservation_name(notice.notice_id)}
+            if notice.job_id is None and reservation in names:
                 return min(notice.node_count, len(nodes))
         return len(nodes)
+
+    def _foreign(self, name: str) -> tuple[Refusal, str]:
+        there = any(one.name == name for one in self.cluster.reservations)
+        why = "was not made by makeway" if there else f"does not begin with {self.cluster.reservation_prefix}"
+        return Refusal.NOT_OURS, f"reservation {name} {why}"
 
     def _foreign_holds(self) -> list[tuple[str, tuple[str, ...]]]:
         now_s = self.cluster.now_s
@@ -348,10 +353,6 @@ def _breaker(cluster: Cluster) -> tuple[Refusal, str]:
         Refusal.BREAKER,
         f"{limits.breaker_failures} commands failed within {limits.breaker_window_s:.0f} s",
     )
-
-
-def _foreign(name: str) -> tuple[Refusal, str]:
-    return Refusal.NOT_OURS, f"reservation {name} does not begin with {RESERVATION_PREFIX}"
 
 
 def _judge_shrink(action: Shrink, job: Job) -> Ruling:

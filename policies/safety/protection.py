@@ -25,7 +25,7 @@ class Refusal(StrEnum):
     UNSUPPORTED = "unsupported"  # this cluster cannot do such an action
     MAX_NODES = "max_nodes"  # too many nodes held for urgent jobs
     NODE_TAKEN = "node_taken"  # in a reservation of another user, or promised to another urgent job
-    NOT_OURS = "not_ours"  # a reservation without makeway's prefix
+    NOT_OURS = "not_ours"  # a reservation that makeway did not make
     NOT_WAITING = "not_waiting"  # it was to be started, but is running or has ended
     NO_HOLD = "no_hold"  # an eviction for an urgent job for which no nodes are held
     BREAKER = "breaker"  # too many commands failed lately

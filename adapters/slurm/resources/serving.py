@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from makeway.adapters.slurm.features import satisfying
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.counting import Counting, CpuUnit, capacity, gres_amounts
+from makeway.adapters.slurm.resources.features import satisfying
 from makeway.adapters.slurm.resources.holdings import fills
 from makeway.adapters.slurm.resources.request import JobRequest, NodeShape, share
 from makeway.policies.model import CPU, MEMORY, Resources

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
-from makeway.adapters.slurm.features import satisfying
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.details import MemoryPer
+from makeway.adapters.slurm.resources.features import satisfying
 from makeway.adapters.slurm.resources.request import JobRequest
 
 

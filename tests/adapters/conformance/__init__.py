@@ -9,13 +9,23 @@ from tests.adapters.conformance.making_way import MakingWayConformance
 from tests.adapters.conformance.reading import ReadingConformance
 from tests.adapters.conformance.refusing import RefusingConformance
 from tests.adapters.conformance.resizing import ResizingConformance
-from tests.adapters.conformance.world import HOLD, LONG_S, World, job_of, over, running, runs, waiting, waits
+from tests.adapters.conformance.world import (
+    LONG_S,
+    World,
+    hold_of,
+    job_of,
+    over,
+    running,
+    runs,
+    waiting,
+    waits,
+)
 
 __all__ = [
-    "HOLD",
     "LONG_S",
     "AdapterConformance",
     "World",
+    "hold_of",
     "job_of",
     "over",
     "running",

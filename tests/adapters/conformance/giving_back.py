@@ -6,10 +6,10 @@ from makeway.adapters.protocol import Gone
 from makeway.policies.model import JobKind, JobState
 from tests import acts
 from tests.adapters.conformance.world import (
-    HOLD,
     LONG_S,
     ConformanceBase,
     World,
+    hold_of,
     job_of,
     needs,
     over,
@@ -28,8 +28,10 @@ class GivingBackConformance(ConformanceBase):
         running(world, world.submit(len(world.nodes) - 2))
         urgent = world.submit(1, kind=JobKind.ON_DEMAND, walltime_s=600.0)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:1], duration_s=LONG_S, job_id=urgent))
-        world.adapter.apply(acts.release(HOLD))
+        world.adapter.apply(
+            acts.reserve(hold_of(world), nodes=victim.nodes[:1], duration_s=LONG_S, job_id=urgent)
+        )
+        world.adapter.apply(acts.release(hold_of(world)))
         cluster = world.wait(lambda cluster: not cluster.reservations, "the reservation is gone")
         assert job_of(cluster, urgent).reservation is None
         world.adapter.apply(acts.cancel(victim.job_id))
@@ -38,15 +40,17 @@ class GivingBackConformance(ConformanceBase):
     @needs("cancel", "release", "reserve")
     def test_release_lets_the_running_job_run_on(self, world: World) -> None:
         urgent = way_made(world)
-        world.adapter.apply(acts.release(HOLD))
+        world.adapter.apply(acts.release(hold_of(world)))
         cluster = world.wait(lambda cluster: not cluster.reservations, "the reservation is gone")
         after = job_of(cluster, urgent.job_id)
         assert (after.state, after.nodes, after.start_s) == (JobState.RUNNING, urgent.nodes, urgent.start_s)
         assert after.reservation is None
         other = world.submit(1, kind=JobKind.ON_DEMAND, walltime_s=600.0)
         waiting(world, other)
-        world.adapter.apply(acts.reserve(HOLD, nodes=urgent.nodes[:1], duration_s=LONG_S, job_id=other))
-        world.adapter.apply(acts.release(HOLD))
+        world.adapter.apply(
+            acts.reserve(hold_of(world), nodes=urgent.nodes[:1], duration_s=LONG_S, job_id=other)
+        )
+        world.adapter.apply(acts.release(hold_of(world)))
 
     @needs("cancel", "release", "reserve")
     def test_release_after_the_end_of_the_job(self, world: World) -> None:
@@ -54,10 +58,10 @@ class GivingBackConformance(ConformanceBase):
         rival = world.submit(1)
         cluster = world.wait(over(urgent.job_id), "the urgent job is over")
         assert job_of(cluster, rival).state is JobState.PENDING
-        world.adapter.apply(acts.release(HOLD))
+        world.adapter.apply(acts.release(hold_of(world)))
         assert running(world, rival).nodes[0] in urgent.nodes
         with pytest.raises(Gone):
-            world.adapter.apply(acts.release(HOLD))
+            world.adapter.apply(acts.release(hold_of(world)))
 
     @needs("cancel", "prioritise")
     def test_prioritise_moves_a_job_to_the_front(self, world: World) -> None:

@@ -6,10 +6,10 @@ from makeway.adapters.protocol import Rejected
 from makeway.policies.model import JobKind, JobState
 from tests import acts
 from tests.adapters.conformance.world import (
-    HOLD,
     LONG_S,
     ConformanceBase,
     World,
+    hold_of,
     job_of,
     needs,
     running,
@@ -30,13 +30,15 @@ class MakingWayConformance(ConformanceBase):
         rival = world.submit(2)
         urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes, duration_s=LONG_S, job_id=urgent))
+        world.adapter.apply(
+            acts.reserve(hold_of(world), nodes=victim.nodes, duration_s=LONG_S, job_id=urgent)
+        )
         held = world.wait(
-            lambda cluster: job_of(cluster, urgent).reservation == HOLD, "the urgent job is bound"
+            lambda cluster: job_of(cluster, urgent).reservation == hold_of(world), "the urgent job is bound"
         )
         (reservation,) = held.reservations
         assert reservation.by_makeway
-        assert reservation.name == HOLD
+        assert reservation.name == hold_of(world)
         assert sorted(reservation.nodes) == sorted(victim.nodes)
         assert held.now_s < reservation.end_s <= held.now_s + LONG_S + 60
         assert job_of(held, victim.job_id).nodes == victim.nodes
@@ -50,7 +52,7 @@ class MakingWayConformance(ConformanceBase):
         running(world, world.submit(len(world.nodes) - 2))
         urgent = world.submit(len(world.nodes) - 1, kind=JobKind.ON_DEMAND)
         free = world.wait(waits(urgent), "the urgent job waits").free_nodes()
-        world.adapter.apply(acts.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=free, duration_s=LONG_S, job_id=urgent))
         world.wait(lambda cluster: bool(cluster.reservations), "the reservation is there")
         rival = world.submit(1)
         cluster = world.wait(waits(rival), "the rival waits")
@@ -62,7 +64,9 @@ class MakingWayConformance(ConformanceBase):
         free = world.adapter.snapshot().free_nodes()
         user = rest.user
         world.adapter.apply(
-            acts.reserve(HOLD, nodes=(*free, rest.nodes[-1]), duration_s=LONG_S, job_id=None, user=user)
+            acts.reserve(
+                hold_of(world), nodes=(*free, rest.nodes[-1]), duration_s=LONG_S, job_id=None, user=user
+            )
         )
         rival = world.submit(1)
         cluster = world.wait(waits(rival), "the rival waits")
@@ -70,25 +74,30 @@ class MakingWayConformance(ConformanceBase):
         assert job_of(cluster, rest.job_id).state is JobState.RUNNING
         urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=free, duration_s=LONG_S, job_id=urgent))
         assert set(running(world, urgent).nodes) == set(free)
 
     @needs("release", "reserve")
     def test_held_nodes_are_lent_by_a_reservation_that_overlaps(self, world: World) -> None:
         rest = running(world, world.submit(len(world.nodes) - 2))
         free = world.adapter.snapshot().free_nodes()
-        world.adapter.apply(acts.reserve(HOLD, nodes=free, duration_s=LONG_S, job_id=None, user=rest.user))
+        world.adapter.apply(
+            acts.reserve(hold_of(world), nodes=free, duration_s=LONG_S, job_id=None, user=rest.user)
+        )
         guest = world.submit(1)
         waiting(world, guest)
+        lent = f"{hold_of(world)}-lent"
         with pytest.raises(Rejected):
-            world.adapter.apply(acts.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=guest))
+            world.adapter.apply(acts.reserve(lent, nodes=free[-1:], duration_s=LONG_S, job_id=guest))
         world.adapter.apply(
-            acts.reserve("mw_lent", nodes=free[-1:], duration_s=LONG_S, job_id=guest, overlap=True)
+            acts.reserve(lent, nodes=free[-1:], duration_s=LONG_S, job_id=guest, overlap=True)
         )
         assert running(world, guest).nodes == free[-1:]
-        world.adapter.apply(acts.release("mw_lent"))
+        world.adapter.apply(acts.release(lent))
         cluster = world.adapter.snapshot()
-        assert [(kept.name, sorted(kept.nodes)) for kept in cluster.reservations] == [(HOLD, sorted(free))]
+        assert [(kept.name, sorted(kept.nodes)) for kept in cluster.reservations] == [
+            (hold_of(world), sorted(free))
+        ]
         assert job_of(cluster, guest).nodes == free[-1:]
 
     @needs("reserve")
@@ -97,9 +106,9 @@ class MakingWayConformance(ConformanceBase):
         second = running(world, world.submit(len(world.nodes) - 2))
         urgent = world.submit(2, kind=JobKind.ON_DEMAND, walltime_s=600.0)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=first.nodes, duration_s=LONG_S, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=first.nodes, duration_s=LONG_S, job_id=urgent))
         nodes = second.nodes[-2:]
-        world.adapter.apply(acts.reserve(HOLD, nodes=nodes, duration_s=2 * LONG_S, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=nodes, duration_s=2 * LONG_S, job_id=urgent))
         cluster = world.wait(
             lambda cluster: (
                 [sorted(reservation.nodes) for reservation in cluster.reservations] == [sorted(nodes)]
@@ -107,7 +116,7 @@ class MakingWayConformance(ConformanceBase):
             "the reservation has the new nodes",
         )
         assert cluster.reservations[0].end_s > cluster.now_s + LONG_S
-        assert job_of(cluster, urgent).reservation == HOLD
+        assert job_of(cluster, urgent).reservation == hold_of(world)
 
     @needs("requeue")
     def test_requeue_frees_the_nodes_and_holds_the_job_back(self, world: World) -> None:

@@ -6,10 +6,10 @@ from makeway.adapters.protocol import AdapterError, Gone, Unsupported
 from makeway.policies.model import VERBS, JobKind
 from tests import acts
 from tests.adapters.conformance.world import (
-    HOLD,
     LONG_S,
     ConformanceBase,
     World,
+    hold_of,
     needs,
     over,
     running,
@@ -30,7 +30,7 @@ class RefusingConformance(ConformanceBase):
             acts.requeue(job_id),
             acts.cancel(job_id),
             acts.shrink(job_id, keep_nodes=nodes, walltime_s=LONG_S),
-            acts.reserve(HOLD, nodes=nodes, duration_s=LONG_S, job_id=job_id),
+            acts.reserve(hold_of(world), nodes=nodes, duration_s=LONG_S, job_id=job_id),
             acts.prioritise(job_id),
             acts.restore_priority(job_id),
         )
@@ -50,8 +50,8 @@ class RefusingConformance(ConformanceBase):
             acts.cancel(job.job_id),
             acts.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=LONG_S),
             acts.expand(job.job_id, nodes=world.nodes[-1:], reservation=None),
-            acts.reserve(HOLD, nodes=world.nodes[-1:], duration_s=LONG_S, job_id=waits_for),
-            acts.release(HOLD),
+            acts.reserve(hold_of(world), nodes=world.nodes[-1:], duration_s=LONG_S, job_id=waits_for),
+            acts.release(hold_of(world)),
             acts.prioritise(waits_for),
             acts.restore_priority(waits_for),
         )
@@ -81,7 +81,9 @@ class RefusingConformance(ConformanceBase):
         with pytest.raises(Gone):
             world.adapter.apply(acts.prioritise(job.job_id))
         with pytest.raises(Gone):
-            world.adapter.apply(acts.reserve(HOLD, nodes=job.nodes, duration_s=LONG_S, job_id=job.job_id))
+            world.adapter.apply(
+                acts.reserve(hold_of(world), nodes=job.nodes, duration_s=LONG_S, job_id=job.job_id)
+            )
         assert not world.adapter.snapshot().reservations
 
     @needs("cancel")
@@ -101,5 +103,7 @@ class RefusingConformance(ConformanceBase):
         urgent = world.submit(1, kind=JobKind.ON_DEMAND)
         waiting(world, urgent)
         with pytest.raises(AdapterError):
-            world.adapter.apply(acts.reserve(HOLD, nodes=("no-such-node",), duration_s=LONG_S, job_id=urgent))
+            world.adapter.apply(
+                acts.reserve(hold_of(world), nodes=("no-such-node",), duration_s=LONG_S, job_id=urgent)
+            )
         assert not world.adapter.snapshot().reservations

@@ -6,10 +6,10 @@ from makeway.adapters.protocol import Rejected
 from makeway.policies.model import JobKind, JobState
 from tests import acts
 from tests.adapters.conformance.world import (
-    HOLD,
     LONG_S,
     ConformanceBase,
     World,
+    hold_of,
     job_of,
     needs,
     over,
@@ -79,12 +79,12 @@ class ResizingConformance(ConformanceBase):
         lent = lender.nodes[2:]
         urgent = world.submit(len(lent), kind=JobKind.ON_DEMAND, runtime_s=30.0, walltime_s=600.0)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=lent, duration_s=LONG_S, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=lent, duration_s=LONG_S, job_id=urgent))
         world.adapter.apply(acts.shrink(lender.job_id, keep_nodes=lender.nodes[:2], walltime_s=2 * LONG_S))
         world.wait(runs(urgent), "the urgent job runs")
         rival = world.submit(1)
         world.wait(over(urgent), "the urgent job is over")
-        world.adapter.apply(acts.expand(lender.job_id, nodes=lent, reservation=HOLD))
+        world.adapter.apply(acts.expand(lender.job_id, nodes=lent, reservation=hold_of(world)))
         cluster = world.wait(
             lambda cluster: job_of(cluster, lender.job_id).node_count == len(world.nodes),
             "the lender has its nodes again",

@@ -6,11 +6,10 @@ from typing import Protocol
 import pytest
 
 from makeway.adapters.protocol import Adapter
-from makeway.policies.model import RESERVATION_PREFIX, Cluster, Job, JobKind, JobState
+from makeway.policies.model import Cluster, Job, JobKind, JobState
 from tests import acts
 
 LONG_S = 3600.0
-HOLD = f"{RESERVATION_PREFIX}conformance"
 needs = pytest.mark.needs
 """Which kinds of action a test needs; it is skipped where `capabilities.actions` lacks one."""
 
@@ -45,6 +44,11 @@ class World(Protocol):
         """Let time pass until a snapshot fulfils the condition; return that one. Fails, naming `what`, if
         none does.
         """
+
+
+def hold_of(world: World) -> str:
+    """The name of the hold that the tests make."""
+    return world.adapter.capabilities.reservation_prefix + "notice-conformance"
 
 
 def job_of(cluster: Cluster, job_id: str) -> Job:
@@ -87,7 +91,7 @@ def way_made(world: World, *, runtime_s: float = LONG_S, walltime_s: float = LON
     running(world, world.submit(len(world.nodes) - 2))
     urgent = world.submit(2, kind=JobKind.ON_DEMAND, runtime_s=runtime_s, walltime_s=walltime_s)
     waiting(world, urgent)
-    world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes, duration_s=LONG_S, job_id=urgent))
+    world.adapter.apply(acts.reserve(hold_of(world), nodes=victim.nodes, duration_s=LONG_S, job_id=urgent))
     world.adapter.apply(acts.cancel(victim.job_id))
     return running(world, urgent)
 

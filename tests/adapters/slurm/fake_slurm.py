@@ -18,6 +18,7 @@ NODES = "\n".join(
     for number in range(1, 9)
 )
 PARTITIONS = "PartitionName=batch State=UP"
+SHOW_RESERVATION = build.show_reservation("x")[:-1]
 NO_RESERVATIONS = "No reservations in the system"
 NOW_S = 1_795_250_000.0
 RUNNING = ROW | {
@@ -37,6 +38,26 @@ Answer = tuple[int, str, str]
 OK: Answer = (0, "", "")
 
 
+def made_reservation(name: str, **changes: str) -> str:
+    """What scontrol shows of a hold for a job, with some keys changed."""
+    shown = {
+        "StartTime": f"{NOW_S:.0f}",
+        "EndTime": f"{NOW_S + 600:.0f}",
+        "Nodes": "n1",
+        "Features": "(null)",
+        "PartitionName": "(null)",
+        "Flags": "IGNORE_JOBS,SPEC_NODES,PURGE_COMP=00:01:00,NO_HOLD_JOBS_AFTER_END",
+        "Users": "ada",
+        "Groups": "(null)",
+        "Accounts": "(null)",
+        "Licenses": "(null)",
+        "State": "ACTIVE",
+        "BurstBuffer": "(null)",
+        "MaxStartDelay": "(null)",
+    } | changes
+    return f"ReservationName={name} " + " ".join(f"{key}={text}" for key, text in shown.items())
+
+
 class FakeSlurm:
     """Answers squeue and the reading scontrol from tables, and everything else from a script.
 
@@ -53,6 +74,10 @@ class FakeSlurm:
         self.calls: list[tuple[str, ...]] = []
         self.inputs: list[bytes] = []
         self.squeue_answer: Answer | None = None
+        self.reservation_answer: Answer | None = None
+        """What scontrol says of one reservation. None: what it shows."""
+        self.reservations: dict[str, str] = {}
+        """What scontrol shows of reservations. One that is not there is shown as makeway makes them."""
         self.change: Callable[[list[str]], list[str]] = lambda lines: lines
         """What happens to the lines of the second command of a snapshot."""
 
@@ -74,7 +99,9 @@ class FakeSlurm:
         return [
             argv
             for argv in self.calls
-            if argv[0] != "squeue" and argv not in (build.show_config(), build.show_cluster())
+            if argv[0] != "squeue"
+            and argv not in (build.show_config(), build.show_cluster())
+            and argv[:-1] != SHOW_RESERVATION
         ]
 
     def _answer(self, argv: tuple[str, ...], stdin: bytes, environment: Mapping[str, str]) -> Answer:
@@ -88,6 +115,9 @@ class FakeSlurm:
             return 0, self._shown(stdin.decode().splitlines()), ""
         if argv[0] == "squeue":
             return self.squeue_answer or (0, self._listed(argv, environment), "")
+        if argv[:-1] == SHOW_RESERVATION:
+            shown = self.reservations.get(argv[-1], made_reservation(argv[-1])) + "\n"
+            return self.reservation_answer or (0, shown, "")
         return self.script.pop(0) if self.script else OK
 
     def _listed(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
@@ -110,7 +140,8 @@ class FakeSlurm:
             if line.startswith("show hostnames"):
                 lines.append(word)
             else:
-                known = {"nodes": NODES, "partitions": PARTITIONS, "reservations": NO_RESERVATIONS}
+                reservations = "\n".join(self.reservations.values()) or NO_RESERVATIONS
+                known = {"nodes": NODES, "partitions": PARTITIONS, "reservations": reservations}
                 lines.append(known.get(word, f"JobId={word} JobName=x ExcNodeList=n[1-2] NodeList= Comment="))
         return "\n".join(self.change(lines)) + "\n"
 

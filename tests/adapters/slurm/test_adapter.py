@@ -287,6 +287,30 @@ def test_growing_to_nodes_that_it_has_is_nothing() -> None:
     assert slurm.acts == []
 
 
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.parametrize("release", ["25.11.0-rc1", "25.11.0", "25.11.7", "25.11.99", "26.05.0", "26.05.4"])
+def test_no_job_grows_where_slurmctld_would_end(release: str) -> None:
+    assert adapter_of(FakeSlurm(RUNNING, release=release)).capabilities.actions == VERBS - {"expand"}
+
+
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.parametrize("release", ["24.11.5", "25.05.5", "26.05.5", "26.11.0"])
+def test_jobs_grow_on_the_releases_around(release: str) -> None:
+    assert adapter_of(FakeSlurm(RUNNING, release=release)).capabilities.actions == VERBS
+
+
+@pytest.mark.usefixtures("as_root")
+def test_no_job_grows_after_slurmctld_was_replaced_by_a_release_that_would_end() -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    assert "expand" in adapter.snapshot().actions
+    slurm.release = "25.11.7"
+    with pytest.raises(Unsupported):
+        adapter.apply(acts.expand("17", nodes=("n3",), reservation=None))
+    assert slurm.acts == []
+    assert "expand" not in adapter.snapshot().actions
+
+
 @pytest.mark.parametrize("lacks", ["permission", "release", "root"])
 def test_where_jobs_cannot_grow(lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000 if lacks == "root" else 0)

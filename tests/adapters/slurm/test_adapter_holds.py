@@ -7,37 +7,41 @@ import pytest
 from makeway.adapters.protocol import Gone, Rejected
 from makeway.adapters.slurm import build
 from tests import acts
-from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.test_parse import ROW
 
 
 def test_a_reservation_that_cannot_be_bound_is_taken_away_again() -> None:
     slurm = FakeSlurm(ROW, script=(OK, (1, "", "Job has already finished for job 17")))
     with pytest.raises(Gone):
-        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17"))
-    assert slurm.acts[-1] == build.delete_reservation("mw_1")
+        adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n3",), duration_s=60, job_id="17"))
+    assert slurm.acts[-1] == build.delete_reservation("makeway_c.17")
 
 
 def test_a_reservation_that_is_there_is_changed() -> None:
     slurm = FakeSlurm(ROW, script=((1, "", "Requested reservation overlaps with another reservation"),))
-    adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17"))
-    update = build.update_reservation("mw_1", nodes=("n3",), duration_s=60, users=("1000",))
-    assert slurm.acts[1:] == [update, build.bind("17", "mw_1")]
+    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n3",), duration_s=60, job_id="17"))
+    update = build.update_reservation("makeway_c.17", nodes=("n3",), duration_s=60, users=("1000",))
+    assert slurm.acts[1:] == [update, build.bind("17", "makeway_c.17")]
 
 
 def test_a_reservation_that_overlaps_says_so() -> None:
     slurm = FakeSlurm(ROW)
-    adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17", overlap=True))
+    adapter_of(slurm).apply(
+        acts.reserve("makeway_c.17", nodes=("n3",), duration_s=60, job_id="17", overlap=True)
+    )
     assert slurm.acts[0][-1] == "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER,PURGE_COMP=1,OVERLAP"
 
 
 def test_a_reservation_for_an_announced_job_binds_nothing() -> None:
     slurm = FakeSlurm(ROW)
     adapter_of(slurm).apply(
-        acts.reserve("mw_notice-1", nodes=("n3",), duration_s=60, job_id=None, user="ada")
+        acts.reserve("makeway_c.notice-1", nodes=("n3",), duration_s=60, job_id=None, user="ada")
     )
     assert slurm.acts == [
-        build.create_reservation("mw_notice-1", nodes=("n3",), duration_s=60, users=("ada",), purge=False)
+        build.create_reservation(
+            "makeway_c.notice-1", nodes=("n3",), duration_s=60, users=("ada",), purge=False
+        )
     ]
 
 
@@ -46,7 +50,7 @@ def test_a_reservation_is_for_nobody_whose_name_is_no_name(user: str) -> None:
     slurm = FakeSlurm(ROW)
     with pytest.raises(Rejected):
         adapter_of(slurm).apply(
-            acts.reserve("mw_notice-1", nodes=("n3",), duration_s=60, job_id=None, user=user)
+            acts.reserve("makeway_c.notice-1", nodes=("n3",), duration_s=60, job_id=None, user=user)
         )
     assert slurm.acts == []
 
@@ -59,7 +63,7 @@ def test_a_reservation_that_cannot_be_made_is_refused_in_the_words_of_its_making
     )
     slurm = FakeSlurm(ROW, script=(overlap, (1, "", "slurm_update error: Requested reservation is invalid")))
     with pytest.raises(Rejected, match="overlaps"):
-        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n3",), duration_s=60, job_id="17"))
+        adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n3",), duration_s=60, job_id="17"))
 
 
 def test_a_job_that_started_elsewhere_while_it_was_bound_is_let_go() -> None:
@@ -73,48 +77,48 @@ def test_a_job_that_started_elsewhere_while_it_was_bound_is_let_go() -> None:
 
     slurm = Racing(ROW)
     with pytest.raises(Gone, match="does not wait"):
-        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n7", "n8"), duration_s=60, job_id="17"))
-    assert slurm.acts[-2:] == [build.bind("17", None), build.delete_reservation("mw_1")]
+        adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n7", "n8"), duration_s=60, job_id="17"))
+    assert slurm.acts[-2:] == [build.bind("17", None), build.delete_reservation("makeway_c.17")]
     slurm = Racing(ROW)
-    adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1", "n2"), duration_s=60, job_id="17"))
-    assert slurm.acts[-1] == build.bind("17", "mw_1")
+    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n1", "n2"), duration_s=60, job_id="17"))
+    assert slurm.acts[-1] == build.bind("17", "makeway_c.17")
 
 
-IN_USE: Answer = (1, "", "delete_reservation ReservationName=mw_1: Requested reservation is in use")
+IN_USE: Answer = (1, "", "delete_reservation ReservationName=makeway_c.17: Requested reservation is in use")
 
 
 def test_a_reservation_that_is_forgotten_before_its_job_is_bound_is_made_again_later() -> None:
     forgotten = (1, "", "Requested reservation is invalid for job 17")
     slurm = FakeSlurm(ROW, script=(OK, forgotten))
     with pytest.raises(Rejected) as refusal:
-        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60.0, job_id="17"))
+        adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60.0, job_id="17"))
     assert refusal.value.retryable
 
 
 def test_release_unbinds_the_waiting_jobs_first() -> None:
-    slurm = FakeSlurm(ROW | {"Reservation": "mw_1"}, script=(IN_USE,))
-    adapter_of(slurm).apply(acts.release("mw_1"))
-    delete = build.delete_reservation("mw_1")
+    slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17"}, script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("makeway_c.17"))
+    delete = build.delete_reservation("makeway_c.17")
     assert slurm.acts == [delete, build.bind("17", None), delete]
 
 
 def test_release_waits_for_a_job_that_is_about_to_end() -> None:
-    waiting = ROW | {"Reservation": "mw_1", "JobArrayID": "18"}
-    completing = RUNNING | {"Reservation": "mw_1", "State": "COMPLETING"}
+    waiting = ROW | {"Reservation": "makeway_c.17", "JobArrayID": "18"}
+    completing = RUNNING | {"Reservation": "makeway_c.17", "State": "COMPLETING"}
     slurm = FakeSlurm(waiting, completing, script=(IN_USE,))
     with pytest.raises(Rejected) as refusal:
-        adapter_of(slurm).apply(acts.release("mw_1"))
+        adapter_of(slurm).apply(acts.release("makeway_c.17"))
     assert refusal.value.retryable
-    assert slurm.acts == [build.delete_reservation("mw_1")]
+    assert slurm.acts == [build.delete_reservation("makeway_c.17")]
 
 
 def test_release_lets_the_running_job_run_on_without_it() -> None:
-    slurm = FakeSlurm(RUNNING | {"Reservation": "mw_1"}, script=(IN_USE,))
-    adapter_of(slurm).apply(acts.release("mw_1"))
+    slurm = FakeSlurm(RUNNING | {"Reservation": "makeway_c.17"}, script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("makeway_c.17"))
     assert slurm.acts == [
-        build.delete_reservation("mw_1"),
+        build.delete_reservation("makeway_c.17"),
         build.bind(RUNNING["JobArrayID"], None),
-        build.delete_reservation("mw_1"),
+        build.delete_reservation("makeway_c.17"),
     ]
 
 
@@ -129,26 +133,26 @@ def reservation_of(slurm: FakeSlurm) -> str | None:
 def test_a_job_stays_bound_to_the_reservation_that_it_was_submitted_with() -> None:
     slurm = FakeSlurm(ROW | {"Reservation": "their own"})
     assert reservation_of(slurm) == "their own"
-    adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
-    assert slurm.acts[-1] == build.bind("17", "mw_1", own=("their own",))
-    assert slurm.acts[-1][-1] == "ReservationName=mw_1,their own"
-    slurm.rows[0]["Reservation"] = "mw_1,their own"
-    assert reservation_of(slurm) == "mw_1"
+    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60, job_id="17"))
+    assert slurm.acts[-1] == build.bind("17", "makeway_c.17", own=("their own",))
+    assert slurm.acts[-1][-1] == "ReservationName=makeway_c.17,their own"
+    slurm.rows[0]["Reservation"] = "makeway_c.17,their own"
+    assert reservation_of(slurm) == "makeway_c.17"
 
 
 def test_release_leaves_a_job_the_reservation_that_it_was_submitted_with() -> None:
     """The jobs of one reservation do not include those of several on 24.11, as here."""
-    slurm = FakeSlurm(ROW | {"Reservation": "mw_1,their own"}, script=(IN_USE,))
-    adapter_of(slurm).apply(acts.release("mw_1"))
-    delete = build.delete_reservation("mw_1")
+    slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17,their own"}, script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("makeway_c.17"))
+    delete = build.delete_reservation("makeway_c.17")
     assert slurm.acts == [delete, build.bind("17", None, own=("their own",)), delete]
 
 
 def test_a_job_whose_own_reservation_is_gone_is_left_without_one() -> None:
     gone = (1, "", "Requested reservation is invalid for job 17")
-    slurm = FakeSlurm(ROW | {"Reservation": "mw_1,theirs"}, script=(IN_USE, gone))
-    adapter_of(slurm).apply(acts.release("mw_1"))
-    delete = build.delete_reservation("mw_1")
+    slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17,theirs"}, script=(IN_USE, gone))
+    adapter_of(slurm).apply(acts.release("makeway_c.17"))
+    delete = build.delete_reservation("makeway_c.17")
     bound = (build.bind("17", None, own=("theirs",)), build.bind("17", None))
     assert slurm.acts == [delete, *bound, delete]
 
@@ -157,32 +161,84 @@ def test_on_22_05_makeway_itself_remembers_the_reservation_until_the_job_is_over
     """There squeue shows the first reservation alone."""
     slurm = FakeSlurm(ROW | {"Reservation": "theirs"}, release="22.05.8")
     adapter = adapter_of(slurm)
-    adapter.apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
-    slurm.rows[0]["Reservation"] = "mw_1"
+    adapter.apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60, job_id="17"))
+    slurm.rows[0]["Reservation"] = "makeway_c.17"
     slurm.script = [IN_USE]
-    adapter.apply(acts.release("mw_1"))
+    adapter.apply(acts.release("makeway_c.17"))
     assert build.bind("17", None, own=("theirs",)) in slurm.acts
     slurm.rows.clear()
     adapter.snapshot()
-    slurm.rows = [ROW | {"Reservation": "mw_1"}]
+    slurm.rows = [ROW | {"Reservation": "makeway_c.17"}]
     slurm.script = [IN_USE]
-    adapter.apply(acts.release("mw_1"))
+    adapter.apply(acts.release("makeway_c.17"))
     assert slurm.acts[-2] == build.bind("17", None)
 
 
 def test_a_reservation_that_cannot_be_bound_leaves_the_job_its_own() -> None:
     slurm = FakeSlurm(ROW | {"Reservation": "theirs"}, script=(OK, (1, "", "Access/permission denied")))
     with pytest.raises(Rejected):
-        adapter_of(slurm).apply(acts.reserve("mw_1", nodes=("n1",), duration_s=60, job_id="17"))
-    assert slurm.acts[-2:] == [build.bind("17", None, own=("theirs",)), build.delete_reservation("mw_1")]
+        adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60, job_id="17"))
+    assert slurm.acts[-2:] == [
+        build.bind("17", None, own=("theirs",)),
+        build.delete_reservation("makeway_c.17"),
+    ]
+
+
+OTHERS = {"Flags": "SPEC_NODES"}
+
+
+def test_a_reservation_of_another_shape_is_left_alone_whatever_its_name() -> None:
+    """Its name was taken between the last snapshot and now, or the journal is wrong."""
+    for name in ("makeway_c.17", "mw_1"):
+        slurm = FakeSlurm(ROW)
+        slurm.reservations[name] = made_reservation(name, **OTHERS)
+        for action in (acts.release(name), acts.expand("17", nodes=("n3",), reservation=name)):
+            slurm.rows = [RUNNING]
+            with pytest.raises(Rejected, match="not made by this makeway"):
+                adapter_of(slurm).apply(action)
+        assert slurm.acts == []
+        taken = (1, "", "Error creating the reservation: Duplicate reservation name")
+        slurm = FakeSlurm(ROW, script=(taken,))
+        slurm.reservations[name] = made_reservation(name, **OTHERS)
+        with pytest.raises(Rejected, match="not made by this makeway"):
+            adapter_of(slurm).apply(acts.reserve(name, nodes=("n3",), duration_s=60, job_id="17"))
+        assert [argv[1] for argv in slurm.acts] == ["create"]
+
+
+def test_a_release_looks_first_and_a_look_that_fails_is_no_permission() -> None:
+    slurm = FakeSlurm(ROW)
+    slurm.reservation_answer = (1, "", "slurm_load_reservations error: Access/permission denied")
+    with pytest.raises(Rejected, match="denied"):
+        adapter_of(slurm).apply(acts.release("makeway_c.17"))
+    assert slurm.acts == []
+    slurm.reservation_answer = (1, "Reservation makeway_c.17 not found\n", "")
+    adapter_of(slurm).apply(acts.release("makeway_c.17"))
+    assert slurm.acts == [build.delete_reservation("makeway_c.17")]
+
+
+def test_a_snapshot_says_which_reservations_are_makeway_s() -> None:
+    slurm = FakeSlurm(ROW | {"Reservation": "mw_17"})
+    lines = (
+        made_reservation("makeway_c.4"),
+        made_reservation("makeway_c.5", **OTHERS),
+        made_reservation("makeway_test.6"),
+        made_reservation("mw_1", **OTHERS),
+        made_reservation("mw_17"),
+        made_reservation("mw_18"),
+    )
+    slurm.reservations = {line.split()[0].partition("=")[2]: line for line in lines}
+    cluster = adapter_of(slurm).snapshot()
+    assert cluster.reservation_prefix == "makeway_c."
+    assert [one.name for one in cluster.reservations if one.by_makeway] == ["makeway_c.4", "mw_17"]
+    assert cluster.jobs[0].reservation == "mw_17"
 
 
 def test_release_of_nothing_is_gone() -> None:
     slurm = FakeSlurm(
-        script=((1, "", "delete_reservation ReservationName=mw_1: Requested reservation is invalid"),)
+        script=((1, "", "delete_reservation ReservationName=makeway_c.17: Requested reservation is invalid"),)
     )
     with pytest.raises(Gone):
-        adapter_of(slurm).apply(acts.release("mw_1"))
+        adapter_of(slurm).apply(acts.release("makeway_c.17"))
 
 
 def test_prioritise_lifts_the_delay_of_a_requeued_job_alone() -> None:

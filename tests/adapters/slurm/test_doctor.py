@@ -183,6 +183,8 @@ def test_who_can_make_a_job_urgent(condition: dict[str, set[str]], enforced: str
         (slurm(), True, Level.OK, "grows back"),
         (slurm(release=(22, 5)), False, Level.WARNING, "this release loses the nodes"),
         (slurm(), False, Level.WARNING, "add permit_job_expansion to SchedulerParameters"),
+        (slurm(release=(25, 11), version="25.11.7"), False, Level.WARNING, "slurmctld ends when a job grows"),
+        (slurm(release=(26, 5), version="26.05.4"), False, Level.WARNING, "upgrade to 26.05.5 or later"),
         (
             slurm({"SchedulerParameters": "bf_continue,permit_job_expansion"}),
             False,
@@ -197,6 +199,19 @@ def test_growth(survey: Survey, can_expand: bool, level: Level, words: str) -> N
     assert check.level is level
     assert words in check.text
     assert doctor.check_growth(survey, (URGENT, BATCH), can_expand=can_expand) is None
+
+
+def test_a_release_on_which_users_can_end_slurmctld_is_named_without_malleable_classes() -> None:
+    permits = {"SchedulerParameters": "permit_job_expansion"}
+    check = doctor.check_growth(
+        slurm(permits, release=(25, 11), version="25.11.0-rc1"), (URGENT, BATCH), can_expand=False
+    )
+    assert check is not None
+    assert check.level is Level.WARNING
+    assert "remove permit_job_expansion" in check.text
+    assert doctor.check_growth(slurm(permits), (URGENT, BATCH), can_expand=False) is None
+    mended = slurm(permits, release=(26, 5), version="26.05.5")
+    assert doctor.check_growth(mended, (URGENT, BATCH), can_expand=True) is None
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_running_job_is_read_whole(release: str) -> None:
     assert (job.limit_s, job.restarts, job.partitions, job.user) == (131_400.0, 0, ("batch",), "root")
     assert job.start_s is not None
     assert job.submit_s <= job.start_s
-    assert (job.batch, job.requeueable, job.heterogeneous, job.reservation) == (True, True, False, None)
+    assert (job.batch, job.requeueable, job.heterogeneous, job.reservations) == (True, True, False, ())
 
 
 def test_hostile_names_and_comments_stay_what_they_are(release: str) -> None:
@@ -290,6 +290,13 @@ def test_node_states_with_signs_and_flags() -> None:
     (node,) = parse_cluster.nodes([line], command=COMMAND)
     assert node.states == frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"})
     assert (node.features, node.partitions) == (frozenset(), frozenset())
+
+
+def test_a_release_is_read_exactly() -> None:
+    told = ("24.11.5", "25.11.0-rc1", "26.05.5-1", "25.11")
+    assert [parse.exact_release(one) for one in told] == [(24, 11, 5), (25, 11, 0), (26, 5, 5), (25, 11, 0)]
+    with pytest.raises(ValueError, match="no version"):
+        parse.exact_release("x")
 
 
 def test_the_configuration_is_read(release: str) -> None:

@@ -62,3 +62,24 @@ def test_only_makeway_s_reservations_are_released(cluster_of: BuildCluster) -> N
     )
     cluster = cluster_of(1)
     assert refusals((release, replace(release, reservation="mw_u")), cluster) == [Refusal.NOT_OURS, None]
+
+
+def test_a_name_alone_does_not_make_a_reservation_makeway_s(cluster_of: BuildCluster) -> None:
+    """The adapter has looked at its flags and its shape."""
+    theirs = Reservation(name="mw_1", nodes=("n0",), start_s=0.0, end_s=20_000.0, owned=False)
+    cluster = cluster_of(4, reservations=(theirs,))
+    release = Release(job_id="1", for_job_id="1", policy="test", reason=Reason.ORPHANED, reservation="mw_1")
+    assert refusals((release,), cluster) == [Refusal.NOT_OURS]
+    assert refusals((hold("1", "n1"),), cluster) == [Refusal.NOT_OURS]
+    assert refusals((hold("u", "n0"),), cluster) == [Refusal.NODE_TAKEN]
+
+
+def test_a_hold_of_another_prefix_is_makeway_s_while_its_operation_is_open(cluster_of: BuildCluster) -> None:
+    """An earlier version opened it, whose holds had other names."""
+    opened = operation(phase=Phase.MAKING_ROOM, nodes="n0")
+    cluster = replace(cluster_of(4), reservation_prefix="makeway_c.")
+    release = Release(job_id="u", for_job_id="u", policy="test", reason=Reason.ORPHANED, reservation="mw_u")
+    assert refusals((release,), cluster) == [Refusal.NOT_OURS]
+    assert refusals((release,), replace(cluster, operations=(opened,))) == [None]
+    assert refusals((hold("v", "n1", name="makeway_c.v"),), cluster) == [None]
+    assert refusals((hold("v", "n1"),), cluster) == [Refusal.NOT_OURS]

@@ -23,7 +23,7 @@ def test_a_job_starts_on_held_nodes_and_is_left_its_own_reservation(slurm_world:
     urgent = world.cluster.submit(SLEEP, *WHOLE, "--reservation=theirs", "--account=urgent")
     assert waiting(world, urgent).reservation == "theirs"
     victim, held = next((victim, held) for victim, held in nodes.items() if held != ("n1",))
-    hold = acts.reserve(f"mw_{urgent}", nodes=held, duration_s=600, job_id=urgent)
+    hold = acts.reserve(world.prefix + urgent, nodes=held, duration_s=600, job_id=urgent)
     world.adapter.apply(hold)
     assert waiting(world, urgent).reservation == hold.reservation
     world.adapter.apply(acts.release(hold.reservation))

@@ -10,7 +10,7 @@ from makeway.adapters.protocol import Gone, Rejected, Unsupported
 from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, SignalTarget
 from tests import acts
-from tests.adapters.conformance import HOLD, LONG_S, job_of, over, running, runs, waiting, waits
+from tests.adapters.conformance import LONG_S, hold_of, job_of, over, running, runs, waiting, waits
 from tests.slurm.support.world import SAVES, SlurmWorld
 
 pytestmark = pytest.mark.slurm
@@ -44,7 +44,7 @@ def expiring(slurm_root: str | None) -> Iterator[SlurmWorld]:
         running(world, world.submit(2, runtime_s=LONG_S))
         urgent = world.submit(1, kind=JobKind.ON_DEMAND)
         waiting(world, urgent)
-        world.adapter.apply(acts.reserve(HOLD, nodes=("n1",), duration_s=1.0, job_id=urgent))
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=("n1",), duration_s=1.0, job_id=urgent))
         yield world
 
 
@@ -132,7 +132,9 @@ def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) ->
     for job_id, victim in zip(urgent, reversed(victims), strict=True):
         waiting(slurm_world, job_id)
         slurm_world.adapter.apply(
-            acts.reserve(f"mw_{job_id}", nodes=victim.nodes[1:3], duration_s=LONG_S, job_id=job_id)
+            acts.reserve(
+                slurm_world.prefix + job_id, nodes=victim.nodes[1:3], duration_s=LONG_S, job_id=job_id
+            )
         )
     rival = slurm_world.submit(2)
     for victim in victims:
@@ -148,9 +150,13 @@ def test_a_reservation_is_for_the_user_of_its_job(slurm_world: SlurmWorld) -> No
     urgent = slurm_world.cluster.submit("exec sleep 1000", "-N2", "--account=urgent", *WHOLE, *NOBODY_USER)
     job = waiting(slurm_world, urgent)
     assert job.user == "nobody"
-    slurm_world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent))
+    slurm_world.adapter.apply(
+        acts.reserve(hold_of(slurm_world), nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
+    )
     with pytest.raises(DevClusterError, match="reservation"):
-        slurm_world.cluster.submit("exec sleep 1000", "-N2", f"--reservation={HOLD}", *WHOLE, *OTHER_USER)
+        slurm_world.cluster.submit(
+            "exec sleep 1000", "-N2", f"--reservation={hold_of(slurm_world)}", *WHOLE, *OTHER_USER
+        )
     slurm_world.adapter.apply(acts.requeue(victim.job_id))
     assert sorted(running(slurm_world, urgent).nodes) == sorted(victim.nodes[:2])
 
@@ -159,13 +165,15 @@ def test_an_urgent_job_that_is_cancelled_leaves_a_reservation_that_can_go(slurm_
     victim = running(slurm_world, slurm_world.submit(8))
     urgent = slurm_world.submit(2, kind=JobKind.ON_DEMAND)
     waiting(slurm_world, urgent)
-    slurm_world.adapter.apply(acts.reserve(HOLD, nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent))
+    slurm_world.adapter.apply(
+        acts.reserve(hold_of(slurm_world), nodes=victim.nodes[:2], duration_s=LONG_S, job_id=urgent)
+    )
     slurm_world.adapter.apply(acts.cancel(urgent))
     slurm_world.wait(over(urgent), "the urgent job is gone")
-    slurm_world.adapter.apply(acts.release(HOLD))
+    slurm_world.adapter.apply(acts.release(hold_of(slurm_world)))
     assert slurm_world.adapter.snapshot().reservations == ()
     with pytest.raises(Gone):
-        slurm_world.adapter.apply(acts.release(HOLD))
+        slurm_world.adapter.apply(acts.release(hold_of(slurm_world)))
 
 
 def test_a_shrunk_job_comes_back_in_its_full_size(slurm_world: SlurmWorld) -> None:

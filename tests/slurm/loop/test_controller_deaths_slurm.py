@@ -80,5 +80,5 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
         assert daemon.steps() >= {
             "scontrol_create_reservation_ReservationName",
             f"scontrol_update_JobId_{urgent}_ReservationName",
-            f"scontrol_delete_ReservationName_mw_{urgent}_",
+            story.deletion_of_hold(urgent),
         }

@@ -33,7 +33,7 @@ def test_the_daemon_is_killed_at_every_step(story: Story, start_daemon: StartDae
         f"scancel___signal_USR1___batch_{lender}",
         f"scontrol_requeue_Incomplete_{lender}",
         f"scontrol_update_JobId_{lender}_Priority",
-        f"scontrol_delete_ReservationName_mw_{urgent}_",
+        story.deletion_of_hold(urgent),
         f"scontrol_release_{lender}_",
     }
 

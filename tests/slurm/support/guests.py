@@ -27,7 +27,7 @@ def announce(daemon: DaemonProcess, node_count: int) -> str:
 
 def held_for(story: Story, notice_id: str) -> set[str]:
     """The nodes of a notice's reservation. Empty: there is none."""
-    name = f"mw_{notice_id}"
+    name = story.world.prefix + notice_id
     held = [one for one in story.world.adapter.snapshot().reservations if one.name == name]
     return {node for one in held for node in one.nodes}
 
@@ -68,7 +68,9 @@ def guest_runs_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQ
     story.ends(queue.short)
     await_that("the guest works", lambda: story.runs(guest) and len(story.steps(guest)) > 5, explain)
     story.workers.append(guest)
-    await_that("its own hold is gone", lambda: story.reservations() == [f"mw_{notice_id}"], explain)
+    await_that(
+        "its own hold is gone", lambda: story.reservations() == [story.world.prefix + notice_id], explain
+    )
     await_that("the free nodes are held", lambda: held_for(story, notice_id) == freed, explain)
     assert story.nodes(guest) < freed
     assert story.state(queue.batch) == "PENDING", "it may not be evicted, and it would be first"

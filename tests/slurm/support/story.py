@@ -7,7 +7,7 @@ from pathlib import Path
 from makeway.adapters.devcluster.cluster import DevClusterError
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm.build import FRONT_PRIORITY
-from makeway.policies.model import QUEUE_POSITIONS, RESERVATION_PREFIX
+from makeway.policies.model import QUEUE_POSITIONS
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
@@ -167,7 +167,11 @@ class Story:
     def reservations(self) -> list[str]:
         """The names of makeway's reservations."""
         listed = self.ask("scontrol", "--oneliner", "show", "reservations")
-        return re.findall(rf"ReservationName=({RESERVATION_PREFIX}\S+)", listed)
+        return re.findall(rf"ReservationName=({re.escape(self.world.prefix)}\S+)", listed)
+
+    def deletion_of_hold(self, job_id: str) -> str:
+        """The name that `DaemonProcess.steps` has for the deletion of a job's hold."""
+        return re.sub(r"[^A-Za-z0-9]", "_", f"scontrol delete ReservationName={self.world.prefix}{job_id} ")
 
     def signalled(self) -> bool:
         """Whether a worker has acknowledged a checkpoint."""

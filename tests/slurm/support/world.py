@@ -8,8 +8,10 @@ from collections.abc import Callable
 from math import ceil
 
 from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.conf import CLUSTER_NAME
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, JobState, SignalTarget
 from tests.waiting import await_that, limit_s
@@ -78,6 +80,8 @@ class SlurmWorld:
         self.cluster = cluster
         self.adapter = SlurmCliAdapter(SETTINGS, runner=cluster.runner)
         self.nodes = cluster.spec.nodes
+        self.prefix = hold_prefix(CLUSTER_NAME, None)
+        """What the names of makeway's holds begin with."""
         self._brief: set[str] = set()
         """The jobs that end soon after they were seen running."""
 

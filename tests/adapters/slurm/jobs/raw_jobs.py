@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
 from makeway.adapters.slurm.resources.view import SnapshotResources
@@ -104,7 +105,9 @@ def translated(
     raw: RawJob, *classes: JobClass, asked: int | None = None, exclusive_shrink: bool = True
 ) -> Job:
     resources = SnapshotResources(NODES, PARTITIONS)
-    translator = Translator(classes, resources, NOW_S, exclusive_shrink=exclusive_shrink)
+    translator = Translator(
+        classes, resources, NOW_S, exclusive_shrink=exclusive_shrink, holds=HoldNames(prefix="makeway_c.")
+    )
     return translator.job(raw, asked_node_count=asked)
 
 

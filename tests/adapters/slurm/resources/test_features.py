@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters.slurm.features import satisfying
+from makeway.adapters.slurm.resources.features import satisfying
 
 NODES = {
     "n1": frozenset({"a"}),
