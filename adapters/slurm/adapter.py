@@ -95,6 +95,7 @@ class SlurmCliAdapter:
             read.partitions,
             counts=known.counts,
             holdings=self._holdings(),
+            jobs=jobs,
             details=read.details,
             tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
             by_weights=self._settings.price is Price.BILLING_WEIGHTS,
@@ -160,11 +161,9 @@ class SlurmCliAdapter:
 
     def _read(self, jobs: list[RawJob]) -> _Read:
         """Everything besides the list of jobs, by one command."""
-        known = self._client.known()
         waiting = [job for job in jobs if self._waits_urgently(job)][:_MOST_WAITING]
         by_id, all_jobs = self._holdings().to_ask(jobs)
-        detailed = known.counts.shares or known.release < build.KNOWS_EXCLUDED_NODES
-        asked = (*by_id, *(job.job_id for job in waiting if detailed))
+        asked = (*by_id, *(job.job_id for job in waiting))
         licenses = any(job.licenses for job in waiting)
         token, command = new_token(), build.show_cluster()
         script = build.show_script(token, asked, all_jobs=all_jobs, licenses=licenses)

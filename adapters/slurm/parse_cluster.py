@@ -33,6 +33,7 @@ class RawNode:
     memory_mb: float
     usable_memory_mb: float
     """Without MemSpecLimit."""
+    temporary_disk_mb: float = 0.0
     features: frozenset[str]
     gres: tuple[Gres, ...]
     partitions: frozenset[str]
@@ -131,6 +132,7 @@ def _node(line: str) -> RawNode:
         socket_count=socket_count,
         memory_mb=memory_mb,
         usable_memory_mb=max(0.0, memory_mb - float(_optional(line, "MemSpecLimit", "0"))),
+        temporary_disk_mb=float(_optional(line, "TmpDisk", "0")),
         features=frozenset(value(line, "ActiveFeatures").split(",")) - NOTHING,
         gres=gres(value(line, "Gres")),
         partitions=frozenset(_optional(line, "Partitions", "").split(",")) - {""},

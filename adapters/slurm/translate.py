@@ -19,7 +19,7 @@ from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
-from makeway.adapters.slurm.resources.view import Held, SnapshotResources
+from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -179,7 +179,7 @@ class Translator:
         size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
         if kind is JobKind.MALLEABLE:
             size_max = max(size, asked_node_count or 0)
-        blocked_by = self._blocked_by(raw) if pending else ""
+        blocked_by = self._blocked_by(raw, asked) if asked else ""
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -237,10 +237,12 @@ class Translator:
             return None
         return raw.eligible_s
 
-    def _blocked_by(self, raw: RawJob) -> str:
+    def _blocked_by(self, raw: RawJob, asked: Asked) -> str:
         """What a waiting job lacks besides nodes. Empty: nothing is known."""
         if raw.heterogeneous:
             return "its other components: makeway makes no room for heterogeneous jobs"
+        if asked.uncounted:
+            return f"nodes that makeway cannot choose ({asked.uncounted})"
         for name, count in _licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"

@@ -34,6 +34,8 @@ class Counting:
     """Whether memory that is asked for by CPU counts for the CPUs that a job gets and not for those that it
     asks for.
     """
+    parts_across_gpus: bool = False
+    """Whether the shards of one job may be those of several GPUs."""
 
 
 WHOLE_NODES = Counting()
@@ -53,6 +55,7 @@ def counting(settings: Mapping[str, str]) -> Counting:
         unit=CpuUnit.SOCKET if "SOCKET" in words else CpuUnit.CORE,
         one_task_per_core="ONE_TASK_PER_CORE" in said,
         memory_by_unit="CPU" not in words,
+        parts_across_gpus="MULTIPLE_SHARING_GRES_PJ" in said,
     )
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from makeway.adapters.hostlist import expand
 from makeway.adapters.slurm.parse import RawJob, gres, memory_mb
 from makeway.adapters.slurm.resources.counting import gres_amounts
+from makeway.adapters.slurm.resources.gpu_parts import gpus_by_parts, numbers
 from makeway.policies.model import CPU, MEMORY, Resources
 
 _HEAD = re.compile(
@@ -25,10 +26,12 @@ _AFTER_NAME = re.compile(r" (?:SLUID=\S+ )?(?:HetJobIdSet=\S+ )?UserId=\S+ Group
 _AFTER_ACCOUNT = re.compile(r" QOS=\S* (?:WCKey=\S* )?JobState=")
 _BODY = re.compile(
     r" NodeList=\S* (?:BatchHost=\S+ )?(?:StepMgrEnabled=\S+ )?NumNodes=(?P<nodes>[\d\-KM]+) NumCPUs=\d+ "
-    r".*?ReqB:S:C:T=\S+:(?P<threads>\d+|\*) .*?NtasksPerN:B:S:C=\S+:(?P<per_core>\d+|\*) CoreSpec=\S+ +"
+    r".*?ReqB:S:C:T=\d+:\d+:(?P<cores>\d+|\*):(?P<threads>\d+|\*) .*?(?:Socks/Node=(?P<sockets>\S+) )?"
+    r"NtasksPerN:B:S:C=\d+:\d+:(?P<per_socket>\d+|\*):(?P<per_core>\d+|\*) CoreSpec=\S+ +"
     r"(?:JOB_GRES=\S* +)?(?P<held>(?:Nodes=\S+ CPU_IDs=\S* Mem=\d+ GRES=\S* +)*)"
     r"MinCPUsNode=\d+ MinMemory(?P<per>Node|CPU|TRES)=(?P<memory>\S+) "
-    r".*?OverSubscribe=(?P<sharing>\S+) (?:Exclusive=(?P<exclusive>\S+) )?Contiguous=",
+    r"MinTmpDiskNode=(?P<disk>\S+) "
+    r".*?OverSubscribe=(?P<sharing>\S+) (?:Exclusive=(?P<exclusive>\S+) )?Contiguous=(?P<contiguous>\d)",
     re.DOTALL,
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
@@ -49,6 +52,8 @@ class JobDetails:
 
     held: Mapping[str, Resources] | None
     """What it holds, by node. None: it holds nothing, or that could not be read."""
+    by_parts: Mapping[str, frozenset[int]]
+    """By node: the numbers of the GPUs of which it holds parts. Nodes with none are absent."""
     exclusive: bool
     """Whether it shares its nodes with no job, or with none of other users."""
     memory_per: MemoryPer
@@ -58,6 +63,10 @@ class JobDetails:
     """How many threads of a core it wants to use at most. None: all."""
     tasks_per_core: int | None
     """None: it does not say."""
+    temporary_disk_mb: float
+    """How large the temporary disk of each node has to be."""
+    uncounted: tuple[str, ...]
+    """The options of its request that no amounts of nodes say."""
 
 
 def texts(output: str, *, token: str, names: Iterable[str]) -> dict[str, str]:
@@ -109,15 +118,31 @@ def details(record: str, job: RawJob) -> JobDetails | None:
     try:
         return JobDetails(
             held=_held(body["held"]),
+            by_parts=_by_parts(body["held"]),
             # From 26.05 on it has a field of its own.
             exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
             memory_per=MemoryPer(body["per"]),
             memory_mb=memory_mb(body["memory"]),
             threads_per_core=None if threads == "*" else int(threads),
             tasks_per_core=None if per_core == "*" else int(per_core),
+            temporary_disk_mb=memory_mb(body["disk"]),
+            uncounted=_uncounted(body),
         )
     except ValueError:
         return None
+
+
+def _uncounted(body: re.Match[str]) -> tuple[str, ...]:
+    """The options that ask for certain sockets, or for nodes next to each other."""
+    asked = {
+        "--sockets-per-node": body["sockets"] not in {None, "*", "0", "1"},
+        "--cores-per-socket": body["cores"] not in {"*", "0"},
+        "--ntasks-per-socket": body["per_socket"] not in {"*", "0"},
+        "--contiguous": body["contiguous"] != "0" and body["nodes"] not in {"1", "1-1"},
+        # A user who writes these words elsewhere is only served worse.
+        "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in body.string[body.end() :],
+    }
+    return tuple(option for option, given in asked.items() if given)
 
 
 def _job_id(head: re.Match[str]) -> str:
@@ -129,7 +154,9 @@ def _job_id(head: re.Match[str]) -> str:
 def _held(text: str) -> Mapping[str, Resources] | None:
     found: dict[str, Resources] = {}
     for nodes, cpus, memory, generic in _HELD.findall(text):
-        part = Resources.of({CPU: _count(cpus), MEMORY: int(memory)} | gres_amounts(gres(generic)))
+        part = Resources.of(
+            {CPU: len(tuple(numbers(cpus))), MEMORY: int(memory)} | gres_amounts(gres(generic))
+        )
         for name in expand(nodes):
             if name in found:
                 return None
@@ -137,7 +164,10 @@ def _held(text: str) -> Mapping[str, Resources] | None:
     return found or None
 
 
-def _count(ids: str) -> int:
-    """How many numbers there are in `0-1,4,6-7`. Raises ValueError for anything else."""
-    ranges = (part.split("-") for part in ids.split(",") if part)
-    return sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges)
+def _by_parts(text: str) -> Mapping[str, frozenset[int]]:
+    """The GPUs of which it holds parts. Raises ValueError if it does not say which they are."""
+    found: dict[str, frozenset[int]] = {}
+    for nodes, _, _, generic in _HELD.findall(text):
+        if gpus := gpus_by_parts(generic):
+            found.update(dict.fromkeys(expand(nodes), gpus))
+    return found

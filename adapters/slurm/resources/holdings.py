@@ -1,7 +1,8 @@
 """What running jobs hold on each node: read once for each run of a job, checked, and priced."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.counting import Counting
@@ -34,6 +35,8 @@ class Holding:
     """By node. None: its details cannot be read or contradict squeue, so that it counts as holding whole
     nodes.
     """
+    by_parts: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    """By node: the numbers of the GPUs of which it holds parts. Nodes with none are absent."""
     exclusive: bool
 
 
@@ -96,8 +99,25 @@ class Holdings:
         held = None if found is None else found.held
         sound = held is not None and _adds_up(held, job, self._counts)
         return Holding(
-            run=_run(job), held=held if sound else None, exclusive=found is not None and found.exclusive
+            run=_run(job),
+            held=held if sound else None,
+            by_parts={} if found is None else found.by_parts,
+            exclusive=found is not None and found.exclusive,
         )
+
+
+def gpus_of_several(jobs: Iterable[RawJob], holdings: Holdings) -> dict[str, frozenset[int]]:
+    """By node: the numbers of the GPUs of which several jobs hold parts."""
+    users = Counter[tuple[str, int]]()
+    for job in jobs:
+        holding = holdings.of(job) if job.nodes else None
+        for name, gpus in holding.by_parts.items() if holding is not None else ():
+            users.update((name, number) for number in gpus if name in job.nodes)
+    found: dict[str, frozenset[int]] = {}
+    for (name, number), count in users.items():
+        if count > 1:
+            found[name] = found.get(name, frozenset()) | {number}
+    return found
 
 
 def parts_of(

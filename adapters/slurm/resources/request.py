@@ -38,6 +38,8 @@ class JobRequest:
     threads_per_core: int | None
     """How many threads of a core it uses at most. None: all."""
     tasks_per_core: int | None
+    temporary_disk_mb: float = 0.0
+    """How large the temporary disk of each node has to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
         cpus_per_gpu=job.cpus_per_gpu,
         threads_per_core=None if found is None else found.threads_per_core,
         tasks_per_core=None if found is None else found.tasks_per_core,
+        temporary_disk_mb=0.0 if found is None else found.temporary_disk_mb,
     )
 
 

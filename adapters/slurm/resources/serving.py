@@ -8,6 +8,7 @@ from functools import lru_cache
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.counting import Counting, CpuUnit, capacity, gres_amounts
 from makeway.adapters.slurm.resources.features import satisfying
+from makeway.adapters.slurm.resources.gpu_parts import parted_gpus
 from makeway.adapters.slurm.resources.holdings import fills
 from makeway.adapters.slurm.resources.request import JobRequest, NodeShape, share
 from makeway.policies.model import CPU, MEMORY, Resources
@@ -38,7 +39,7 @@ class Serving:
         self._nodes = nodes
         self._open = open_partitions
         self._counts = counts
-        self._has = {one.name: _hardware(one) for one in nodes}
+        self._has = {one.name: _hardware(one, counts) for one in nodes}
         self._shapes = {one.name: _shape(one, counts) for one in nodes}
         self._counted = {one.name: capacity(one, counts, open_partitions) for one in nodes}
         self._uncounted = _uncounted(nodes, counts)
@@ -68,7 +69,9 @@ class Serving:
         there = {
             one.name: one.features
             for one in self._nodes
-            if partition in one.partitions and one.name not in request.excluded
+            if partition in one.partitions
+            and one.name not in request.excluded
+            and one.temporary_disk_mb >= request.temporary_disk_mb
         }
         return satisfying(request.features, there)
 
@@ -126,10 +129,14 @@ def _shape(one: RawNode, counts: Counting) -> NodeShape:
     )
 
 
-def _hardware(one: RawNode) -> Resources:
-    """What a node can give to one job, counted or not."""
+def _hardware(one: RawNode, counts: Counting) -> Resources:
+    """What a node can give to one job that makeway makes room for, counted or not."""
     amounts = {CPU: one.usable_cpu_count, MEMORY: int(one.usable_memory_mb)}
-    return Resources.of(amounts | gres_amounts(one.gres))
+    whole = Resources.of(amounts | gres_amounts(one.gres))
+    parted = parted_gpus(one.gres)
+    if parted is None:
+        return whole
+    return parted.most_for_one_job(whole, across_gpus=counts.parts_across_gpus)
 
 
 def _uncounted(nodes: Iterable[RawNode], counts: Counting) -> frozenset[str]:

@@ -47,7 +47,9 @@ _WITHOUT_EFFECT = (
 )
 """Options with a value that does not change which nodes may serve the job."""
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
-_OTHERS = ("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--exclusive", "--hint")
+_ONE_THREAD = frozenset({"nomultithread", "compute_bound"})
+"""The hints by which a job uses one thread of each core."""
+_OTHERS = ("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--tmp", "--exclusive", "--hint")
 _RANGE = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", re.ASCII)
 _DAYS = re.compile(r"(?P<d>\d+)-(?P<h>\d+)(?::(?P<m>\d+)(?::(?P<s>\d+))?)?", re.ASCII)
 _CLOCK = re.compile(r"(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+)(?::(?P<s>\d+))?", re.ASCII)
@@ -109,6 +111,7 @@ class _Options(Namespace):
     mem: float | None
     mem_per_cpu: float | None
     mem_per_gpu: float | None
+    tmp: float | None
     gres: str
     gpus: str
     gpus_per_node: str
@@ -144,8 +147,9 @@ def _parser() -> ArgumentParser:
     memory = parser.add_mutually_exclusive_group()
     for name in _MEMORY:
         memory.add_argument(name, type=_checked(memory_mb, "an amount such as 500, 4000M or 64G"))
+    parser.add_argument("--tmp", type=_checked(memory_mb, "an amount such as 500, 4000M or 64G"))
     parser.add_argument("--exclusive", nargs="?", const="", choices=["", "user", "mcs"])
-    parser.add_argument("--hint", choices=["nomultithread", "multithread", "compute_bound", "memory_bound"])
+    parser.add_argument("--hint", choices=["nomultithread", "multithread", "compute_bound"])
     return parser
 
 
@@ -224,8 +228,9 @@ def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | N
         gres_per_job=of_job if not of_task else (),
         gres_per_task=of_task,
         cpus_per_gpu=given.cpus_per_gpu or 0,
-        threads_per_core=1 if given.hint == "nomultithread" else given.threads_per_core,
+        threads_per_core=1 if given.hint in _ONE_THREAD else given.threads_per_core,
         tasks_per_core=given.ntasks_per_core,
+        temporary_disk_mb=given.tmp or 0.0,
     )
 
 

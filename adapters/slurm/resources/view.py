@@ -1,13 +1,20 @@
 """The resources of one snapshot: what its nodes have, its running jobs hold and its waiting jobs ask."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, capacity, shared_partitions
 from makeway.adapters.slurm.resources.details import JobDetails
-from makeway.adapters.slurm.resources.holdings import Holdings, node_equivalents, parts_of
+from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, parted_gpus
+from makeway.adapters.slurm.resources.holdings import (
+    Holding,
+    Holdings,
+    gpus_of_several,
+    node_equivalents,
+    parts_of,
+)
 from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
@@ -34,6 +41,8 @@ class Asked:
     node_count_max: int
     demand: Resources | None
     eligible_nodes: frozenset[str] | None
+    uncounted: str = ""
+    """What makeway cannot count of it, so that no node is chosen for it. Empty: it counts everything."""
 
 
 class SnapshotResources:
@@ -44,6 +53,7 @@ class SnapshotResources:
         partitions: its partitions.
         counts: what this Slurm counts.
         holdings: what is known of running jobs.
+        jobs: its jobs, of which several may hold parts of one GPU.
         details: what is known of waiting jobs besides squeue's lines, by job id.
         tells_exclusive: whether squeue tells which waiting jobs share no node.
         by_weights: whether a job's share of its nodes follows TRESBillingWeights, where the partition has
@@ -57,6 +67,7 @@ class SnapshotResources:
         *,
         counts: Counting = WHOLE_NODES,
         holdings: Holdings | None = None,
+        jobs: Sequence[RawJob] = (),
         details: Mapping[str, JobDetails] | None = None,
         tells_exclusive: bool = True,
         by_weights: bool = False,
@@ -64,37 +75,47 @@ class SnapshotResources:
         shared = shared_partitions(partitions)
         opened = frozenset(one.name for one in partitions if one.state in _OPEN_PARTITION)
         found = ((one.name, capacity(one, counts, shared)) for one in nodes)
-        self.capacities: Mapping[str, Resources] = {name: has for name, has in found if has is not None}
-        """What jobs may use of each node. A node that is only given as a whole is absent."""
+        self._has: Mapping[str, Resources] = {name: has for name, has in found if has is not None}
         self._counts = counts
         self._shared = shared & opened
         self._holdings = Holdings(counts) if holdings is None else holdings
+        known = ((one.name, parted_gpus(one.gres)) for one in nodes if one.name in self._has)
+        self._parted = {name: parted for name, parted in known if parted is not None}
+        self._of_several = gpus_of_several(jobs, self._holdings) if self._parted else {}
+        self.capacities: Mapping[str, Resources] = self._capacities()
+        """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: dict(one.weights) for one in partitions if by_weights}
         self._serving = Serving(nodes, self._shared, counts)
-        self._whole = WholeServing(nodes, opened)
+        self._whole = WholeServing(nodes, opened, parts_across_gpus=counts.parts_across_gpus)
 
     def held(self, job: RawJob) -> Held:
         """What a running job holds. One that shares its nodes with none of other users keeps all of them, and
         yet counts as its share.
         """
-        holding = self._holdings.of(job) if self.capacities else None
-        parts = parts_of(job, holding, self.capacities)
+        holding = self._holdings.of(job) if self._has else None
+        parts = parts_of(job, holding, self._has)
         weights = self._weights.get(job.partitions[0], {})
         return Held(
-            allocation=None if holding is None or holding.exclusive else parts,
-            node_equivalents=node_equivalents(job, parts, self.capacities, weights),
+            allocation=self._taken(job, holding, parts),
+            node_equivalents=node_equivalents(job, parts, self._has, weights),
         )
 
     def asked(self, job: RawJob, *, urgent: bool) -> Asked:
         """What a waiting job asks. An urgent one asks for as few nodes as it can do with."""
+        asked = self._asked(job, urgent=urgent)
+        return replace(asked, uncounted=self._uncounted(job, asked)) if urgent else asked
+
+    def _asked(self, job: RawJob, *, urgent: bool) -> Asked:
         size = max(job.node_count, job.requested_node_count) if job.restarts else job.node_count
+        found = self._details.get(job.job_id)
         if not self._shares(job):
             least = self._whole.least_size(job, size) if urgent else size
-            eligible = self._whole.eligible(whole_demand(job, least))
+            disk_mb = 0.0 if found is None else found.temporary_disk_mb
+            eligible = self._whole.eligible(whole_demand(job, least, temporary_disk_mb=disk_mb))
             return Asked(node_count=least, node_count_max=size, demand=None, eligible_nodes=eligible)
-        fit = self._serving.fit(request_of(job, self._details.get(job.job_id)))
+        fit = self._serving.fit(request_of(job, found))
         if fit.demand is None:
             # Whole nodes after all: Slurm may give the job more of them than the fewest.
             size = max(fit.node_count, size)
@@ -117,6 +138,40 @@ class SnapshotResources:
     def serving(self, job: RawJob) -> frozenset[str] | None:
         """Which nodes may serve a running job."""
         return self._whole.eligible(whole_demand(job, None))
+
+    def _uncounted(self, job: RawJob, asked: Asked) -> str:
+        """What makeway cannot count of an urgent job's request."""
+        found = self._details.get(job.job_id)
+        options = list(() if found is None else found.uncounted)
+        if job.gres_per_socket:
+            options.insert(0, "--gpus-per-socket")
+        if asked.eligible_nodes == frozenset():
+            parts = (one for one in job.gres_per_node if one.name in GPU_PARTS and one.count > 1)
+            options += [f"{one.count} of gres/{one.name} for one job" for one in parts]
+        return ", ".join(options)
+
+    def _capacities(self) -> Mapping[str, Resources]:
+        found = dict(self._has)
+        for name, parted in self._parted.items():
+            found[name] = parted.capacity(found[name], self._of_several.get(name, frozenset()))
+        return found
+
+    def _taken(
+        self, job: RawJob, holding: Holding | None, parts: tuple[Resources, ...] | None
+    ) -> tuple[Resources, ...] | None:
+        """What others cannot use of each of its nodes because of a job with these parts. None: all of
+        them.
+        """
+        if holding is None or holding.exclusive or parts is None:
+            return None
+        return tuple(self._taken_of(name, holding, part) for name, part in zip(job.nodes, parts, strict=True))
+
+    def _taken_of(self, name: str, holding: Holding, part: Resources) -> Resources:
+        parted = self._parted.get(name)
+        if parted is None:
+            return part
+        by_parts = holding.by_parts.get(name, frozenset())
+        return parted.allocation(part, by_parts, self._of_several.get(name, frozenset()))
 
     def _shares(self, job: RawJob) -> bool:
         """Whether a waiting job shares its nodes, in at least one of its partitions."""

@@ -9,6 +9,7 @@ from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.features import satisfying
+from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
 
 
@@ -25,6 +26,7 @@ class WholeDemand:
     cpu_count: int
     memory_mb: float
     gres: tuple[Gres, ...]
+    temporary_disk_mb: float = 0.0
 
 
 class WholeServing:
@@ -33,10 +35,16 @@ class WholeServing:
     Args:
         nodes: the nodes of the snapshot.
         open_partitions: the partitions that start jobs.
+        parts_across_gpus: whether a job may get shards of several GPUs.
     """
 
-    def __init__(self, nodes: tuple[RawNode, ...], open_partitions: frozenset[str]) -> None:
+    def __init__(
+        self, nodes: tuple[RawNode, ...], open_partitions: frozenset[str], *, parts_across_gpus: bool = False
+    ) -> None:
         self._nodes = nodes
+        self._gres = {
+            one.name: for_one_job(one.gres, across_gpus=parts_across_gpus) for one in nodes if one.gres
+        }
         self._open = open_partitions
         self._least_cpus = {
             name: min(one.cpu_count for one in nodes if name in one.partitions)
@@ -67,7 +75,7 @@ class WholeServing:
     def _serving_in(self, partition: str, demand: WholeDemand) -> frozenset[str]:
         if partition not in self._open:
             return frozenset()
-        fitting = (one for one in self._nodes if partition in one.partitions and _fits(one, demand))
+        fitting = (one for one in self._nodes if partition in one.partitions and self._fits(one, demand))
         names = satisfying(demand.features, {one.name: one.features for one in fitting})
         if not demand.required:
             return names
@@ -75,17 +83,17 @@ class WholeServing:
         serves = demand.required_are_all and names.issuperset(demand.required)
         return frozenset(demand.required) if serves else frozenset()
 
+    def _fits(self, one: RawNode, demand: WholeDemand) -> bool:
+        return (
+            one.usable_cpu_count >= demand.cpu_count
+            and one.usable_memory_mb >= demand.memory_mb
+            and one.temporary_disk_mb >= demand.temporary_disk_mb
+            and one.name not in demand.excluded
+            and all(_has(self._gres.get(one.name, ()), wanted) for wanted in demand.gres)
+        )
 
-def _fits(one: RawNode, demand: WholeDemand) -> bool:
-    return (
-        one.usable_cpu_count >= demand.cpu_count
-        and one.usable_memory_mb >= demand.memory_mb
-        and one.name not in demand.excluded
-        and all(_has(one.gres, wanted) for wanted in demand.gres)
-    )
 
-
-def whole_demand(raw: RawJob, least_size: int | None) -> WholeDemand:
+def whole_demand(raw: RawJob, least_size: int | None, *, temporary_disk_mb: float = 0.0) -> WholeDemand:
     """What a job asks of each node. `least_size`: the least number of nodes; None: as many as it has."""
     size = max(raw.node_count if least_size is None else least_size, 1)
     memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
@@ -97,7 +105,12 @@ def whole_demand(raw: RawJob, least_size: int | None) -> WholeDemand:
         excluded=raw.excluded_nodes or (),
         cpu_count=max(raw.least_cpus_per_node, ceil(raw.cpu_count / size)),
         memory_mb=memory_mb,
-        gres=(*raw.gres_per_node, *(replace(one, count=ceil(one.count / size)) for one in raw.gres_per_job)),
+        gres=(
+            *raw.gres_per_node,
+            *raw.gres_per_socket,
+            *(replace(one, count=ceil(one.count / size)) for one in raw.gres_per_job),
+        ),
+        temporary_disk_mb=temporary_disk_mb,
     )
 
 
@@ -115,6 +128,7 @@ def whole_demand_of(request: JobRequest, size: int) -> WholeDemand:
             *request.gres_per_node,
             *(replace(one, count=ceil(one.count / size)) for one in request.gres_per_job),
         ),
+        temporary_disk_mb=request.temporary_disk_mb,
     )
 
 

@@ -7,10 +7,9 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.daemon import DaemonProcess
-from tests.slurm.support.story import SAVES, URGENT, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.neighbours import fits_beside_its_neighbours, shares, urgent_comes
+from tests.slurm.support.story import Story
 from tests.slurm.support.world import slurm_settings
-from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
@@ -32,33 +31,6 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     )
     with dev_cluster(spec) as cluster:
         yield cluster
-
-
-def shares(story: Story, node: str, *options: str, account: str = "saving") -> str:
-    """A job on a part of one node, which works until the test is over."""
-    job_id = story.submit(SAVES, 1, account, f"--nodelist={node}", *options)
-    story.workers.append(job_id)
-    await_that(f"job {job_id} works", lambda: len(story.steps(job_id)) > 3, lambda: story.ask("squeue"))
-    return job_id
-
-
-def urgent_comes(story: Story, *options: str) -> str:
-    """An urgent job, which runs until the test lets it end."""
-    story.urgent.append(story.submit(URGENT, 1, "urgent", "--time=30", *options))
-    return story.urgent[-1]
-
-
-def fits_beside_its_neighbours(story: Story, daemon: DaemonProcess, urgent: str, victims: set[str]) -> None:
-    """The urgent job runs; one of these jobs has left, and all others have run on without a break."""
-    starts_on_the_held_nodes(story, daemon, urgent)
-    (left,) = story.lenders()
-    assert left in victims
-    assert all(story.runs(one) and not story.restarts(one) for one in story.workers if one != left)
-    await_that("the hold is over while it runs", lambda: not story.reservations(), story.explain(daemon))
-    assert story.runs(urgent)
-    story.ends(urgent)
-    await_that("the lender works again", lambda: story.runs(left), story.explain(daemon))
-    nothing_is_left(story, daemon)
 
 
 def test_two_gpus_are_one_free_one_and_one_job(story: Story, start_daemon: StartDaemon) -> None:

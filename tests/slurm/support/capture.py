@@ -16,7 +16,7 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.slurm import build
 from tests.paths import CAPTURED
-from tests.slurm.support.sharing import SHARED_SPEC, share
+from tests.slurm.support.sharing import PARTS_SPEC, SHARED_SPEC, share, share_parts
 
 TOKEN = "mwcaptured"
 FOLDER = CAPTURED
@@ -127,6 +127,10 @@ def main() -> None:
         share(cluster)
         ids = tuple(cluster.run("squeue", "-h", "-a", "-r", "-o", "%i").split())
         written(cluster, "shared-", ids, everything=True)
+    with dev_cluster(replace(PARTS_SPEC, root=root)) as cluster:
+        share_parts(cluster)
+        ids = tuple(cluster.run("squeue", "-h", "-a", "-r", "-o", "%i").split())
+        written(cluster, "parts-", ids, everything=True)
     for plugin, lines in TOPOLOGIES.items():
         if plugin != "block" or cluster.version >= KNOWS_BLOCKS:
             spec = DevSpec(root=root, switches=lines, settings={"TopologyPlugin": f"topology/{plugin}"})

@@ -83,3 +83,60 @@ def share(cluster: DevCluster) -> None:
     for request in REQUESTS:
         cluster.submit(SLEEP, "--hold", f"--job-name={request}", *request.split())
     time.sleep(1)
+
+
+PARTS_SPEC = DevSpec(
+    node_count=4,
+    cpus_per_node=8,
+    memory_mb=16000,
+    memory_counts=True,
+    gpus={"n1": "a100:2", "n2": "1g.10gb:4", "n3": "a100:1", "n4": "a100:1,1g.10gb:2"},
+    node_options={"n1": "Gres=gpu:a100:2,shard:8", "n3": "Gres=gpu:a100:1,shard:4 TmpDisk=500"},
+    gres=("NodeName=n1 Name=shard Count=8", "NodeName=n3 Name=shard Count=4"),
+    settings={"GresTypes": "gpu,shard"},
+)
+"""GPUs with four shards each, on two nodes; slices of MIG, which are GPUs of a type, on two."""
+PARTS_RUNNING: dict[str, tuple[str, ...]] = {
+    "two-shards": ("--gres=shard:2", "-w", "n1"),
+    "next-to-it": ("--gres=shard:1", "-w", "n1"),
+    "whole-gpu": ("--gres=gpu:1", "-w", "n1"),
+    "slice": ("--gres=gpu:1g.10gb:1", "-w", "n2"),
+    "slice-by-task": ("-n2", "--gpus-per-task=1g.10gb:1", "-w", "n2"),
+    "alone": ("--gres=shard:3", "-w", "n3"),
+    "any-two": ("--gpus=2", "-w", "n4"),
+}
+"""Jobs that run, by their names, started in this order."""
+PARTS_REQUESTS = (
+    "--gres=shard:1",
+    "--gres=shard:2",
+    "--gres=shard:6",
+    "--gres=shard:a100:1",
+    "--gres=shard:3 --exclusive",
+    "--gres=shard:6 --exclusive",
+    "--gres=gpu:1g.10gb:1",
+    "--gres=gpu:a100:1",
+    "--gres=gpu:a100:1,gpu:1g.10gb:1",
+    "--gpus=1",
+    "--gpus=3",
+    "--gpus-per-node=1g.10gb:2",
+    "--gpus-per-socket=1 --sockets-per-node=1",
+    "-n2 --ntasks-per-socket=1",
+    "--sockets-per-node=2",
+    "--hint=memory_bound",
+    "-N2 -n2 --contiguous",
+    "--gres=gpu:1 --gres-flags=enforce-binding",
+    "--tmp=100",
+    "--tmp=100 --exclusive",
+)
+"""What waiting jobs ask for, one task unless they say otherwise; each is also the job's name."""
+
+
+def share_parts(cluster: DevCluster) -> None:
+    """Start the jobs that hold shards and slices, one after another, then submit every request, held."""
+    small = ("-N1", "-n1", "--mem=100")
+    for name, options in PARTS_RUNNING.items():
+        cluster.submit(SLEEP, f"--job-name={name}", *small, *options)
+        time.sleep(2)
+    for request in PARTS_REQUESTS:
+        cluster.submit(SLEEP, "--hold", f"--job-name={request}", *small, *request.split())
+    time.sleep(1)

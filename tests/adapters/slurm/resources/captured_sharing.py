@@ -1,6 +1,6 @@
 """What three releases print of a cluster whose nodes are shared, read as the adapter reads it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.parse import RawJob
@@ -41,15 +41,31 @@ class Shared:
         assert found is not None
         return found
 
-    def resources(self, *, detailed: bool = True, by_weights: bool = False) -> SnapshotResources:
-        """The resources of the snapshot; `detailed`: with the details of the waiting jobs."""
+    def resources(
+        self,
+        *,
+        detailed: bool = True,
+        by_weights: bool = False,
+        jobs: tuple[RawJob, ...] | None = None,
+        parts_across_gpus: bool = False,
+    ) -> SnapshotResources:
+        """The resources of the snapshot.
+
+        Args:
+            detailed: with the details of the waiting jobs.
+            by_weights: as `SnapshotResources` has it.
+            jobs: the jobs that are there. None: all.
+            parts_across_gpus: whether Slurm gives a job shards of several GPUs.
+        """
+        counts = replace(self.counts, parts_across_gpus=parts_across_gpus)
         holdings = Holdings(self.counts)
         holdings.learn(self.jobs, self.texts, {})
         return SnapshotResources(
             self.nodes,
             self.partitions,
-            counts=self.counts,
+            counts=counts,
             holdings=holdings,
+            jobs=self.jobs if jobs is None else jobs,
             details={job.job_id: self.details(job.name) for job in self.jobs if not job.nodes}
             if detailed
             else None,
@@ -58,10 +74,10 @@ class Shared:
         )
 
 
-def shared(release: str) -> Shared:
-    """The cluster of that release."""
+def shared(release: str, cluster: str = "shared") -> Shared:
+    """That cluster, on that release."""
     version = RELEASES[release]
-    squeue, scontrol = captured(release, "shared-squeue"), captured(release, "shared-scontrol")
+    squeue, scontrol = captured(release, f"{cluster}-squeue"), captured(release, f"{cluster}-scontrol")
     jobs = parse.jobs(squeue, fields=build.job_fields(version), token=TOKEN, command=COMMAND)
     sections = parse.sections(scontrol, token=TOKEN, command=COMMAND)
     names = (*(job.job_id for job in jobs), build.ALL_JOBS)
@@ -71,7 +87,7 @@ def shared(release: str) -> Shared:
         jobs=jobs,
         nodes=parse_cluster.nodes(sections["nodes"], command=COMMAND),
         partitions=parse_cluster.partitions(sections["partitions"], command=COMMAND),
-        counts=counting(parse.config(captured(release, "shared-config"))),
+        counts=counting(parse.config(captured(release, f"{cluster}-config"))),
         texts=texts,
         all_jobs=texts.pop(build.ALL_JOBS),
         licenses=parse_cluster.licenses(sections["licenses"], command=COMMAND),

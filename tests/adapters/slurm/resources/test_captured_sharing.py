@@ -111,8 +111,8 @@ ASKED: dict[str, tuple[int, Resources | None, set[str] | None]] = {
     "-n1 -p whole": (1, None, {"n4", "n5", "n6"}),
     "-n1 -p own": (1, None, {"n5", "n6"}),
     "-n1 -L fluent:2": (1, amounts(2, 1000), None),
-    # How many sockets it gets depends on the node: it waits for whole nodes.
-    "-n2 --gpus-per-socket=1 --sockets-per-node=1": (1, None, None),
+    # How many sockets it gets depends on the node: makeway does not count it.
+    "-n2 --gpus-per-socket=1 --sockets-per-node=1": (1, None, GPU_NODES),
     "-N1 --mincpus=6": (1, amounts(6, 3000), None),
     "-N1 --gres=none": (1, amounts(2, 1000), None),
     "-N1 -w n2 -x n3": (1, amounts(1, 500), {"n2"}),

@@ -1,0 +1,152 @@
+"""Shards and slices of GPUs as two releases print them: what is configured, held and requested."""
+
+import pytest
+
+from makeway.adapters.slurm.resources.view import SnapshotResources
+from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
+from tests.adapters.slurm.resources.captured_sharing import Shared, shared
+from tests.slurm.support.sharing import PARTS_REQUESTS
+
+A100, SLICE = "gres/gpu:a100", "gres/gpu:1g.10gb"
+SHARD, SHARD_A100 = "gres/shard", "gres/shard:a100"
+SHARDED = {"n1", "n3"}
+
+
+@pytest.fixture(params=["22.05", "24.11"])
+def found(request: pytest.FixtureRequest) -> Shared:
+    return shared(str(request.param), "parts")
+
+
+def amounts(cpus: int = 1, memory_mb: int = 100, **generic: int) -> Resources:
+    """With `gpus`, `a100`, `slices`, `shards` and `shards_a100`."""
+    names = {"gpus": GPU, "a100": A100, "slices": SLICE, "shards": SHARD, "shards_a100": SHARD_A100}
+    named = {names[name]: amount for name, amount in generic.items()}
+    return Resources.of({CPU: cpus, MEMORY: memory_mb} | named)
+
+
+def free(found: Shared, resources: SnapshotResources) -> dict[str, Resources]:
+    """What no job holds of each node."""
+    left = dict(resources.capacities)
+    for job in found.jobs:
+        for name, part in zip(job.nodes, resources.held(job).allocation or (), strict=True):
+            left[name] = left[name].minus(part)
+    return left
+
+
+def test_a_gpu_that_several_jobs_share_counts_as_not_there(found: Shared) -> None:
+    """Two jobs have shards of the first GPU of n1, a job has the second one."""
+    whole = {"cpus": 8, "memory_mb": 16000}
+    assert found.resources().capacities == {
+        "n1": amounts(**whole, gpus=1, a100=1, shards=8, shards_a100=8),
+        "n2": amounts(**whole, gpus=4, slices=4),
+        "n3": amounts(**whole, gpus=1, a100=1, shards=4, shards_a100=4),
+        "n4": amounts(**whole, gpus=3, a100=1, slices=2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("two-shards", amounts(shards=2, shards_a100=2)),
+        ("next-to-it", amounts(shards=1, shards_a100=1)),
+        ("whole-gpu", amounts(gpus=1, a100=1, shards=4, shards_a100=4)),
+        ("slice", amounts(gpus=1, slices=1)),
+        ("slice-by-task", amounts(cpus=2, gpus=2, slices=2)),
+        ("alone", amounts(gpus=1, a100=1, shards=3, shards_a100=3)),
+        ("any-two", amounts(gpus=2, a100=1, slices=1)),
+    ],
+)
+def test_a_gpu_is_held_with_its_shards_and_shards_with_their_gpu(
+    found: Shared, name: str, part: Resources
+) -> None:
+    assert found.resources().held(found.job(name)).allocation == (part,)
+
+
+def test_a_job_is_priced_by_what_it_asked_for(found: Shared) -> None:
+    resources = found.resources()
+    shares = {name: resources.held(found.job(name)).node_equivalents for name in ("alone", "two-shards")}
+    assert shares == {"alone": 0.75, "two-shards": 0.25}
+
+
+def test_what_is_free_is_what_slurm_would_give(found: Shared) -> None:
+    left = free(found, found.resources())
+    generic = {
+        name: {key: amount for key, amount in has.amounts if key.startswith("gres/")}
+        for name, has in left.items()
+    }
+    assert generic == {
+        "n1": {SHARD: 1, SHARD_A100: 1},
+        "n2": {GPU: 1, SLICE: 1},
+        "n3": {SHARD: 1, SHARD_A100: 1},
+        "n4": {GPU: 1, SLICE: 1},
+    }
+
+
+def test_the_last_job_on_a_gpu_holds_all_of_it(found: Shared) -> None:
+    remaining = tuple(job for job in found.jobs if job.name != "next-to-it")
+    resources = found.resources(jobs=remaining)
+    assert resources.capacities["n1"].amount(A100) == 2
+    held = resources.held(found.job("two-shards")).allocation
+    assert held == (amounts(gpus=1, a100=1, shards=2, shards_a100=2),)
+
+
+ASKED: dict[str, tuple[Resources | None, set[str] | None]] = {
+    "--gres=shard:1": (amounts(shards=1), SHARDED),
+    # Both nodes have two shards. Which of the GPUs of n1 has both free, no sum says.
+    "--gres=shard:2": (amounts(shards=2), {"n3"}),
+    "--gres=shard:6": (amounts(shards=6), set()),
+    "--gres=shard:a100:1": (amounts(shards=1, shards_a100=1), SHARDED),
+    "--gres=shard:3 --exclusive": (None, SHARDED),
+    "--gres=shard:6 --exclusive": (None, set()),
+    "--gres=gpu:1g.10gb:1": (amounts(gpus=1, slices=1), {"n2", "n4"}),
+    "--gres=gpu:a100:1": (amounts(gpus=1, a100=1), {"n1", "n3", "n4"}),
+    "--gres=gpu:a100:1,gpu:1g.10gb:1": (amounts(gpus=2, a100=1, slices=1), {"n4"}),
+    "--gpus=1": (amounts(gpus=1), None),
+    "--gpus=3": (amounts(gpus=3), {"n2", "n4"}),
+    "--gpus-per-node=1g.10gb:2": (amounts(gpus=2, slices=2), {"n2", "n4"}),
+    "--gpus-per-socket=1 --sockets-per-node=1": (None, None),
+    "-n2 --ntasks-per-socket=1": (amounts(cpus=2), None),
+    "--sockets-per-node=2": (amounts(), None),
+    "--hint=memory_bound": (amounts(), None),
+    "-N2 -n2 --contiguous": (amounts(), None),
+    "--gres=gpu:1 --gres-flags=enforce-binding": (amounts(gpus=1), None),
+    "--tmp=100": (amounts(), {"n3"}),
+    "--tmp=100 --exclusive": (None, {"n3"}),
+}
+UNCOUNTED = {
+    "--gres=shard:6": "6 of gres/shard for one job",
+    "--gres=shard:6 --exclusive": "6 of gres/shard for one job",
+    "--gpus-per-socket=1 --sockets-per-node=1": "--gpus-per-socket",
+    "-n2 --ntasks-per-socket=1": "--ntasks-per-socket",
+    "--sockets-per-node=2": "--sockets-per-node",
+    "--hint=memory_bound": "--cores-per-socket",
+    "-N2 -n2 --contiguous": "--contiguous",
+    "--gres=gpu:1 --gres-flags=enforce-binding": "--gres-flags=enforce-binding",
+}
+
+
+def test_every_captured_request_is_expected() -> None:
+    assert ASKED.keys() == set(PARTS_REQUESTS)
+
+
+@pytest.mark.parametrize("options", PARTS_REQUESTS)
+def test_what_a_waiting_job_asks_of_each_node(found: Shared, options: str) -> None:
+    asked = found.resources().asked(found.job(options), urgent=True)
+    assert (asked.demand, asked.eligible_nodes) == ASKED[options]
+    assert asked.uncounted == UNCOUNTED.get(options, "")
+
+
+def test_what_is_not_counted_does_not_matter_for_jobs_that_are_not_urgent(found: Shared) -> None:
+    resources = found.resources()
+    assert {resources.asked(found.job(options), urgent=False).uncounted for options in UNCOUNTED} == {""}
+
+
+def test_shards_of_several_gpus_count_together_where_slurm_gives_them(found: Shared) -> None:
+    asked = found.resources(parts_across_gpus=True).asked(found.job("--gres=shard:6"), urgent=True)
+    assert (asked.eligible_nodes, asked.uncounted) == ({"n1"}, "")
+
+
+def test_a_request_for_shards_needs_a_node_that_has_some(found: Shared) -> None:
+    left = free(found, found.resources())
+    demand = found.resources().asked(found.job("--gres=shard:1"), urgent=True).demand or NO_RESOURCES
+    assert {name for name, has in left.items() if has.covers(demand)} == SHARDED

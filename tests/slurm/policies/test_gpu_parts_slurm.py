@@ -1,0 +1,76 @@
+"""Urgent jobs that ask for shards of GPUs and for slices of MIG, on a real Slurm."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.neighbours import (
+    fits_beside_its_neighbours,
+    shares,
+    urgent_comes,
+    waits_and_none_leaves,
+)
+from tests.slurm.support.story import Story
+from tests.slurm.support.world import slurm_settings
+
+pytestmark = pytest.mark.slurm
+
+SMALL = ("--ntasks=1", "--mem=1000", "--time=30")
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """A node with two GPUs of two shards each, and one with two slices of a GPU."""
+    spec = DevSpec(
+        node_count=2,
+        cpus_per_node=8,
+        memory_mb=16_000,
+        memory_counts=True,
+        gpus={"n1": "a100:2", "n2": "1g.10gb:2"},
+        node_options={"n1": "Gres=gpu:a100:2,shard:4"},
+        gres=("NodeName=n1 Name=shard Count=4",),
+        root=slurm_root,
+        settings=slurm_settings(GresTypes="gpu,shard"),
+    )
+    with dev_cluster(spec) as cluster:
+        yield cluster
+
+
+def test_a_shard_is_one_of_the_jobs_on_the_gpu_that_is_given_by_parts(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """The other GPU belongs to a job that may not leave: its shards are not free."""
+    shares(story, "n1", *SMALL, "--gres=gpu:1", account="other")
+    victims = {shares(story, "n1", *SMALL, "--gres=shard:1") for _ in range(2)}
+    daemon = start_daemon()
+    urgent = urgent_comes(story, *SMALL, "--gres=shard:1")
+    fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+def test_a_whole_gpu_is_the_one_job_that_has_shards_of_it(story: Story, start_daemon: StartDaemon) -> None:
+    """Two jobs share the first GPU: it would take both of them."""
+    for _ in range(2):
+        shares(story, "n1", *SMALL, "--gres=shard:1")
+    alone = shares(story, "n1", *SMALL, "--gres=shard:2")
+    daemon = start_daemon()
+    urgent = urgent_comes(story, *SMALL, "--gres=gpu:a100:1")
+    fits_beside_its_neighbours(story, daemon, urgent, {alone})
+
+
+def test_several_shards_of_one_of_two_gpus_are_not_counted(story: Story, start_daemon: StartDaemon) -> None:
+    """Which of them has two free shards, no sum of the node says."""
+    for _ in range(2):
+        shares(story, "n1", *SMALL, "--gres=shard:2")
+    daemon = start_daemon()
+    urgent = urgent_comes(story, *SMALL, "--gres=shard:2")
+    waits_and_none_leaves(story, daemon, urgent, "2 of gres/shard for one job")
+
+
+def test_a_slice_is_one_of_the_jobs_that_have_one(story: Story, start_daemon: StartDaemon) -> None:
+    victims = {shares(story, "n2", *SMALL, "--gres=gpu:1g.10gb:1") for _ in range(2)}
+    daemon = start_daemon()
+    urgent = urgent_comes(story, *SMALL, "--gres=gpu:1g.10gb:1")
+    fits_beside_its_neighbours(story, daemon, urgent, victims)
