@@ -85,6 +85,7 @@ def reserve(
     job_id: str | None,
     user: str | None = None,
     overlap: bool = False,
+    own: str | None = None,
 ) -> Reserve:
     """Hold the nodes for the pending job, or (`job_id` None) for an announced job of `user` (None: of u1)."""
     return Reserve(
@@ -97,12 +98,15 @@ def reserve(
         duration_s=duration_s,
         user=None if job_id is not None else "u1" if user is None else user,
         out_of=("mw_other",) if overlap else (),
+        own_reservation=own,
     )
 
 
-def release(name: str) -> Release:
-    """End the reservation."""
-    return Release(job_id=_FOR, for_job_id=_FOR, policy=_POLICY, reason=_WHY, reservation=name)
+def release(name: str, *, job_id: str = _FOR, own: str | None = None) -> Release:
+    """End the reservation of the job, which keeps its own one."""
+    return Release(
+        job_id=job_id, for_job_id=_FOR, policy=_POLICY, reason=_WHY, reservation=name, own_reservation=own
+    )
 
 
 def prioritise(job_id: str, *, queue_position: int | None = None) -> Prioritise:

@@ -46,8 +46,6 @@ class SlurmCommands:
         self._client = client
         self._asked: dict[str, tuple[int, int]] = {}
         """The jobs that makeway has shrunk: their restarts and their size before."""
-        self._own: dict[str, tuple[str, ...]] = {}
-        """The reservations that jobs were submitted with. From 24.11 on the cluster remembers them."""
         self._holds: HoldNames | None = None
         """Those of the last snapshot. None: there was none."""
 
@@ -70,7 +68,7 @@ class SlurmCommands:
             case Reserve():
                 self._reserve(action)
             case Release():
-                self._release(action.reservation)
+                self._release(action)
             case Prioritise():
                 self._prioritise(action)
             case RestorePriority():
@@ -88,7 +86,6 @@ class SlurmCommands:
         self._holds = holds
         there = {job.job_id for job in jobs}
         self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
-        self._own = {job_id: own for job_id, own in self._own.items() if job_id in there}
 
     def _checkpoint(self, action: Checkpoint) -> None:
         """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps
@@ -180,7 +177,7 @@ class SlurmCommands:
             return
         job = self._client.pending(job_id)
         created = self._keep(action, job.user_id, purge=True)
-        own = self._own_reservations(job, name)
+        own = self._own_reservations(job, action)
         bound = self._client.run(build.bind(job_id, name, own=own))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
@@ -219,12 +216,13 @@ class SlurmCommands:
             raise refusal(created if unknown_reservation(updated) else updated)
         return False
 
-    def _release(self, name: str) -> None:
+    def _release(self, action: Release) -> None:
         """End the reservation; the jobs that are bound to it are unbound first: pending ones wait, running
         ones run on.
 
         Slurm would end a running job together with its reservation, and does not unbind one that completes.
         """
+        name = action.reservation
         self._check_own(name)
         done = self._client.run(build.delete_reservation(name))
         if in_use(done):
@@ -232,7 +230,7 @@ class SlurmCommands:
             if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
-                self._unbind(job, name)
+                self._unbind(job, self._own_reservations(job, action))
             done = self._client.run(build.delete_reservation(name))
         if unknown_reservation(done):
             raise Gone(refusal(done).args[0])
@@ -258,17 +256,16 @@ class SlurmCommands:
         if not is_hold(found, self._client.known().capabilities.reservation_prefix):
             raise Rejected(f"reservation {name} was not made by this makeway, which leaves it as it is")
 
-    def _own_reservations(self, job: RawJob, hold: str) -> tuple[str, ...]:
-        """The reservations that the job was submitted with, remembered until it is over."""
+    def _own_reservations(self, job: RawJob, action: Reserve | Release) -> tuple[str, ...]:
+        """The reservations that the job was submitted with. 22.05 does not show them once the job is bound to
+        a hold: then the action says them, if it is for this job.
+        """
         holds = self._holds or HoldNames(prefix=self._client.known().capabilities.reservation_prefix)
-        own = holds.own(job, hold) or self._own.get(job.job_id, ())
-        if own:
-            self._own[job.job_id] = own
-        return own
+        told = action.own_reservation if job.job_id == action.job_id else None
+        return holds.own(job, action.reservation) or (tuple(told.split(",")) if told else ())
 
-    def _unbind(self, job: RawJob, hold: str) -> None:
+    def _unbind(self, job: RawJob, own: tuple[str, ...]) -> None:
         """Leave the job only the reservations that it was submitted with, if they are still there."""
-        own = self._own_reservations(job, hold)
         if not own or self._client.run(build.bind(job.job_id, None, own=own)).returncode != 0:
             self._client.do(build.bind(job.job_id, None))
 

@@ -92,6 +92,7 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
                 policy=operation.policy,
                 reason=reason,
                 reservation=operation.reservation,
+                own_reservation=operation.own_reservation,
             )
         )
     return tuple(actions)

@@ -126,6 +126,7 @@ def _early_starts(
                 nodes=nodes,
                 duration_s=duration_s,
                 kind=OperationKind.EARLY_START,
+                own_reservation=cluster.own_reservation(job),
             )
             starts.append((hold, job))
     return starts
@@ -175,6 +176,7 @@ def hold_for_head(cluster: Cluster, head: Job, nodes: tuple[str, ...], duration_
         nodes=nodes,
         duration_s=duration_s,
         kind=OperationKind.QUEUE_HEAD,
+        own_reservation=cluster.own_reservation(head),
     )
 
 

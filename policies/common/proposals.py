@@ -134,6 +134,7 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
                 policy=request.policy,
                 reason=Reason.NO_ROOM,
                 reservation=operation.reservation,
+                own_reservation=operation.own_reservation,
             )
         )
     return Proposal(actions=tuple(actions), rationale=rationale(request, why, candidates=candidates))
@@ -159,6 +160,9 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
         nodes=nodes,
         duration_s=request.duration_s,
         kind=OperationKind.MAKE_WAY if urgent.job.demand is None else OperationKind.MAKE_WAY_SHARED,
+        # While it is bound to makeway's hold, the snapshot may not show it.
+        own_reservation=request.cluster.own_reservation(urgent.job)
+        or (None if operation is None else operation.own_reservation),
     )
 
 

@@ -113,6 +113,7 @@ def _cancelled_starts(cluster: Cluster, policy: str) -> list[Release]:
             policy=policy,
             reason=Reason.GIVEN_UP,
             reservation=operation.reservation,
+            own_reservation=operation.own_reservation,
         )
         for operation in cluster.operations
         if operation.kind is OperationKind.LEND_HELD
@@ -262,6 +263,7 @@ def _loan(
         duration_s=job.walltime_s + config.hold_slack_s,
         kind=OperationKind.LEND_HELD,
         out_of=tuple(sorted(held.reservation for held in lenders)),
+        own_reservation=cluster.own_reservation(job),
     )
     text = (
         f"Job {job.job_id} starts on {len(nodes)} idle nodes that are held for announced jobs, "

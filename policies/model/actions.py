@@ -136,6 +136,9 @@ class Reserve(ActionBase):
     out_of: tuple[str, ...] = ()
     """The holds for announced jobs that contain `nodes`, which are lent to `job_id` until one of these jobs
     arrives."""
+    own_reservation: str | None = None
+    """The reservation that the job was submitted with, which it keeps: see `Cluster.own_reservation`. Several are
+    separated by commas. None: none, or unknown."""
     verb: Literal["reserve"] = "reserve"
 
 
@@ -146,6 +149,8 @@ class Release(ActionBase):
     """
 
     reservation: str
+    own_reservation: str | None = None
+    """The one that its job was submitted with, and stays bound to: see `Reserve.own_reservation`."""
     verb: Literal["release"] = "release"
 
 

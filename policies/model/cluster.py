@@ -210,6 +210,13 @@ class Cluster:
         named = name.startswith(self.reservation_prefix)
         return named or any(operation.reservation == name for operation in self.operations)
 
+    def own_reservation(self, job: Job) -> str | None:
+        """The reservation that a job was submitted with; several are separated by commas. None: it has none,
+        or is bound to a hold of makeway's, which may hide it.
+        """
+        name = job.reservation
+        return None if name is None or self.owns_reservation(name) else name
+
     def holders(self) -> tuple[Job, ...]:
         """The jobs that hold nodes."""
         return tuple(job for job in self.jobs if job.nodes)

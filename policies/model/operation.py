@@ -148,6 +148,12 @@ class Operation:
     outcome: OperationOutcome | None = None
     """How it ended. None: it is not closed."""
 
+    @property
+    def own_reservation(self) -> str | None:
+        """The reservation that its job was submitted with. None: none, or unknown."""
+        holds = (task.action for task in self.tasks if isinstance(task.action, Reserve))
+        return next((hold.own_reservation for hold in holds if hold.own_reservation is not None), None)
+
 
 def kind_of(actions: tuple[Action, ...]) -> OperationKind:
     """The kind of operation that a group of actions opens, all of them for the same job.

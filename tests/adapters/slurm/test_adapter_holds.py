@@ -157,21 +157,26 @@ def test_a_job_whose_own_reservation_is_gone_is_left_without_one() -> None:
     assert slurm.acts == [delete, *bound, delete]
 
 
-def test_on_22_05_makeway_itself_remembers_the_reservation_until_the_job_is_over() -> None:
-    """There squeue shows the first reservation alone."""
-    slurm = FakeSlurm(ROW | {"Reservation": "theirs"}, release="22.05.8")
-    adapter = adapter_of(slurm)
-    adapter.apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60, job_id="17"))
-    slurm.rows[0]["Reservation"] = "makeway_c.17"
-    slurm.script = [IN_USE]
-    adapter.apply(acts.release("makeway_c.17"))
+def test_on_22_05_the_release_says_which_reservation_the_job_was_submitted_with() -> None:
+    """There squeue shows the first reservation alone. Another job that is bound to the hold gets none."""
+    rows = (ROW | {"Reservation": "makeway_c.17"}, ROW | {"JobArrayID": "18", "Reservation": "makeway_c.17"})
+    slurm = FakeSlurm(*rows, release="22.05.8", script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("makeway_c.17", job_id="17", own="theirs,others"))
+    bound = (build.bind("17", None, own=("theirs", "others")), build.bind("18", None))
+    delete = build.delete_reservation("makeway_c.17")
+    assert slurm.acts == [delete, *bound, delete]
+
+
+def test_on_22_05_a_hold_that_changes_says_it_too() -> None:
+    slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17"}, release="22.05.8")
+    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n2",), duration_s=60, job_id="17", own="theirs"))
+    assert slurm.acts[-1] == build.bind("17", "makeway_c.17", own=("theirs",))
+
+
+def test_what_the_cluster_shows_counts_more_than_what_the_action_says() -> None:
+    slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17,theirs"}, script=(IN_USE,))
+    adapter_of(slurm).apply(acts.release("makeway_c.17", job_id="17", own="former"))
     assert build.bind("17", None, own=("theirs",)) in slurm.acts
-    slurm.rows.clear()
-    adapter.snapshot()
-    slurm.rows = [ROW | {"Reservation": "makeway_c.17"}]
-    slurm.script = [IN_USE]
-    adapter.apply(acts.release("makeway_c.17"))
-    assert slurm.acts[-2] == build.bind("17", None)
 
 
 def test_a_reservation_that_cannot_be_bound_leaves_the_job_its_own() -> None:

@@ -25,6 +25,7 @@ from makeway.policies.model import (
     Progress,
     Reason,
     Release,
+    Reserve,
     RestorePriority,
     Task,
     kind_of,
@@ -213,3 +214,13 @@ def test_one_lender_is_one_lender() -> None:
     over = after_view(running("v", NODES, requeue_count=1), reservations=False)
     closed = advance(operation, over, PATIENCE)
     assert outcome_text(closed) == "the urgent job started on time; 1 lender given back"
+
+
+def test_a_release_says_which_reservation_the_job_was_submitted_with() -> None:
+    """The first hold saw it. The next one may not: the cluster may show makeway's reservation alone."""
+    later = returning().tasks[0]
+    assert isinstance(later.action, Reserve)
+    first = replace(later, action=replace(later.action, own_reservation="theirs"))
+    operation = replace(returning(), tasks=(first, later))
+    found = missing_returns(operation, after_view(), Reason.BORROWER_ENDED)
+    assert [action.own_reservation for action in found if isinstance(action, Release)] == ["theirs"]

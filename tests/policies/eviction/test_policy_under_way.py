@@ -5,6 +5,7 @@ from dataclasses import replace
 from makeway.policies.model import (
     Action,
     Decision,
+    Job,
     Method,
     Node,
     NodeState,
@@ -15,6 +16,7 @@ from makeway.policies.model import (
     Reason,
     Requeue,
     Reservation,
+    Reserve,
     Task,
 )
 from tests.policies.arriving import NOW_S, Build, BuildCluster, decide, hold, requeue
@@ -81,6 +83,22 @@ def test_a_shortfall_is_made_up_under_the_same_hold(
         requeue("other", "u", Method.KILL, NOW_S, Reason.SHORTFALL),
     )
     assert decision.rationale[0].deadline_s == NOW_S + 540.0
+
+
+def test_every_hold_says_which_reservation_its_job_was_submitted_with(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """The first hold reads it from the job, which may not show it while it is bound to the hold."""
+
+    def held(job: Job, *operations: Operation) -> Reserve:
+        found = decide(cluster_of(4, running("a", "n2"), job, operations=operations)).actions[0]
+        assert isinstance(found, Reserve)
+        return found
+
+    first = held(waiting("u", 3, reservation="theirs"))
+    assert first.own_reservation == "theirs"
+    again = held(waiting("u", 3, reservation="mw_u"), operation((first,), "n0 n1 n2"))
+    assert (again.reason, again.own_reservation) == (Reason.SHORTFALL, "theirs")
 
 
 def test_an_operation_that_lacks_nothing_is_left_alone(

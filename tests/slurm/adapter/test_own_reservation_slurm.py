@@ -2,10 +2,11 @@
 
 import pytest
 
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.policies.model import JobState
 from tests import acts
 from tests.adapters.conformance import job_of, running, waiting
-from tests.slurm.support.world import SlurmWorld
+from tests.slurm.support.world import SETTINGS, SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
@@ -26,12 +27,14 @@ def test_a_job_starts_on_held_nodes_and_is_left_its_own_reservation(slurm_world:
     hold = acts.reserve(world.prefix + urgent, nodes=held, duration_s=600, job_id=urgent)
     world.adapter.apply(hold)
     assert waiting(world, urgent).reservation == hold.reservation
-    world.adapter.apply(acts.release(hold.reservation))
+    # Another adapter, as after a restart: 22.05 no longer shows it, but the action says it.
+    release = acts.release(hold.reservation, job_id=urgent, own="theirs")
+    SlurmCliAdapter(SETTINGS, runner=world.cluster.runner).apply(release)
     assert waiting(world, urgent).reservation == "theirs"
     world.adapter.apply(hold)
     world.adapter.apply(acts.requeue(victim))
     assert running(world, urgent).nodes == held
-    world.adapter.apply(acts.release(hold.reservation))
+    SlurmCliAdapter(SETTINGS, runner=world.cluster.runner).apply(release)
     cluster = world.adapter.snapshot()
     job = job_of(cluster, urgent)
     assert (job.state, job.nodes, job.reservation) == (JobState.RUNNING, held, "theirs")

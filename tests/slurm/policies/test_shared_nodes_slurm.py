@@ -1,5 +1,6 @@
 """Urgent jobs on nodes that jobs share, on a real Slurm: one job leaves, and its neighbours run on."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,8 +9,9 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.neighbours import fits_beside_its_neighbours, shares, urgent_comes
-from tests.slurm.support.story import Story
+from tests.slurm.support.story import IGNORES, Story, starts_on_the_held_nodes
 from tests.slurm.support.world import slurm_settings
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
@@ -60,3 +62,27 @@ def test_one_core_next_to_a_job_that_may_not_leave(story: Story, start_daemon: S
     urgent = urgent_comes(story, "--ntasks=1", "--mem=1000")
     daemon = start_daemon()
     fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """22.05 does not show it while the job is bound to makeway's hold."""
+    theirs = ("scontrol", "create", "reservation", "ReservationName=theirs", "StartTime=now", "Duration=60")
+    story.world.cluster.run(*theirs, "Users=root", "Nodes=n1")
+    shares(story, "n1", "--ntasks=8", "--mem=4000", "--time=30", "--reservation=theirs", account="other")
+    shares(story, "n2", "--ntasks=8", "--mem=4000", "--time=30", account="other")
+    shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
+    victim = shares(story, "n3", "--ntasks=3", "--mem=4000", "--time=30", account="hasty", script=IGNORES)
+    urgent = urgent_comes(story, "--ntasks=1", "--mem=1000", "--reservation=theirs")
+    daemon = start_daemon()
+    explain = story.explain(daemon)
+    await_that(
+        "it is bound to the hold", lambda: story.field(urgent, "Reservation").startswith("mw_"), explain
+    )
+    daemon.stop(signal.SIGKILL)
+    daemon.start()
+    starts_on_the_held_nodes(story, daemon, urgent)
+    await_that("the hold is over", lambda: not story.reservations(), explain)
+    assert story.field(urgent, "Reservation") == "theirs"
+    assert story.lenders() == [victim]

@@ -8,9 +8,9 @@ MORE_CYCLES = 4
 """After so many more cycles, a daemon that has not acted does not act."""
 
 
-def shares(story: Story, node: str, *options: str, account: str = "saving") -> str:
+def shares(story: Story, node: str, *options: str, account: str = "saving", script: str = SAVES) -> str:
     """A job on a part of one node, which works until the test is over."""
-    job_id = story.submit(SAVES, 1, account, f"--nodelist={node}", *options)
+    job_id = story.submit(script, 1, account, f"--nodelist={node}", *options)
     story.workers.append(job_id)
     await_that(f"job {job_id} works", lambda: len(story.steps(job_id)) > 3, lambda: story.ask("squeue"))
     return job_id
