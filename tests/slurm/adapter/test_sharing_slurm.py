@@ -11,6 +11,7 @@ from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.resources import holdings
 from makeway.policies.model import CPU, GPU, MEMORY, Cluster, JobKind, Resources, total
+from tests import acts
 from tests.adapters.conformance import job_of, running, waiting
 from tests.slurm.support.crowd import CountingRunner
 from tests.slurm.support.sharing import HOSTILE_SHARE, SHARED_SPEC, SLEEP, UNEVEN
@@ -76,45 +77,67 @@ def test_the_parts_of_all_jobs_are_what_slurm_counts_on_each_node(shared: SlurmW
     assert sorted(part.amount(GPU) for part in job.allocation) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "requests",
-    [
-        (
-            "-N1 --gres=gpu:a100:1",
-            "-n2 --gpus=4",
-            "-n2 --gpus=2 --mem-per-gpu=2G",
-            "-N2 --gpus-per-node=2",
-        ),
-        ("-N1 -n1 -c2 --hint=nomultithread -C ht", "-n4 --gpus-per-task=1", "-N1 -n2 -w n2 -x n3"),
-        (
-            "-n1 --gpus=2 --cpus-per-gpu=2",
-            "-N1 -n3 --mem-per-cpu=200 -C ht",
-            "-N2 --ntasks-per-node=3 --exclude=n[5-6] --mem=3G",
-        ),
-    ],
-    ids=("gpus", "threads", "memory"),
+CORES = "--exclude=n[5-6]"
+"""Without the nodes of two threads a core, on which an odd number of CPUs is rounded up."""
+REQUESTS = (
+    f"-N2 {CORES}",
+    f"-N2 -n6 {CORES}",
+    f"-N2-4 -n8 {CORES}",
+    f"-n3 {CORES}",
+    f"-n2 -c3 {CORES}",
+    f"-N2 -n4 -c2 {CORES}",
+    f"-N2 --ntasks-per-node=3 --mem=3G {CORES}",
+    f"-n4 --ntasks-per-node=2 {CORES}",
+    f"-n2 --mem=700 {CORES}",
+    f"-N2 -n3 -c2 --mem-per-cpu=300 --ntasks-per-node=2 {CORES}",
+    f"-n3 --mem-per-cpu=1500 {CORES}",
+    f"-N1 --mincpus=6 {CORES}",
+    "-N1 --mem=0",
+    "-N1 --exclusive",
+    "-N2 -n2 --exclusive --gpus-per-node=1",
+    "-N1 --gres=gpu:a100:1",
+    "-N2 -n2 --gres=gpu:2",
+    "-n2 --gpus=4",
+    "-n2 --gpus=2 --mem-per-gpu=2G",
+    "-n1 --gpus=2 --cpus-per-gpu=2",
+    "-N1 --gpus=a100:3",
+    "-N2 --gpus-per-node=2",
+    "-N1 -n2 --gpus-per-node=a100:1",
+    "-n4 --gpus-per-task=1",
+    "-N2 -n4 --gpus-per-task=a100:1",
+    "-N1 -n1 -c2 --hint=nomultithread -C ht",
+    "-N1 -n2 --hint=compute_bound -C ht",
+    "-N1 -n3 --mem-per-cpu=200 -C ht",
+    "-N1 -n2 --ntasks-per-core=1 -C ht",
+    "-N1 -n2 -w n2 -x n3",
 )
-def test_a_job_gets_what_it_was_read_to_ask_for(shared: SlurmWorld, requests: tuple[str, ...]) -> None:
-    ids = [shared.cluster.submit(SLEEP, "--hold", URGENT, *one.split()) for one in requests]
-    asked = {job_id: waiting(shared, job_id) for job_id in ids}
-    for job_id, request in zip(ids, requests, strict=True):
-        told = shared.adapter.as_submitted((URGENT, *request.split()), walltime_s=60.0)
-        seen = asked[job_id]
-        assert (told.node_count, told.demand) == (seen.node_count, seen.demand), request
-        assert told.eligible_nodes == seen.eligible_nodes, request
-    for job_id in ids:
-        shared.cluster.run("scontrol", "release", job_id)
-    for job_id, request in zip(ids, requests, strict=True):
-        job, demand = running(shared, job_id), asked[job_id].demand
-        assert demand is not None, request
-        names = {name for name, _ in demand.amounts}
-        got = [
-            Resources.of({name: amount for name, amount in part.amounts if name in names})
-            for part in job.allocation or ()
-        ]
-        assert got == [demand] * asked[job_id].node_count, request
-        eligible = asked[job_id].eligible_nodes
-        assert eligible is None or eligible.issuperset(job.nodes), request
+
+
+@pytest.mark.parametrize("request_options", REQUESTS)
+def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
+    shared: SlurmWorld, request_options: str
+) -> None:
+    """As many nodes are held as were read. The job starts there, and holds what was read, on each node."""
+    options = request_options.split()
+    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, *options)
+    asked = waiting(shared, job_id)
+    assert not asked.blocked_by or asked.blocked_by.startswith("its release from a hold")
+    told = shared.adapter.as_submitted((URGENT, *options), walltime_s=60.0)
+    assert (told.node_count, told.demand) == (asked.node_count, asked.demand)
+    assert told.eligible_nodes == asked.eligible_nodes
+    serve = [name for name in shared.nodes if asked.eligible_nodes is None or name in asked.eligible_nodes]
+    held = tuple(serve[: asked.node_count])
+    shared.adapter.apply(acts.reserve(f"mw_{job_id}", nodes=held, duration_s=600, job_id=job_id))
+    shared.cluster.run("scontrol", "release", job_id)
+    job = running(shared, job_id)
+    assert sorted(job.nodes) == sorted(held)
+    if asked.demand is None:
+        assert job.allocation is None
+    else:
+        names = {name for name, _ in asked.demand.amounts}
+        got = [{name: part.amount(name) for name in names} for part in job.allocation or ()]
+        assert got == [dict(asked.demand.amounts)] * len(held)
+    shared.adapter.apply(acts.release(f"mw_{job_id}"))
 
 
 def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:
