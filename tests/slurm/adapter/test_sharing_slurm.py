@@ -113,11 +113,23 @@ REQUESTS = (
 )
 
 
+def leave(world: SlurmWorld, demand: Resources, names: tuple[str, ...]) -> None:
+    """Start a job on each of these nodes that leaves so much of it."""
+    capacities = world.adapter.snapshot().capacities()
+    for name in names:
+        rest = capacities[name].minus(demand)
+        gpus = (f"--gres=gpu:{rest.amount(GPU)}",) if rest.amount(GPU) else ()
+        amounts = ("-n1", f"-c{rest.amount(CPU)}", f"--mem={rest.amount(MEMORY)}", *gpus)
+        running(world, world.cluster.submit(SLEEP, f"--nodelist={name}", *amounts))
+
+
 @pytest.mark.parametrize("request_options", REQUESTS)
 def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
     shared: SlurmWorld, request_options: str
 ) -> None:
-    """As many nodes are held as were read. The job starts there, and holds what was read, on each node."""
+    """As many nodes are held as were read, each with no more left than was read. The job starts there, and
+    holds just that.
+    """
     options = request_options.split()
     job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, *options)
     asked = waiting(shared, job_id)
@@ -127,6 +139,8 @@ def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
     assert told.eligible_nodes == asked.eligible_nodes
     serve = [name for name in shared.nodes if asked.eligible_nodes is None or name in asked.eligible_nodes]
     held = tuple(serve[: asked.node_count])
+    if asked.demand is not None:
+        leave(shared, asked.demand, held)
     shared.adapter.apply(acts.reserve(f"mw_{job_id}", nodes=held, duration_s=600, job_id=job_id))
     shared.cluster.run("scontrol", "release", job_id)
     job = running(shared, job_id)
