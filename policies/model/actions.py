@@ -137,8 +137,8 @@ class Reserve(ActionBase):
     """The holds for announced jobs that contain `nodes`, which are lent to `job_id` until one of these jobs
     arrives."""
     own_reservation: str | None = None
-    """The reservation that the job was submitted with, which it keeps: see `Cluster.own_reservation`. Several are
-    separated by commas. None: none, or unknown."""
+    """The reservation that the job was submitted with, which it keeps: see `Cluster.own_reservation`. Several
+    are separated by commas. None: none, or unknown."""
     verb: Literal["reserve"] = "reserve"
 
 

@@ -169,7 +169,9 @@ def test_on_22_05_the_release_says_which_reservation_the_job_was_submitted_with(
 
 def test_on_22_05_a_hold_that_changes_says_it_too() -> None:
     slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17"}, release="22.05.8")
-    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n2",), duration_s=60, job_id="17", own="theirs"))
+    adapter_of(slurm).apply(
+        acts.reserve("makeway_c.17", nodes=("n2",), duration_s=60, job_id="17", own="theirs")
+    )
     assert slurm.acts[-1] == build.bind("17", "makeway_c.17", own=("theirs",))
 
 

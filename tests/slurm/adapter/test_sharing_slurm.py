@@ -141,7 +141,7 @@ def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
     held = tuple(serve[: asked.node_count])
     if asked.demand is not None:
         leave(shared, asked.demand, held)
-    shared.adapter.apply(acts.reserve(f"mw_{job_id}", nodes=held, duration_s=600, job_id=job_id))
+    shared.adapter.apply(acts.reserve(shared.prefix + job_id, nodes=held, duration_s=600, job_id=job_id))
     shared.cluster.run("scontrol", "release", job_id)
     job = running(shared, job_id)
     assert sorted(job.nodes) == sorted(held)
@@ -151,7 +151,7 @@ def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
         names = {name for name, _ in asked.demand.amounts}
         got = [{name: part.amount(name) for name in names} for part in job.allocation or ()]
         assert got == [dict(asked.demand.amounts)] * len(held)
-    shared.adapter.apply(acts.release(f"mw_{job_id}"))
+    shared.adapter.apply(acts.release(shared.prefix + job_id))
 
 
 def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:

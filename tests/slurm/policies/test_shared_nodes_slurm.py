@@ -78,7 +78,9 @@ def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
     daemon = start_daemon()
     explain = story.explain(daemon)
     await_that(
-        "it is bound to the hold", lambda: story.field(urgent, "Reservation").startswith("mw_"), explain
+        "it is bound to the hold",
+        lambda: story.field(urgent, "Reservation").startswith(story.world.prefix),
+        explain,
     )
     daemon.stop(signal.SIGKILL)
     daemon.start()
