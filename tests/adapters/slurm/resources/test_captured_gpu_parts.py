@@ -143,7 +143,7 @@ def test_what_is_not_counted_does_not_matter_for_jobs_that_are_not_urgent(found:
 
 def test_shards_of_several_gpus_count_together_where_slurm_gives_them(found: Shared) -> None:
     asked = found.resources(parts_across_gpus=True).asked(found.job("--gres=shard:6"), urgent=True)
-    assert (asked.eligible_nodes, asked.uncounted) == ({"n1"}, "")
+    assert (asked.eligible_nodes, asked.uncounted) == (frozenset({"n1"}), "")
 
 
 def test_a_request_for_shards_needs_a_node_that_has_some(found: Shared) -> None:
