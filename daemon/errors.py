@@ -2,9 +2,16 @@
 traceback.
 """
 
+from typing import ClassVar, Final
+
 from makeway.adapters.site.text import printable
 
-__all__ = ["UserError", "printable"]
+__all__ = ["CANNOT_GO_ON", "TRY_AGAIN", "UserError", "printable"]
+
+CANNOT_GO_ON: Final = 2
+"""The exit status of an error that only a person can mend: systemd does not start the daemon again."""
+TRY_AGAIN: Final = 75
+"""The exit status of an error that may pass by itself (EX_TEMPFAIL): systemd starts the daemon again."""
 
 
 class UserError(ValueError):
@@ -13,3 +20,6 @@ class UserError(ValueError):
     A message of several lines holds several problems, one a line. Every package above the policies derives
     the errors that its user can mend from this class; a policy's are `policies.contract.PolicyError`.
     """
+
+    exit_status: ClassVar[int] = CANNOT_GO_ON
+    """What the program ends with."""

@@ -14,7 +14,7 @@ import click
 
 from makeway.daemon.cli.joined import JoinedCommands
 from makeway.daemon.cli.options import CONFIG_PATH, JOURNAL_PATH, SOCKET_PATH, Shell, duration, resources
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import CANNOT_GO_ON, UserError, printable
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
@@ -314,7 +314,8 @@ def main() -> int:
 def run_cli(
     arguments: Sequence[str], *, factories: "Mapping[str, AdapterFactory]" = MappingProxyType({})
 ) -> int:
-    """Run one command. Returns the exit status: 2 for the user's errors, each of them one line.
+    """Run one command. Returns the exit status: for the user's errors 2, or what the error itself says; each
+    of them is one line.
 
     Args:
         arguments: the command line without the program's name.
@@ -338,7 +339,7 @@ def run_cli(
     except Exception as error:
         if not _is_the_users(error):
             raise
-        return _complain(str(error))
+        return _complain(str(error), getattr(error, "exit_status", CANNOT_GO_ON))
     return result if isinstance(result, int) else 0
 
 
@@ -351,11 +352,11 @@ def _is_the_users(error: Exception) -> bool:
     return isinstance(error, UserError | PolicyError)
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, status: int = CANNOT_GO_ON) -> int:
     """One line on standard error for each line of the message. Returns the exit status."""
     for line in message.splitlines() or ["unknown error"]:
         click.echo(f"makeway: error: {printable(line)}", err=True)
-    return 2
+    return status
 
 
 def _from_config(config: Path | None, name: str, default: Path) -> Path:

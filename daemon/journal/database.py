@@ -4,10 +4,27 @@ import fcntl
 import os
 import sqlite3
 import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from makeway.daemon.journal.errors import JournalError, JournalInUse, JournalTooNew, JournalUnfinished
+from makeway.daemon.journal.errors import (
+    JournalError,
+    JournalInUse,
+    JournalReplaced,
+    JournalTooNew,
+    JournalUnfinished,
+)
+from makeway.daemon.journal.file_guard import (
+    FileState,
+    check_folder,
+    make_private,
+    move_aside,
+    open_private,
+    os_failure,
+    sqlite_failure,
+)
 from makeway.daemon.journal.schema import (
     SCHEMA_VERSION,
     ForeignSchema,
@@ -35,15 +52,25 @@ class Database:
     Raises:
         JournalInUse: another daemon has the lock.
         JournalTooNew: a newer makeway made the tables.
-        JournalError: it cannot be opened, or it is not a journal.
+        JournalUnavailable: its disk is full, or not there yet.
+        JournalError: it cannot be opened, others can write it, or it is not a journal.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool) -> None:
         self.path = path
         self.mutex = threading.RLock()
         self._lock_file = None if path is None or read_only else _take_lock(path)
+        self._generation: int | None = None
+        """How many transactions the file has had. None: nobody counts them, in memory or for a reader."""
+        self._state: FileState | None = None
+        """The files after the last transaction. None: there are none, or they are only read."""
         try:
+            if path is not None and not read_only:
+                make_private(path)
             self._connection, self.schema_version = _connect(path, read_only=read_only)
+            if path is not None and not read_only:
+                self._generation = self._stored_generation()
+                self._note_state()
         except BaseException:
             self._release_lock()
             raise
@@ -65,7 +92,7 @@ class Database:
         was.
         """
         cursor = self._connection.cursor()
-        with self.mutex, transaction(self._connection):
+        with self.mutex, self._transaction():
             for sql, values in statements:
                 cursor.execute(sql, values)
         return cursor.lastrowid or 0
@@ -74,7 +101,7 @@ class Database:
         """Carry out all statements in one transaction. Returns the rows that each of them gave
         (RETURNING).
         """
-        with self.mutex, transaction(self._connection):
+        with self.mutex, self._transaction():
             return [self._connection.execute(sql, values).fetchall() for sql, values in statements]
 
     def shrink(self, pages: int) -> None:
@@ -83,6 +110,100 @@ class Database:
             # As a script: `execute` stops after the first page, because the rows of this pragma have no
             # columns.
             self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+            self._note_state()
+
+    def verify(self) -> None:
+        """Check that the file is still the one that was opened, and has what was written into it.
+
+        Raises:
+            JournalReplaced: it was deleted, replaced, or set back to an earlier state.
+        """
+        with self.mutex:
+            why = self._why_replaced()
+        if why is not None:
+            raise JournalReplaced(f"{self.path}: {why} while the daemon was running")
+
+    def save_copy(self) -> list[Path]:
+        """Put a copy of the file that is still open, complete, where it was. Returns the new names of what
+        was there.
+
+        For a file that was deleted or replaced. One that was written into cannot be told from what others
+        wrote.
+
+        Raises:
+            JournalInUse: another daemon has the lock by now.
+            JournalError: the copy cannot be made.
+        """
+        assert self.path is not None
+        copy = self.path.with_name(f"{self.path.name}.copy")
+        with self.mutex:
+            if not self._has_lock():
+                self._release_lock()
+                self._lock_file = _take_lock(self.path)
+            try:
+                if self._stored_generation() != self._generation:
+                    raise JournalError(f"{self.path}: the open file is not what was written: nothing to save")
+                copy.unlink(missing_ok=True)
+                os.close(open_private(copy))
+                with closing(sqlite3.connect(copy, isolation_level=None)) as target:
+                    self._connection.backup(target)
+                moved = move_aside(self.path)
+                copy.rename(self.path)
+            except sqlite3.Error as error:
+                raise sqlite_failure(f"{self.path}: cannot be copied", error) from error
+            except OSError as error:
+                raise os_failure(self.path, error) from error
+        return moved
+
+    def _why_replaced(self) -> str | None:
+        if self.path is None or self._state is None:
+            return None
+        if not self._has_lock():
+            return "its lock was deleted or replaced"
+        try:
+            difference = self._state.difference(FileState.of(self.path))
+            # Without this SQLite would answer out of its memory.
+            self._connection.execute("PRAGMA shrink_memory")
+            same = self._stored_generation() == self._generation
+        except FileNotFoundError:
+            return "it was deleted"
+        except (OSError, sqlite3.Error) as error:
+            return f"it cannot be read any more ({error})"
+        return difference or (None if same else "it was set back to an earlier state")
+
+    def _has_lock(self) -> bool:
+        """Whether the file of the lock is still the one that is locked."""
+        assert self.path is not None
+        assert self._lock_file is not None
+        mine = os.fstat(self._lock_file)
+        try:
+            there = _lock_path(self.path).stat()
+        except OSError:
+            return False
+        return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+    def _stored_generation(self) -> int:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+        return int(row[0]) if row is not None and str(row[0]).isdecimal() else 0
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        """All statements inside, or none, and one more generation of the file."""
+        if self._generation is None:
+            with transaction(self._connection):
+                yield
+            return
+        with transaction(self._connection):
+            yield
+            count = "INSERT OR REPLACE INTO meta VALUES ('generation', ?)"
+            self._connection.execute(count, (str(self._generation + 1),))
+        self._generation += 1
+        self._note_state()
+
+    def _note_state(self) -> None:
+        if self.path is not None and self._generation is not None:
+            with suppress(OSError):  # it is gone, which `verify` reports
+                self._state = FileState.of(self.path)
 
     def close(self) -> None:
         """Close the file and let another daemon have it."""
@@ -97,11 +218,8 @@ class Database:
 
 def _take_lock(path: Path) -> int:
     """Take the lock of the journal and write the pid into it. The system drops it when this process ends."""
-    lock_path = path.with_name(path.name + ".lock")
-    try:
-        lock_file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise JournalError(f"{lock_path}: cannot be opened: {error.strerror}") from error
+    check_folder(path.absolute().parent)
+    lock_file = open_private(_lock_path(path))
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -111,6 +229,10 @@ def _take_lock(path: Path) -> int:
     os.ftruncate(lock_file, 0)
     os.write(lock_file, f"{os.getpid()}\n".encode("ascii"))
     return lock_file
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
 
 
 def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection, int]:
@@ -127,7 +249,7 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
         # Autocommit: Python's own transactions would commit each CREATE TABLE by itself.
         connection = sqlite3.connect(where, uri=read_only, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be opened as a journal: {error}") from error
+        raise sqlite_failure(f"{path}: cannot be opened as a journal", error) from error
     try:
         version = _known_version(connection, path)
         if not read_only:
@@ -144,7 +266,7 @@ def _known_version(connection: sqlite3.Connection, path: Path | None) -> int:
     try:
         version = version_of(connection)
     except sqlite3.OperationalError as error:
-        raise JournalError(f"{path}: cannot be opened as a journal: {error}") from error
+        raise sqlite_failure(f"{path}: cannot be opened as a journal", error) from error
     except (sqlite3.Error, ForeignSchema) as error:
         raise JournalError(f"{path}: not a journal of makeway: {error}") from error
     if version > SCHEMA_VERSION:
@@ -167,4 +289,4 @@ def _make_ready(connection: sqlite3.Connection, path: Path | None, version: int)
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         bring_up_to_date(connection, version)
     except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be made ready as a journal: {error}") from error
+        raise sqlite_failure(f"{path}: cannot be made ready as a journal", error) from error

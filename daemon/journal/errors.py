@@ -1,12 +1,23 @@
 """Why a journal cannot be used."""
 
 from pathlib import Path
+from typing import ClassVar
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import TRY_AGAIN, UserError
 
 
 class JournalError(UserError):
     """The journal cannot be used. The message names the file and says what to do."""
+
+
+class JournalUnavailable(JournalError):
+    """It cannot be used now, but may be later: its disk is full, not mounted yet, or does not answer."""
+
+    exit_status: ClassVar[int] = TRY_AGAIN
+
+
+class JournalReplaced(JournalUnavailable):
+    """The file is no longer the one that this process opened, or no longer what it wrote."""
 
 
 class JournalInUse(JournalError):

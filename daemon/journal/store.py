@@ -41,6 +41,7 @@ class Journal(Archive):
     Raises:
         JournalInUse: another daemon has it open.
         JournalTooNew: a newer makeway wrote it, or a part of it that a start needs.
+        JournalUnavailable: its disk is full, or not there yet.
         JournalError: it is not a journal, or cannot be opened.
     """
 
@@ -235,6 +236,19 @@ class Journal(Archive):
                 self._times = load_checkpoint_times(self._database)
                 self._history = load_history(self._database)
         return count
+
+    def verify(self) -> None:
+        """Check that the file is still the one that was opened. Raises `JournalReplaced` if it is not."""
+        self._database.verify()
+
+    def save_copy(self) -> tuple[Path, ...]:
+        """Put a complete copy where the file was that was deleted or replaced. Returns the new names of what
+        was there.
+
+        Raises:
+            JournalError: another daemon has it, or the copy cannot be made.
+        """
+        return tuple(self._database.save_copy())
 
     def close(self) -> None:
         """Close the file and let another daemon have it."""

@@ -7,7 +7,7 @@ cycle that raised it, and never the process.
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from os import getpid
@@ -20,6 +20,7 @@ from makeway.daemon.config.load import Config, load
 from makeway.daemon.config.schema import Settings
 from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.journal.errors import JournalError, JournalReplaced
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service.metrics import Metrics
@@ -45,6 +46,7 @@ class CycleRunner:
         metrics: counts every cycle.
         notifier: reports the status to systemd.
         log: the service's log.
+        give_up: called once if the journal was deleted or replaced: this process cannot go on.
     """
 
     def __init__(
@@ -56,7 +58,10 @@ class CycleRunner:
         metrics: Metrics,
         notifier: Notifier,
         log: FilteringBoundLogger,
+        give_up: Callable[[], None],
     ) -> None:
+        self._give_up = give_up
+        self._given_up = False
         self._config = config
         self._connection = connection
         self._journal = journal
@@ -106,13 +111,18 @@ class CycleRunner:
     def cycle(self) -> CycleResult:
         """Run one cycle, after a reload if one was asked for. Raises nothing."""
         began_s = time.monotonic()
+        if self._given_up:
+            return CycleResult(failures=self._status.failures)
         try:
+            self._journal.verify()
             if self._reload_wanted.is_set():
                 self._reload_wanted.clear()
                 self._reload()
             report = self._reconciler.reconcile()
             breaker_open = self._breaker_open()
             due_in_s = self._due_in_s()
+        except JournalReplaced as error:
+            return self._journal_replaced(error, time.monotonic() - began_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this cycle only
             return self._crashed(error, time.monotonic() - began_s)
         cycle_s = time.monotonic() - began_s
@@ -155,12 +165,33 @@ class CycleRunner:
 
     def _crashed(self, error: Exception, cycle_s: float) -> CycleResult:
         """Report a cycle that a defect ended."""
+        self._log.exception("a cycle failed", failures=self._status.failures + 1)
+        return self._failed(f"the last cycle failed: {type(error).__name__}: {error}", cycle_s)
+
+    def _failed(self, sentence: str, cycle_s: float) -> CycleResult:
+        """Count a cycle that gave no report."""
         failures = self._status.failures + 1
         self._metrics.count_crash(cycle_s)
-        self._log.exception("a cycle failed", failures=failures)
-        sentence = f"the last cycle failed: {type(error).__name__}: {error}"
         self._publish(replace(self._status, sentence=sentence, failures=failures))
         return CycleResult(failures=failures)
+
+    def _journal_replaced(self, error: JournalReplaced, cycle_s: float) -> CycleResult:
+        """Stop before anything is sent: what is written ahead would be written nowhere.
+
+        What was taken is in the file that is still open. It is copied to its place, for the next start to
+        give it back.
+        """
+        self._given_up = True
+        self._log.error("makeway stops: its journal is not what it was", problem=str(error))
+        try:
+            moved = self._journal.save_copy()
+        except JournalError as failure:
+            self._log.error("the journal could not be saved", problem=str(failure))
+        else:
+            self._log.warning("the journal was saved", moved_aside=[str(path) for path in moved])
+        result = self._failed(f"makeway stops: {error}", cycle_s)
+        self._give_up()
+        return result
 
     def _publish(self, status: ServiceStatus) -> None:
         """Keep the status after a cycle, and send it to systemd."""

@@ -20,6 +20,7 @@ from types import FrameType
 
 from makeway.adapters.protocol import Adapter, AdapterError
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
+from makeway.daemon.errors import TRY_AGAIN
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
@@ -37,10 +38,11 @@ _UNFINISHED = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
 
 
 class SignalMessage(Enum):
-    """What a signal leaves for the main thread."""
+    """What a signal, or a cycle, leaves for the main thread."""
 
     STOP = "stop"
     RELOAD = "reload"
+    GIVE_UP = "give_up"  # the journal was replaced: systemd is to start another process
 
 
 def serve(config_path: Path, factories: Mapping[str, AdapterFactory]) -> int:
@@ -120,6 +122,7 @@ class Service:
                 metrics=self._metrics,
                 notifier=self._notifier,
                 log=self._log,
+                give_up=lambda: self._inbox.put(SignalMessage.GIVE_UP),
             )
             self._ticker = Ticker(self._runner.cycle, self._runner.pace, self._runner.prune_journal)
             self._metrics.set_mode(settings.mode)
@@ -131,11 +134,11 @@ class Service:
             self._log_start()
             self._notifier.ready(f"{settings.mode}: started")
             stack.enter_context(self._ticker.running())
-            self._wait()
+            status = self._wait()
             self._notifier.stopping()
             self._log.info("makeway stops after the present cycle")
-        self._log.info("makeway has stopped")
-        return 0
+        self._log.info("makeway has stopped", status=status)
+        return status
 
     def poke(self) -> None:
         """Start a cycle as soon as the present one and the gap after it are over."""
@@ -190,8 +193,10 @@ class Service:
         self.poke()
         return notice.notice_id
 
-    def _wait(self) -> None:
-        """The main thread: handle signals, and feed systemd's watchdog while cycles end in time."""
+    def _wait(self) -> int:
+        """The main thread: handle signals, and feed systemd's watchdog while cycles end in time. Returns the
+        exit status.
+        """
         watchdog_s = self._notifier.watchdog_s
         tick_s = TICK_S if watchdog_s is None else min(TICK_S, watchdog_s / 2)
         while True:
@@ -203,7 +208,9 @@ class Service:
                 continue
             match message:
                 case SignalMessage.STOP:
-                    return
+                    return 0
+                case SignalMessage.GIVE_UP:
+                    return TRY_AGAIN
                 case SignalMessage.RELOAD:
                     self._notifier.reloading()
                     self._runner.want_reload()

@@ -16,8 +16,8 @@ requeue, its end); `ack` only spares it the wait for the next poll. A notice bel
 end of the socket, as the kernel reports it; only root and the daemon's own user may name another user with
 `user`.
 
-A client may be hostile: lines, waits and the number of clients are limited, and a bad request ends its own
-connection only.
+A client may be hostile: lines, waits and the number of clients, in all and of one user, are limited, and a
+bad request ends its own connection only.
 """
 
 import json
@@ -29,6 +29,7 @@ import socketserver
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ LINE_LIMIT = 4096
 """Bytes of a request."""
 CLIENT_LIMIT = 32
 """Simultaneous connections; further clients are asked to try again."""
+USER_LIMIT = 8
+"""Simultaneous connections of one user. There is no such limit for root and the daemon's own user."""
 WAIT_S = 5.0
 """The longest that one connection may take."""
 WALLTIME_LIMIT_S = 365 * 86_400.0
@@ -113,6 +116,13 @@ class Peer:
     def trusted(self) -> bool:
         """Whether it may announce jobs of other users."""
         return self.uid in {0, os.geteuid()}
+
+
+def _peer_of(connection: Any) -> Peer:
+    """Who is at the other end, as the kernel reports it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return Peer(pid=pid, uid=uid)
 
 
 def answer(line: bytes, peer: Peer, control: SocketControl) -> dict[str, object]:
@@ -264,27 +274,50 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.control = control
         self.log = log
         self.places = threading.BoundedSemaphore(CLIENT_LIMIT)
+        self.connected: Counter[int] = Counter()
+        """The connections of each user, by number."""
+        self.counting = threading.Lock()
         super().__init__(str(path), _Client)
         self.inode = path.stat().st_ino
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self.places.acquire(blocking=False):
+        peer = _peer_of(request)
+        complaint = self._admit(peer)
+        if complaint is None:
             try:
                 super().process_request(request, client_address)
             except BaseException:
-                self.places.release()
+                self._leave(peer)
                 raise
             return
         with suppress(OSError):
             request.settimeout(0.0)
-            request.sendall(_line({"ok": False, "error": "too many clients: try again"}))
+            request.sendall(_line({"ok": False, "error": complaint}))
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        peer = _peer_of(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._leave(peer)
+
+    def _admit(self, peer: Peer) -> str | None:
+        """Count one more connection. Returns why it is refused; None: it is not."""
+        with self.counting:
+            if self.connected[peer.uid] >= USER_LIMIT and not peer.trusted:
+                return "too many connections of one user: try again"
+            if not self.places.acquire(blocking=False):
+                return "too many clients: try again"
+            self.connected[peer.uid] += 1
+        return None
+
+    def _leave(self, peer: Peer) -> None:
+        with self.counting:
             self.places.release()
+            self.connected[peer.uid] -= 1
+            if not self.connected[peer.uid]:
+                del self.connected[peer.uid]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         self.log.exception("socket: a request failed")
@@ -293,19 +326,17 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class _Client(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, _Server)
-        credentials = self.request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        pid, uid, _ = struct.unpack("3i", credentials)
-        peer = Peer(pid=pid, uid=uid)
+        peer = _peer_of(self.request)
         try:
             line = read_line(self.request, LINE_LIMIT, WAIT_S)
             reply = {"ok": True, **answer(line, peer, self.server.control)}
         except BadRequest as error:
-            self.server.log.warning("socket: refused", error=str(error), pid=pid, uid=uid)
+            self.server.log.warning("socket: refused", error=str(error), pid=peer.pid, uid=peer.uid)
             reply = {"ok": False, "error": str(error)}
         except OSError:
             return  # the client went away, or took too long
         except Exception:
-            self.server.log.exception("socket: a request failed", pid=pid, uid=uid)
+            self.server.log.exception("socket: a request failed", pid=peer.pid, uid=peer.uid)
             reply = {"ok": False, "error": "internal error: see the daemon's log"}
         with suppress(OSError):
             self.request.sendall(_line(reply))

@@ -13,11 +13,12 @@ from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.daemon.config.load import load
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import SOCKET_PATH_LIMIT
+from makeway.daemon.errors import CANNOT_GO_ON, TRY_AGAIN
 from makeway.policies.model import JobKind
 from tests.paths import DEPLOY
 
 UNIT = DEPLOY / "makeway.service"
-EXPOSURE = 2.0
+EXPOSURE = 1.5
 """What `systemd-analyze security` may say at the most: 0 is nothing exposed, 10 everything."""
 
 
@@ -46,7 +47,10 @@ def test_the_unit_fits_the_service() -> None:
     assert said["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert said["User"] == "makeway"
     assert said["Restart"] == "on-failure"
-    assert said["RestartPreventExitStatus"] == "2"
+    assert said["RestartPreventExitStatus"] == str(CANNOT_GO_ON)
+    assert (said["StateDirectoryMode"], said["UMask"]) == ("0700", "0077")
+    assert said["Group"] != said["User"], "who may use the socket may not read the journal"
+    assert str(TRY_AGAIN) not in said["RestartPreventExitStatus"].split()
     assert int(said["WatchdogSec"]) > 0
     assert said["MemoryMax"]
 

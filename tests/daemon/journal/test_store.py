@@ -220,7 +220,8 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
         journal.close()
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-        assert database.execute("SELECT value FROM meta").fetchall() == [(str(SCHEMA_VERSION),)]
+        version = "SELECT value FROM meta WHERE key = 'schema_version'"
+        assert database.execute(version).fetchall() == [(str(SCHEMA_VERSION),)]
     database.close()
 
 

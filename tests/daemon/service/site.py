@@ -50,8 +50,8 @@ class Site:
         return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
 
     @contextmanager
-    def up(self, *, watchdog_s: float | None = None) -> Generator[None]:
-        """Run the service in a thread, from READY to its end."""
+    def up(self, *, watchdog_s: float | None = None, ends_with: int = 0) -> Generator[None]:
+        """Run the service in a thread, from READY to its end. `ends_with`: the exit status."""
         service = Service(
             load(self.config), Notifier(address=self.listener.address, watchdog_s=watchdog_s), self.inbox
         )
@@ -64,7 +64,7 @@ class Site:
         finally:
             self.inbox.put(SignalMessage.STOP)
             thread.join(limit_s())
-        assert status == [0]
+        assert status == [ends_with]
 
     def ask(self, **message: object) -> dict[str, Any]:
         return api.request(self.socket, message, wait_s=limit_s())

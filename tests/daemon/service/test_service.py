@@ -11,9 +11,10 @@ from queue import SimpleQueue
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
+from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import load
 from makeway.daemon.control.planner import Planning
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import CANNOT_GO_ON, TRY_AGAIN, UserError
 from makeway.daemon.journal.errors import JournalInUse
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.service import Service
@@ -36,6 +37,43 @@ def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -
     assert (values["failures"], values["breaker_open"], values["reload_problem"]) == (0, False, None)
     assert values["planning_failure"] is None
     assert values["pid"] == os.getpid()
+
+
+def test_a_journal_that_is_deleted_is_put_back_and_nothing_is_sent(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next start finds what was taken, and gives it back."""
+    site.write(f"mode: act\n{SELDOM}")
+    with site.up(ends_with=TRY_AGAIN):
+        site.listener.wait_for("STATUS=")
+        site.adapter.view = busy()
+        site.cycle()
+        sent = list(site.adapter.calls)
+        assert sent
+        site.journal.unlink()
+        site.ask(command="poke")
+        assert "it was deleted" in site.listener.wait_for("STATUS=makeway stops")
+    assert site.adapter.calls == [*sent, ("close", "")]
+    with closing(Journal(site.journal)) as journal:
+        (operation,) = journal.open_operations()
+        assert operation.for_job_id == "u"
+    problems = [entry.get("problem", "") for entry in entries(capsys)]
+    assert any("it was deleted while the daemon was running" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("journal", "status"),
+    [("not-mounted/j.sqlite", TRY_AGAIN), (".", CANNOT_GO_ON), ("open/j.sqlite", CANNOT_GO_ON)],
+)
+def test_a_start_says_whether_another_start_may_succeed(
+    site: Site, capsys: pytest.CaptureFixture[str], journal: str, status: int
+) -> None:
+    (site.folder / "open").mkdir()
+    (site.folder / "open").chmod(0o777)
+    site.write(SELDOM)
+    site.config.write_text(site.config.read_text().replace("j.sqlite", journal))
+    assert run_cli(["run", "--config", str(site.config)], factories=site.factories) == status
+    assert capsys.readouterr().err.startswith(f"makeway: error: {site.folder}")
 
 
 @pytest.mark.parametrize(("keep", "first"), [("30", 3), ("null", 1)])

@@ -20,7 +20,7 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.socket_api import Announcement, BadRequest, Peer, answer, request, serve
 from makeway.policies.model import Resources
-from tests.waiting import limit_s
+from tests.waiting import await_that, limit_s
 
 ME = Peer(pid=os.getpid(), uid=os.geteuid())
 STRANGER = Peer(pid=1, uid=54_321)
@@ -286,6 +286,30 @@ def test_too_many_clients_are_asked_to_try_again(path: Path, monkeypatch: pytest
         while not _poked(path):
             pass
         assert control.pokes == 1
+
+
+def test_one_user_cannot_take_all_places(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "USER_LIMIT", 1)
+    users = [STRANGER.uid]
+    monkeypatch.setattr(api, "_peer_of", lambda _: Peer(pid=1, uid=users[-1]))
+    control = Control()
+    control.hold = threading.Event()
+    with serving(path, control):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first:
+            first.settimeout(limit_s())
+            first.connect(str(path))
+            first.sendall(b'{"command": "status"}\n')
+            refused = {"ok": False, "error": "too many connections of one user: try again"}
+            assert exchange(path, b"") == refused
+            for other in (STRANGER.uid + 1, ME.uid, ME.uid):
+                users.append(other)
+                assert _poked(path)
+            users.append(STRANGER.uid)
+            assert exchange(path, b"") == refused
+            control.hold.set()
+            assert json.loads(first.recv(4096))["ok"] is True
+            assert first.recv(1) == b""
+        await_that("the user has a place again", lambda: _poked(path))
 
 
 def _poked(path: Path) -> bool:

@@ -1,0 +1,155 @@
+"""The files of a journal: who else may touch them, and whether they are still those that were opened.
+
+Who can read a file can lock it, and so keep a daemon from its start, or read it without an end, so that its
+log grows. So all files of a journal are for their owner alone.
+"""
+
+import errno
+import os
+import sqlite3
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from makeway.daemon.journal.errors import JournalError, JournalUnavailable
+
+OWNER_ONLY: Final = 0o600
+SUFFIXES: Final = ("", "-wal", "-shm")
+"""What the names of a journal's files end in, besides that of its lock."""
+_PASSING: Final = frozenset(
+    {
+        *(errno.EDQUOT, errno.EIO, errno.ENODEV, errno.ENOENT, errno.ENOSPC, errno.ENOTCONN, errno.EROFS),
+        *(errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT),
+    }
+)
+"""Errors of a file system that is full, not mounted yet, or gone for a while."""
+_PASSING_IN_SQLITE: Final = frozenset(
+    {
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY),
+    }
+)
+_PRIMARY: Final = 0xFF
+"""The part of SQLite's error codes that says the kind."""
+
+
+def os_failure(path: Path, error: OSError) -> JournalError:
+    """Why a file cannot be opened: for a while, or until somebody mends it."""
+    kind = JournalUnavailable if error.errno in _PASSING else JournalError
+    return kind(f"{path}: cannot be opened: {error.strerror or error}")
+
+
+def sqlite_failure(message: str, error: sqlite3.Error) -> JournalError:
+    """The error for a file that SQLite cannot use: for a while, or until somebody mends it."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    passing = code is not None and code & _PRIMARY in _PASSING_IN_SQLITE
+    return (JournalUnavailable if passing else JournalError)(f"{message}: {error}")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `JournalError` if other users can put files of their own in the place of the journal's."""
+    try:
+        found = folder.stat()
+    except OSError as error:
+        raise os_failure(folder, error) from error
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others_write and not found.st_mode & stat.S_ISVTX:
+        raise JournalError(f"{folder}: other users can write into this folder of the journal: chmod go-w it")
+
+
+def open_private(path: Path) -> int:
+    """Open a file that its owner alone may use, made if absent; one that others may use is closed to them.
+
+    Raises:
+        JournalUnavailable: the file system is full, or not there yet.
+        JournalError: it cannot be opened, or another user owns it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+    except OSError as error:
+        raise os_failure(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise JournalError(
+                f"{path}: owned by user {found.st_uid}, and the daemon is user {os.geteuid()}: chown it"
+            )
+        if stat.S_IMODE(found.st_mode) & ~OWNER_ONLY:
+            os.fchmod(descriptor, OWNER_ONLY)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_private(path: Path) -> None:
+    """Make the files of a journal, and close those to others that are there.
+
+    Only before SQLite opens them: to close any descriptor of a file drops SQLite's locks on it.
+    """
+    os.close(open_private(path))
+    for suffix in SUFFIXES[1:]:
+        found = path.with_name(path.name + suffix)
+        if found.exists():
+            os.close(open_private(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What identifies a file on its machine."""
+
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """Which files a journal consisted of at an instant, and when the main one was last written."""
+
+    main: _Seen
+    log: _Seen | None
+    """None: there was no write-ahead log."""
+    changed_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, path: Path) -> "FileState":
+        """The files at that path now. Raises OSError if the main one is not there."""
+        found = path.stat()
+        try:
+            log = path.with_name(f"{path.name}-wal").stat()
+        except FileNotFoundError:
+            log = None
+        return cls(
+            main=_Seen(device=found.st_dev, inode=found.st_ino),
+            log=None if log is None else _Seen(device=log.st_dev, inode=log.st_ino),
+            changed_ns=found.st_mtime_ns,
+            size=found.st_size,
+        )
+
+    def difference(self, now: "FileState") -> str | None:
+        """How the files differ from those that this process left, in words. None: they do not.
+
+        Only the writer of a journal changes its main file, and it takes note of the state after each write.
+        """
+        if now.main != self.main:
+            return "another file has taken its place"
+        if self.log is not None and now.log != self.log:
+            return "its write-ahead log was deleted or replaced"
+        if (now.changed_ns, now.size) != (self.changed_ns, self.size):
+            return "another program has written into it"
+        return None
+
+
+def move_aside(path: Path) -> list[Path]:
+    """Give the files at the path of a journal other names. Returns those."""
+    number = 1
+    while any(path.with_name(f"{path.name}.replaced-{number}{suffix}").exists() for suffix in SUFFIXES):
+        number += 1
+    moved: list[Path] = []
+    for suffix in SUFFIXES:
+        found = path.with_name(path.name + suffix)
+        if found.exists():
+            moved.append(found.rename(path.with_name(f"{path.name}.replaced-{number}{suffix}")))
+    return moved
