@@ -249,9 +249,9 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
         # Autocommit: Python's own transactions would commit each CREATE TABLE by itself.
         connection = sqlite3.connect(where, uri=read_only, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise sqlite_failure(f"{path}: cannot be opened as a journal", error) from error
+        raise _not_opened(path, error, read_only=read_only) from error
     try:
-        version = _known_version(connection, path)
+        version = _known_version(connection, path, read_only=read_only)
         if not read_only:
             _make_ready(connection, path, version)
         elif version == 0:
@@ -262,11 +262,17 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
     return connection, version if read_only else SCHEMA_VERSION
 
 
-def _known_version(connection: sqlite3.Connection, path: Path | None) -> int:
+def _not_opened(path: Path | None, error: sqlite3.Error, *, read_only: bool) -> JournalError:
+    """Why SQLite does not open a file. A reader asks once, whether the failure may pass or not."""
+    found = sqlite_failure(f"{path}: cannot be opened as a journal", error)
+    return JournalError(str(found)) if read_only else found
+
+
+def _known_version(connection: sqlite3.Connection, path: Path | None, *, read_only: bool) -> int:
     try:
         version = version_of(connection)
     except sqlite3.OperationalError as error:
-        raise sqlite_failure(f"{path}: cannot be opened as a journal", error) from error
+        raise _not_opened(path, error, read_only=read_only) from error
     except (sqlite3.Error, ForeignSchema) as error:
         raise JournalError(f"{path}: not a journal of makeway: {error}") from error
     if version > SCHEMA_VERSION:

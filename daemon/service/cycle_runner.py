@@ -189,9 +189,8 @@ class CycleRunner:
             self._log.error("the journal could not be saved", problem=str(failure))
         else:
             self._log.warning("the journal was saved", moved_aside=[str(path) for path in moved])
-        result = self._failed(f"makeway stops: {error}", cycle_s)
         self._give_up()
-        return result
+        return self._failed(f"makeway stops: {error}", cycle_s)
 
     def _publish(self, status: ServiceStatus) -> None:
         """Keep the status after a cycle, and send it to systemd."""
