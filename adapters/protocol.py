@@ -12,7 +12,16 @@ class AdapterError(Exception):
 
 
 class Unavailable(AdapterError):
-    """No answer in time. The action may have been applied all the same."""
+    """No answer in time. The action may have been applied all the same, or may be yet.
+
+    Args:
+        message: what gave no answer.
+        sent: False: the action was certainly not sent, because a question before it got no answer.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class Unreadable(AdapterError):
@@ -72,7 +81,9 @@ class Capabilities:
 class Adapter(Protocol):
     """The only way to a cluster. Implementations need not be thread-safe: only the daemon's cycle calls them.
 
-    What `apply` does with each action:
+    What `apply` does with each action. One on a running job that names a `run` touches no other: it raises
+    `Gone` if the job has left that run. Where the cluster cannot check that together with the command, the
+    adapter looks right before it.
 
     - `Checkpoint`: raise the running job's time limit to `walltime_s` if it is less, and send `signal` to the
       processes that `signal_to` names. `Gone` if it is not running.

@@ -13,6 +13,7 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
     RestorePriority,
+    RunIdentity,
     Shrink,
     SignalTarget,
 )
@@ -23,7 +24,12 @@ _WHY = Reason.URGENT_ARRIVAL
 
 
 def checkpoint(
-    job_id: str, *, signal: str, walltime_s: float, signal_to: SignalTarget = SignalTarget.BATCH
+    job_id: str,
+    *,
+    signal: str,
+    walltime_s: float,
+    signal_to: SignalTarget = SignalTarget.BATCH,
+    run: RunIdentity | None = None,
 ) -> Checkpoint:
     """Ask the running job to checkpoint."""
     return Checkpoint(
@@ -35,10 +41,11 @@ def checkpoint(
         grace_s=60.0,
         walltime_s=walltime_s,
         signal_to=signal_to,
+        run=run,
     )
 
 
-def requeue(job_id: str, *, forgotten_run: int | None = None) -> Requeue:
+def requeue(job_id: str, *, forgotten_run: int | None = None, run: RunIdentity | None = None) -> Requeue:
     """Put the job back into the queue."""
     return Requeue(
         job_id=job_id,
@@ -48,17 +55,26 @@ def requeue(job_id: str, *, forgotten_run: int | None = None) -> Requeue:
         method=Method.KILL,
         not_after_s=0.0,
         forgotten_run=forgotten_run,
+        run=run,
     )
 
 
-def cancel(job_id: str) -> Cancel:
+def cancel(job_id: str, *, run: RunIdentity | None = None) -> Cancel:
     """End the job."""
     return Cancel(
-        job_id=job_id, for_job_id=_FOR, policy=_POLICY, reason=_WHY, method=Method.KILL, not_after_s=0.0
+        job_id=job_id,
+        for_job_id=_FOR,
+        policy=_POLICY,
+        reason=_WHY,
+        method=Method.KILL,
+        not_after_s=0.0,
+        run=run,
     )
 
 
-def shrink(job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> Shrink:
+def shrink(
+    job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float, run: RunIdentity | None = None
+) -> Shrink:
     """Leave the running job these nodes only."""
     return Shrink(
         job_id=job_id,
@@ -67,6 +83,7 @@ def shrink(job_id: str, *, keep_nodes: tuple[str, ...], walltime_s: float) -> Sh
         reason=_WHY,
         keep_nodes=keep_nodes,
         walltime_s=walltime_s,
+        run=run,
     )
 
 

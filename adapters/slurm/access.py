@@ -15,7 +15,7 @@ from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
-from makeway.policies.model import VERBS, JobState
+from makeway.policies.model import VERBS, JobState, RunIdentity
 
 
 def runner_of(settings: SlurmSettings) -> CommandRunner:
@@ -24,6 +24,14 @@ def runner_of(settings: SlurmSettings) -> CommandRunner:
     if settings.bin_dir is not None:
         environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
     return CommandRunner(environment=environment)
+
+
+def check_run(job: RawJob, run: RunIdentity | None) -> None:
+    """Raise `Gone` if a running job is in another run than that one. None: any run will do."""
+    if run is None:
+        return
+    if job.restarts != run.requeue_count or run.start_s not in {None, job.start_s}:
+        raise Gone(f"job {job.job_id} has left the run that is meant, and is in another one")
 
 
 def new_token() -> str:
@@ -132,17 +140,22 @@ class SlurmClient:
         return parse.jobs(done.stdout, fields=fields, token=token, command=command)
 
     def look(self, job_id: str) -> RawJob:
-        """The job as it is now. Raises `Gone` if it is over or was never there."""
-        for job in self.squeue(job_id):
+        """The job as it is now, before a command for it. Raises `Gone` if it is over or was never there."""
+        try:
+            jobs = self.squeue(job_id)
+        except Unavailable as error:
+            raise Unavailable(str(error), sent=False) from error
+        for job in jobs:
             if job.job_id == job_id and not over(job):
                 return job
         raise Gone(f"job {job_id} is over")
 
-    def running(self, job_id: str) -> RawJob:
-        """The job, which runs. Raises `Gone` if it does not."""
+    def running(self, job_id: str, run: RunIdentity | None = None) -> RawJob:
+        """The job, which runs. Raises `Gone` if it does not, or if it is in another run than `run`."""
         job = self.look(job_id)
         if state(job) is not JobState.RUNNING:
             raise Gone(f"job {job_id} does not run: it is {job.state}")
+        check_run(job, run)
         return job
 
     def pending(self, job_id: str) -> RawJob:

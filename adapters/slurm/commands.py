@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import assert_never
 
-from makeway.adapters.protocol import Gone, Rejected, Unreadable, unsupported
+from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, unsupported
 from makeway.adapters.slurm import build, parse_cluster
-from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
 from makeway.adapters.slurm.parse import RawJob
@@ -59,7 +59,8 @@ class SlurmCommands:
             case Requeue():
                 self._requeue(action)
             case Cancel():
-                self._client.look(action.job_id)
+                job = self._client.look(action.job_id)
+                check_run(job, action.run)
                 self._client.do(build.cancel(action.job_id))
             case Shrink():
                 self._shrink(action)
@@ -95,21 +96,30 @@ class SlurmCommands:
             than its limit.
         """
         job_id, walltime_s = action.job_id, action.walltime_s
-        job = self._client.running(job_id)
+        job = self._client.running(job_id, action.run)
         if _is_longer(walltime_s, job):
-            done = self._client.run(build.resize(job_id, None, build.minutes(walltime_s)))
+            try:
+                done = self._client.run(build.resize(job_id, None, build.minutes(walltime_s)))
+            except Unavailable as silence:
+                raise Unavailable(f"job {job_id} is not signalled: {silence}", sent=False) from silence
             if done.returncode != 0 and not (
                 isinstance(error := refusal(done), Rejected) and error.retryable
             ):
                 raise error
-        for command in build.signal_job(job_id, action.signal, action.signal_to):
-            self._client.do(command)
+        first, *others = build.signal_job(job_id, action.signal, action.signal_to)
+        self._client.do(first)
+        for command in others:
+            try:
+                self._client.do(command)
+            except Rejected as error:
+                # Not as a refusal, which would let the signal be sent again, also to those that have got it.
+                raise Unavailable(f"only the batch shell of job {job_id} is signalled: {error}") from error
 
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:
             self._requeue_again(action.job_id, action.forgotten_run)
         else:
-            self._client.running(action.job_id)
+            self._client.running(action.job_id, action.run)
             self._client.do(build.requeue(action.job_id))
 
     def _requeue_again(self, job_id: str, run: int) -> None:
@@ -131,7 +141,7 @@ class SlurmCommands:
         Slurm refuses what is no part of the job's nodes, and to take the batch host away.
         """
         job_id, keep_nodes, walltime_s = action.job_id, action.keep_nodes, action.walltime_s
-        job = self._client.running(job_id)
+        job = self._client.running(job_id, action.run)
         limit_min = build.minutes(walltime_s) if _is_longer(walltime_s, job) else None
         if set(keep_nodes) != set(job.nodes):
             if job.exclusive and self._client.known().release < build.RESIZES_CLEANLY:
@@ -310,6 +320,8 @@ class SlurmCommands:
             job = self._client.look(job_id)
         except Gone as gone:
             return str(gone)
+        except Unavailable as error:
+            raise Unavailable(str(error)) from error  # the reservation is made
         if state(job) is JobState.PENDING or set(job.nodes) <= set(nodes):
             return None
         return f"job {job_id} does not wait: it is {job.state}"

@@ -14,6 +14,7 @@ from makeway.adapters.protocol import (
 )
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.tasks import naming_its_run
 from makeway.daemon.operation.transitions import issuing, record
 from makeway.policies.model import Action, Operation, Progress
 from makeway.policies.safety.breaker import takes
@@ -63,7 +64,7 @@ class Executor:
         Never raises an `AdapterError`: every answer, and none, is an outcome.
         """
         operation = issuing(operation, index, self._now())
-        action = operation.tasks[index].action
+        action = naming_its_run(operation.tasks[index])
         command_id = self._journal.begin_command(operation, action, self._now())
         reply = self._attempt(action)
         operation = record(operation, index, reply.progress, self._now(), reply.detail)
@@ -88,6 +89,10 @@ class Executor:
             return _Reply(Progress.REFUSED, Outcome.REJECTED, str(error), final=True)
         except Unsupported as error:
             return _Reply(Progress.REFUSED, Outcome.REJECTED, str(error))
-        except (Unavailable, Unreadable, AdapterError) as error:
+        except Unavailable as error:
+            if not error.sent:
+                return _Reply(Progress.PLANNED, Outcome.UNSENT, str(error), unanswered=True)
+            return _Reply(Progress.ISSUING, Outcome.IN_DOUBT, str(error), unanswered=True)
+        except (Unreadable, AdapterError) as error:
             return _Reply(Progress.ISSUING, Outcome.IN_DOUBT, str(error), unanswered=True)
         return _Reply(Progress.ACCEPTED, Outcome.ACCEPTED, "")

@@ -18,6 +18,7 @@ from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
 from makeway.daemon.estimate.run_times import ended_runs, running
+from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import awaits_regular_checkpoint, wakeup_s
@@ -263,12 +264,12 @@ class Reconciler:
         """The snapshot with everything that the journal and the configuration add to it."""
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
+        learns = self._settings.learn_durations
+        jobs = with_learned(seen.jobs, self._journal.learned()) if learns else seen.jobs
         window_s = limits.breaker_window_s
         return replace(
             seen,
-            jobs=with_learned(seen.jobs, self._journal.learned())
-            if self._settings.learn_durations
-            else seen.jobs,
+            jobs=without_signals(jobs, self._journal.unanswered_signals()),
             notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),

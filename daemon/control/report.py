@@ -7,7 +7,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss
 from makeway.daemon.estimate.checkpoint_times import Measurement
-from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Operation, Rationale
 
@@ -97,6 +97,6 @@ class CycleReport:
         A cluster that did not answer a command is left in peace until the next poll.
         """
         reasons = {deferred.why for deferred in self.deferred}
-        if reasons or any(action.outcome is Outcome.IN_DOUBT for action in self.actions):
+        if reasons or any(action.outcome in UNANSWERED_NOW for action in self.actions):
             return bool(reasons) and Deferral.UNANSWERED not in reasons
         return any(action.outcome is Outcome.ACCEPTED for action in self.actions)

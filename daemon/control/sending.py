@@ -11,7 +11,7 @@ from typing import assert_never
 
 from makeway.daemon.control.executor import ActionReport, Executor
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
-from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import all_due
 from makeway.daemon.operation.transitions import forbid
@@ -112,7 +112,7 @@ class Sending:
             operation, report = self.executor.issue(operation, index)
             self.reports.append(report)
             self._sent += 1
-            if report.outcome is Outcome.IN_DOUBT:
+            if report.outcome in UNANSWERED_NOW:
                 self._stopped = Deferral.UNANSWERED
             elif self._sent == self.settings.commands_per_cycle:
                 self._stopped = Deferral.LIMIT

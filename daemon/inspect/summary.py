@@ -341,7 +341,7 @@ def _action_totals(
         sort = (command.action.verb, str(command.action.reason))
         sent[sort] += 1
         accepted[sort] += command.outcome == Outcome.ACCEPTED
-        refused[sort] += command.outcome in {None, Outcome.REJECTED, Outcome.IN_DOUBT}
+        refused[sort] += command.outcome in {None, Outcome.REJECTED, Outcome.IN_DOUBT, Outcome.UNSENT}
     return tuple(
         ActionTotals(
             verb=verb,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from makeway.policies.model import Eviction
+from makeway.policies.model import Action, Checkpoint, Eviction, RunIdentity
 
 
 class Outcome(StrEnum):
@@ -17,11 +17,22 @@ class Outcome(StrEnum):
     REJECTED = "rejected"  # by the cluster
     GONE = "gone"  # its job was over first
     IN_DOUBT = "in_doubt"  # no answer
+    UNSENT = "unsent"  # no answer to a question that comes before it: it was not sent
 
 
 EVICTING_VERBS: Final = frozenset({"requeue", "cancel", "shrink"})
+UNANSWERED: Final = frozenset({None, Outcome.IN_DOUBT})
+"""The outcomes of a command that may have been carried out, or may be yet. None: no answer was written down.
+"""
+UNANSWERED_NOW: Final = frozenset({Outcome.IN_DOUBT, Outcome.UNSENT})
+"""The outcomes that say that the cluster does not answer at present."""
 EVICTED: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
 """The outcomes of an eviction that was carried out or may have been. None: no answer was written down."""
+
+
+def signalled_run(action: Action) -> RunIdentity | None:
+    """The run that the action signals. None: it signals none, or does not name it."""
+    return action.run if isinstance(action, Checkpoint) else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,17 +57,31 @@ class SentCommands:
 
     def __init__(self) -> None:
         self._by_id: dict[int, _Sent] = {}
+        self._signals: dict[int, tuple[tuple[str, RunIdentity], float]] = {}
+        """The signals without an answer: to which run of which job, and when."""
         self._latest_s = float("-inf")
 
-    def add(self, command_id: int, verb: str, job_id: str, issued_s: float) -> None:
-        """Take note of a command that is sent after all others."""
+    def add(
+        self,
+        command_id: int,
+        verb: str,
+        job_id: str,
+        issued_s: float,
+        *,
+        signalled: RunIdentity | None = None,
+    ) -> None:
+        """Take note of a command that is sent after all others. `signalled`: the run that it signals."""
         self._latest_s = max(self._latest_s, issued_s)
         self._by_id[command_id] = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
+        if signalled is not None:
+            self._signals[command_id] = (job_id, signalled), issued_s
 
     def answer(self, command_id: int, outcome: str, *, failed: bool) -> None:
         """Take note of the answer to a command, and whether the circuit breaker counts it; drop one that no
         limit counts.
         """
+        if outcome not in UNANSWERED:
+            self._signals.pop(command_id, None)
         sent = self._by_id.get(command_id)
         if sent is None:
             return
@@ -68,6 +93,7 @@ class SentCommands:
         """Drop commands that are so old that no limit counts them."""
         for command_id in command_ids:
             self._by_id.pop(command_id, None)
+            self._signals.pop(command_id, None)
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""
@@ -79,6 +105,10 @@ class SentCommands:
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""
         return tuple(reversed([sent.issued_s for sent in self._since(since_s) if sent.failed]))
+
+    def unanswered_signals(self) -> dict[tuple[str, RunIdentity], float]:
+        """When each run of a job was signalled without an answer, the latest of several instants."""
+        return dict(self._signals.values())
 
     def _since(self, since_s: float) -> Iterator[_Sent]:
         """What was issued since then, newest first."""

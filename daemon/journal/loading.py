@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from makeway.daemon.journal.archive import quoted, too_new
-from makeway.daemon.journal.codec import NOTICE, OPERATION, PLAN, BadBody, BodyTooNew
-from makeway.daemon.journal.command_log import SentCommands
+from makeway.daemon.journal.codec import ACTION, NOTICE, OPERATION, PLAN, BadBody, BodyTooNew
+from makeway.daemon.journal.command_log import SentCommands, signalled_run
 from makeway.daemon.journal.database import Database, Statement
-from makeway.policies.model import Notice, Operation, Plan
+from makeway.policies.model import Notice, Operation, Plan, RunIdentity
 
 _Value = TypeVar("_Value")
 
@@ -126,11 +126,22 @@ def load_commands(database: Database) -> SentCommands:
     """The commands that the limits count."""
     failed = "failed" if database.schema_version >= 4 else "0"
     sent = SentCommands()
+    in_doubt = "verb = 'checkpoint' AND coalesce(outcome, 'in_doubt') = 'in_doubt'"
+    signal = f"CASE WHEN {in_doubt} THEN CAST(action AS BLOB) END"
     rows = database.read(
-        f"SELECT command_id, verb, job_id, issued_s, outcome, {failed} FROM commands ORDER BY command_id"
+        f"SELECT command_id, verb, job_id, issued_s, outcome, {failed}, {signal} FROM commands ORDER BY "
+        "command_id"
     )
-    for command_id, verb, job_id, issued_s, outcome, has_failed in rows:
-        sent.add(command_id, verb, job_id, issued_s)
+    for command_id, verb, job_id, issued_s, outcome, has_failed, body in rows:
+        sent.add(command_id, verb, job_id, issued_s, signalled=_signalled(body))
         if outcome is not None:
             sent.answer(command_id, outcome, failed=bool(has_failed))
     return sent
+
+
+def _signalled(body: bytes | None) -> RunIdentity | None:
+    """The run that a stored signal is for. None: it cannot be read, or does not name it."""
+    try:
+        return None if body is None else signalled_run(ACTION.decode(body))
+    except BadBody:
+        return None

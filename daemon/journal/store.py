@@ -17,6 +17,7 @@ from makeway.daemon.estimate.run_times import Run
 from makeway.daemon.journal import loading, retention
 from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
+from makeway.daemon.journal.command_log import signalled_run
 from makeway.daemon.journal.database import Database, Statement
 from makeway.daemon.journal.measurements import (
     lesson_statements,
@@ -26,7 +27,17 @@ from makeway.daemon.journal.measurements import (
     loss_statements,
     run_statements,
 )
-from makeway.policies.model import Action, Cluster, Decision, Eviction, Notice, Operation, Phase, Plan
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Decision,
+    Eviction,
+    Notice,
+    Operation,
+    Phase,
+    Plan,
+    RunIdentity,
+)
 
 
 class Journal(Archive):
@@ -104,7 +115,7 @@ class Journal(Archive):
         with self._mutex:
             command_id = self._write(*self._upsert(operation), insert)
             self._remember(operation)
-            self._sent.add(command_id, action.verb, action.job_id, now_s)
+            self._sent.add(command_id, action.verb, action.job_id, now_s, signalled=signalled_run(action))
         return command_id
 
     def finish_command(
@@ -155,6 +166,11 @@ class Journal(Archive):
         """When the commands since then were sent that the circuit breaker counts, oldest first."""
         with self._mutex:
             return self._sent.failures_s(since_s)
+
+    def unanswered_signals(self) -> Mapping[tuple[str, RunIdentity], float]:
+        """When each run of a job was signalled without an answer: the signal may have arrived, or may yet."""
+        with self._mutex:
+            return self._sent.unanswered_signals()
 
     def checkpoints_under_way(self) -> Mapping[CheckpointRequest, Subject]:
         """The checkpoints whose durations are being measured."""

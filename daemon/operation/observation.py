@@ -6,7 +6,6 @@ from typing import Literal, assert_never
 
 from makeway.daemon.operation.tasks import ENDED, ended, to_do_again
 from makeway.policies.model import (
-    Acknowledgement,
     Cancel,
     Checkpoint,
     Cluster,
@@ -59,7 +58,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:
-        return _doubt(task, task.issued_s, cluster, jobs, timeouts)
+        return _doubt(task, task.issued_s, cluster, timeouts)
     gives = isinstance(task.action, Release | Prioritise | RestorePriority)
     if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
         # Forgotten, or undone by others: it takes nothing from any job, so it may be asked for again.
@@ -196,19 +195,11 @@ def _seen_checkpoint(task: Task, action: Checkpoint, cluster: Cluster, job: Job 
     return None
 
 
-def _doubt(
-    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
-) -> Task:
+def _doubt(task: Task, issued_s: float, cluster: Cluster, timeouts: Timeouts) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
-    A signal leaves no trace on a job that does not announce its checkpoint, so such a job is never signalled
-    twice.
+    A signal leaves no trace, and may arrive late: no run is signalled twice.
     """
-    if cluster.now_s < issued_s + timeouts.settle_s:
+    if cluster.now_s < issued_s + timeouts.settle_s or isinstance(task.action, Checkpoint):
         return task
-    if isinstance(task.action, Checkpoint):
-        job = jobs.get(task.action.job_id)
-        spec = job.checkpoint if job is not None else None
-        if spec is None or spec.acknowledgement is not Acknowledgement.COMMENT:
-            return task
     return to_do_again(task)

@@ -4,10 +4,15 @@ from dataclasses import replace
 
 from makeway.policies.model import (
     Action,
+    Cancel,
+    Checkpoint,
     Cluster,
     Ending,
     Operation,
     Progress,
+    Requeue,
+    RunIdentity,
+    Shrink,
     Task,
 )
 
@@ -25,9 +30,24 @@ def planned(
         job = jobs.get(action.job_id)
         task = Task(action=action, planned_s=planned_s)
         if job is not None:
-            task = replace(task, requeue_count=job.requeue_count, nodes=job.nodes)
+            task = replace(
+                task,
+                requeue_count=job.requeue_count,
+                start_s=job.start_s if job.nodes else None,
+                nodes=job.nodes,
+            )
         tasks.append(task)
     return tuple(tasks)
+
+
+def naming_its_run(task: Task) -> Action:
+    """The task's action as it is sent: with the run of the job that is meant, if the job ran at its
+    planning.
+    """
+    action = task.action
+    if not isinstance(action, Checkpoint | Requeue | Cancel | Shrink) or not task.nodes:
+        return action
+    return replace(action, run=RunIdentity(requeue_count=task.requeue_count, start_s=task.start_s))
 
 
 def ended(task: Task, ending: Ending, now_s: float, detail: str = "") -> Task:

@@ -20,6 +20,7 @@ from makeway.policies.model.actions import (
     Requeue,
     Reserve,
     RestorePriority,
+    RunIdentity,
     Shrink,
     Verb,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "Reserve",
     "Resources",
     "RestorePriority",
+    "RunIdentity",
     "Shrink",
     "SignalTarget",
     "Task",

@@ -51,7 +51,25 @@ class ActionBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(ActionBase):
+class RunIdentity:
+    """One run of a job, as a snapshot saw it."""
+
+    requeue_count: int
+    start_s: float | None
+    """When it began. None: unknown; only the count tells it from others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActionBase(ActionBase):
+    """The fields of every action on a running job."""
+
+    run: RunIdentity | None = None
+    """The run that is meant; no other may be touched. The daemon sets it before it sends the action. None:
+    whichever is the present one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(RunActionBase):
     """Signal a running job to checkpoint now: `signal` to its processes `signal_to`. It has `grace_s` to
     acknowledge.
 
@@ -72,7 +90,7 @@ class Checkpoint(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requeue(ActionBase):
+class Requeue(RunActionBase):
     """Put a running job back into the queue, once `method` allows it or `not_after_s` is reached."""
 
     method: Method
@@ -87,7 +105,7 @@ class Requeue(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(ActionBase):
+class Cancel(RunActionBase):
     """End a running job that cannot be requeued, once `method` allows it or `not_after_s` is reached."""
 
     method: Method
@@ -96,7 +114,7 @@ class Cancel(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink(ActionBase):
+class Shrink(RunActionBase):
     """Let a malleable job keep `keep_nodes` only (the batch host first) and run until `walltime_s` from its
     start.
     """

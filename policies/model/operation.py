@@ -87,6 +87,8 @@ class Task:
     """When it was seen done, or given up. None: it is under way."""
     requeue_count: int = 0
     """The job's requeue count when the task was planned: which run of the job is meant."""
+    start_s: float | None = None
+    """When that run began. None: the job waited when the task was planned, or an older makeway planned it."""
     nodes: tuple[str, ...] = ()
     """The nodes of the action's job when the task was planned."""
     planned_s: float | None = None

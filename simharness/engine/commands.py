@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
     RestorePriority,
+    RunIdentity,
     Shrink,
 )
 from makeway.simharness.engine.job_run import JobRun
@@ -36,7 +37,7 @@ def apply(machine: SimMachine, action: Action) -> None:
         case Requeue():
             _requeue(machine, action)
         case Cancel():
-            _cancel(machine, action.job_id)
+            _cancel(machine, action)
         case Shrink():
             _shrink(machine, action)
         case Expand():
@@ -58,7 +59,7 @@ def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
 
     A job that cannot checkpoint, or is checkpointing already, ignores it.
     """
-    live = _running(machine, action.job_id)
+    live = _running(machine, action.job_id, action.run)
     machine.raise_limit(live, action.walltime_s)
     knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
     if knows_how and live.checkpointing_since_s is None:
@@ -69,18 +70,19 @@ def _requeue(machine: SimMachine, action: Requeue) -> None:
     """Put the running job back into the queue. This cluster forgets nothing: a job that is over stays
     over.
     """
-    live = _running(machine, action.job_id)
+    live = _running(machine, action.job_id, action.run)
     if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
         raise Gone(f"job {action.job_id}: it has been requeued")
     _count_eviction(machine, live)
     machine.requeue(live, RunEnding.REQUEUED)
 
 
-def _cancel(machine: SimMachine, job_id: str) -> None:
+def _cancel(machine: SimMachine, action: Cancel) -> None:
     """End the job, pending or running."""
-    live = machine.live.get(job_id)
+    live = machine.live.get(action.job_id)
     if live is None:
-        raise Gone(f"job {job_id}: Invalid job id specified")
+        raise Gone(f"job {action.job_id}: Invalid job id specified")
+    _check_run(live, action.run)
     if live.nodes:
         _count_eviction(machine, live)
     machine.interfere()
@@ -92,7 +94,7 @@ def _shrink(machine: SimMachine, action: Shrink) -> None:
     falls.
     """
     job_id, walltime_s = action.job_id, action.walltime_s
-    live = _running(machine, job_id)
+    live = _running(machine, job_id, action.run)
     if live.job.kind is not JobKind.MALLEABLE:
         raise Rejected(f"job {job_id}: Requested operation is presently disabled: the job cannot shrink")
     keep = _node_set(machine, action.keep_nodes)
@@ -208,13 +210,24 @@ def finish(machine: SimMachine, job_id: str) -> None:
         machine.end(live, RunEnding.COMPLETED if live.nodes else RunEnding.CANCELLED)
 
 
-def _running(machine: SimMachine, job_id: str) -> JobRun:
+def _running(machine: SimMachine, job_id: str, run: RunIdentity | None = None) -> JobRun:
+    """The job, which runs, and is in that run. `run` None: any run will do."""
     live = machine.live.get(job_id)
     if live is None:
         raise Gone(f"job {job_id}: Invalid job id specified")
     if not live.nodes:
         raise Gone(f"job {job_id}: Job is pending execution")
+    _check_run(live, run)
     return live
+
+
+def _check_run(live: JobRun, run: RunIdentity | None) -> None:
+    """Raise `Gone` for a job that is not in that run. On Slurm this look and the command are two steps."""
+    if run is None:
+        return
+    left = not live.nodes or live.requeue_count != run.requeue_count
+    if left or run.start_s not in {None, live.start_s}:
+        raise Gone(f"job {live.job.job_id} has left the run that is meant")
 
 
 def _pending(machine: SimMachine, job_id: str) -> JobRun:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
+from makeway.daemon.operation.tasks import naming_its_run
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -21,10 +22,12 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Progress,
     Release,
     Requeue,
     Reserve,
     Shrink,
+    Task,
 )
 from makeway.policies.safety.breaker import takes
 from makeway.simharness.engine.machine import SimMachine
@@ -144,7 +147,7 @@ class Laws:
             f"command number {self._sent_in_cycle} of one cycle is sent",
         )
         operation = self._operation_of(action)
-        task = next(task for task in operation.tasks if task.action is action or task.action == action)
+        task = next(task for task in operation.tasks if _is_sent(task, action))
         asked = [
             other
             for other in operation.tasks
@@ -290,7 +293,7 @@ class Laws:
 
     def _operation_of(self, action: Action) -> Operation:
         for operation in self.operations():
-            if any(task.action is action for task in operation.tasks):
+            if any(_is_sent(task, action) for task in operation.tasks):
                 return operation
         raise AssertionError(f"no operation has {action}: the executor sends what is written down")
 
@@ -298,6 +301,11 @@ class Laws:
         self.checks[law] += 1
         if not holds:
             self.violations.append(Violation(law=law, at_s=self._machine.now_s, text=text))
+
+
+def _is_sent(task: Task, action: Action) -> bool:
+    """Whether the action is that of the task, which is written down as being sent."""
+    return task.progress is Progress.ISSUING and naming_its_run(task) == action
 
 
 def _key(run: LeavingRun) -> _RunOfLoss:

@@ -6,6 +6,7 @@ cluster of six or more nodes that are up, on which a requeued job is held back f
 
 from tests.adapters.conformance.giving_back import GivingBackConformance
 from tests.adapters.conformance.making_way import MakingWayConformance
+from tests.adapters.conformance.naming_runs import NamingRunsConformance
 from tests.adapters.conformance.reading import ReadingConformance
 from tests.adapters.conformance.refusing import RefusingConformance
 from tests.adapters.conformance.resizing import ResizingConformance
@@ -36,6 +37,11 @@ __all__ = [
 
 
 class AdapterConformance(
-    ReadingConformance, MakingWayConformance, ResizingConformance, GivingBackConformance, RefusingConformance
+    ReadingConformance,
+    MakingWayConformance,
+    ResizingConformance,
+    GivingBackConformance,
+    RefusingConformance,
+    NamingRunsConformance,
 ):
     """The suite. Subclasses say what `world` is."""

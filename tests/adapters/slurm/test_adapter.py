@@ -6,7 +6,7 @@ import pytest
 
 from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm import build
-from makeway.policies.model import VERBS, JobKind, JobState, SignalTarget
+from makeway.policies.model import VERBS, JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
 from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
@@ -179,6 +179,83 @@ def test_the_signal_goes_where_it_is_to_go() -> None:
         adapter.apply(acts.checkpoint("17", signal="USR2", signal_to=target, walltime_s=0))
     batch, steps = build.signal_batch("17", "USR2"), build.signal_steps("17", "USR2")
     assert slurm.acts == [batch, steps, batch, steps]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RunIdentity(requeue_count=1, start_s=1_795_249_000.0),
+        RunIdentity(requeue_count=0, start_s=1_795_248_000.0),
+        RunIdentity(requeue_count=1, start_s=None),
+    ],
+)
+def test_a_command_for_another_run_is_not_sent(run: RunIdentity) -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    for action in (
+        acts.requeue("17", run=run),
+        acts.cancel("17", run=run),
+        acts.checkpoint("17", signal="USR1", walltime_s=0, run=run),
+        acts.shrink("17", keep_nodes=("n1",), walltime_s=7200, run=run),
+    ):
+        with pytest.raises(Gone, match="has left the run"):
+            adapter.apply(action)
+    assert slurm.acts == []
+
+
+@pytest.mark.parametrize("start_s", [1_795_249_000.0, None])
+def test_the_run_is_looked_at_by_the_one_query_that_each_command_makes(start_s: float | None) -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    (job,) = adapter.snapshot().jobs
+    assert (job.requeue_count, job.start_s) == (0, 1_795_249_000.0)
+    slurm.calls.clear()
+    adapter.apply(acts.requeue("17", run=RunIdentity(requeue_count=0, start_s=start_s)))
+    assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol"]
+
+
+NO_CONTROLLER: Answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+
+
+def test_a_command_whose_question_got_no_answer_was_not_sent() -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    adapter.snapshot()
+    slurm.squeue_answer = NO_CONTROLLER
+    for action in (acts.requeue("17"), acts.checkpoint("17", signal="USR1", walltime_s=0)):
+        with pytest.raises(Unavailable) as unavailable:
+            adapter.apply(action)
+        assert not unavailable.value.sent
+    assert slurm.acts == []
+
+
+def test_a_command_without_an_answer_may_have_been_sent() -> None:
+    slurm = FakeSlurm(RUNNING, script=(NO_CONTROLLER,))
+    with pytest.raises(Unavailable) as unavailable:
+        adapter_of(slurm).apply(acts.requeue("17"))
+    assert unavailable.value.sent
+    # The limit is raised before the signal: without an answer to that, no signal is sent.
+    slurm = FakeSlurm(RUNNING, script=(NO_CONTROLLER,))
+    with pytest.raises(Unavailable) as unavailable:
+        adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=7200))
+    assert not unavailable.value.sent
+    assert slurm.acts == [build.resize("17", None, 120)]
+
+
+def test_a_signal_that_has_reached_a_part_of_a_job_is_not_refused() -> None:
+    """A refusal, and a request to try again, would let the signal be sent to that part again."""
+    later = (1, "", "scancel: error: Kill job error on job id 17: try again")
+    slurm = FakeSlurm(RUNNING, script=(OK, later))
+    with pytest.raises(Unavailable, match="only the batch shell of job 17 is signalled"):
+        adapter_of(slurm).apply(
+            acts.checkpoint("17", signal="USR1", signal_to=SignalTarget.BOTH, walltime_s=0)
+        )
+    over = (1, "", "scancel: error: Kill job error on job id 17: Invalid job id specified")
+    slurm = FakeSlurm(RUNNING, script=(OK, over))
+    with pytest.raises(Gone):
+        adapter_of(slurm).apply(
+            acts.checkpoint("17", signal="USR1", signal_to=SignalTarget.BOTH, walltime_s=0)
+        )
 
 
 def test_a_limit_that_cannot_rise_now_costs_no_checkpoint() -> None:

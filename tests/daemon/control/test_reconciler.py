@@ -119,6 +119,7 @@ def test_the_age_of_the_last_snapshot_grows_while_there_is_none() -> None:
         (Unsupported("never"), Outcome.REJECTED, Progress.REFUSED),
         (Gone("over"), Outcome.GONE, Progress.GONE),
         (Unavailable("no answer"), Outcome.IN_DOUBT, Progress.ISSUING),
+        (Unavailable("no answer", sent=False), Outcome.UNSENT, Progress.PLANNED),
     ],
 )
 def test_each_answer_is_noted(error: AdapterError, outcome: Outcome, progress: Progress) -> None:

@@ -85,7 +85,14 @@ def test_the_first_command_without_an_answer_ends_the_cycle() -> None:
     assert not report.again, "it is left in peace until the next poll"
 
 
-@pytest.mark.parametrize("error", [Unavailable("no answer"), Unreadable("?", command=("scontrol",), text="")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("no answer"),
+        Unavailable("no answer", sent=False),
+        Unreadable("?", command=("scontrol",), text=""),
+    ],
+)
 def test_whatever_leaves_a_command_in_doubt_ends_the_cycle(error: AdapterError) -> None:
     adapter = SlowAdapter(crowded())
     adapter.errors["reserve"] = error

@@ -183,22 +183,19 @@ def in_doubt(spec: CheckpointSpec | None) -> Operation:
     return issuing(operation, index, view.now_s)
 
 
-@pytest.mark.parametrize(
-    ("now_s", "acknowledgement", "again"),
-    [
-        (1039.0, Acknowledgement.COMMENT, False),
-        (1040.0, Acknowledgement.COMMENT, True),
-        (1040.0, Acknowledgement.EXIT, False),
-    ],
-)
-def test_a_signal_in_doubt_is_repeated_only_where_the_job_would_have_told(
-    now_s: float, acknowledgement: Acknowledgement, again: bool
-) -> None:
+@pytest.mark.parametrize("acknowledgement", list(Acknowledgement))
+@pytest.mark.parametrize("now_s", [1039.0, 1040.0, 1309.0])
+def test_a_signal_in_doubt_is_never_repeated(now_s: float, acknowledgement: Acknowledgement) -> None:
+    """It cannot be seen, and it may arrive late."""
     spec = CheckpointSpec(system_s=100.0, acknowledgement=acknowledgement)
     operation = in_doubt(spec)
     view = holding(running("v", NODES, checkpoint=spec), now_s=now_s)
+    assert due(advance(operation, view, PATIENCE), view) == []
 
-    assert due(advance(operation, view, PATIENCE), view) == ([signal("v")] if again else [])
+
+def test_a_job_whose_signal_is_in_doubt_leaves_when_its_grace_is_over() -> None:
+    view = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1310.0)
+    assert due(advance(in_doubt(COMMENTS), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
 
 
 def test_a_signal_in_doubt_that_the_job_tells_of_is_not_repeated() -> None:

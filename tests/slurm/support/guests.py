@@ -58,8 +58,13 @@ def queue_for_held_nodes(story: Story) -> HeldNodesQueue:
     return HeldNodesQueue(short=short, other=other, batch=batch, guest=guest)
 
 
-def guest_runs_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQueue) -> None:
-    """The guest runs on held nodes until the announced job comes, and resumes from its checkpoint later."""
+def guest_runs_and_leaves(
+    story: Story, daemon: DaemonProcess, queue: HeldNodesQueue, *, once: bool = True
+) -> None:
+    """The guest runs on held nodes until the announced job comes, and resumes from its checkpoint later.
+
+    `once`: see `works_again`.
+    """
     freed = story.nodes(queue.short)
     guest = queue.guest
     explain = story.explain(daemon)
@@ -83,5 +88,5 @@ def guest_runs_and_leaves(story: Story, daemon: DaemonProcess, queue: HeldNodesQ
     assert story.state(queue.batch) == "PENDING"
 
     story.ends(urgent)
-    works_again(story, daemon, guest)
+    works_again(story, daemon, guest, once=once)
     nothing_is_left(story, daemon)
