@@ -11,7 +11,8 @@
 #   makeway_forward_to_steps [SIGNAL]             runs the rest of the script apart; its steps get the signal
 #
 # For POSIX shells (dash, bash), with or without `set -e` and `set -u`. If Slurm's commands are missing or fail, one line on
-# standard error says so, and the job goes on. Outside a job, makeway_run only runs the program.
+# standard error says so, and the job goes on; the report of a complete checkpoint is repeated for two minutes meanwhile.
+# Outside a job, makeway_run only runs the program.
 
 makeway_pid= # of the program that makeway_run runs
 _makeway_signal=
@@ -298,11 +299,38 @@ _makeway_publish() (
     set +e +u
     trap '' USR1 USR2
     export LC_ALL=C # bytes, not characters
+    now=$(date +%s)
+    if ! _makeway_write "$1" "$now" && [ "$1" = ckpt ]; then
+        # Apart from the script and its output, so that nothing waits for it: makeway waits for the word until the grace is over.
+        (_makeway_repeat "$1" "$now" &) </dev/null >/dev/null 2>&1
+    fi
+    return 0
+)
+
+# Tries again while Slurm does not answer, unless a later word of the same kind is there by now.
+_makeway_repeat() {
+    for pause in ${MAKEWAY_REPEATS-1 2 4 8 15 30 60}; do
+        sleep "$pause"
+        comment=$(_makeway_comment "$(_makeway_job)") || continue
+        written=$(_makeway_time "${comment%.}" "$1")
+        if [ "${written:-0}" -gt "$2" ] || _makeway_write "$1" "$2"; then
+            return 0
+        fi
+    done
+}
+
+# The last time in the words makeway:$2=... of the comment $1, in whole seconds. Empty: there is none.
+_makeway_time() {
+    printf '%s\n' "$1" | tr '[:space:]' '\n' | sed -n "s/^makeway:$2=\([0-9]\{1,12\}\)\(\.[0-9]*\)\{0,1\}\$/\1/p" | sed -n '$p'
+}
+
+# Replaces the last word makeway:$1=... in the comment of the job by makeway:$1=$2. False if Slurm does not answer.
+_makeway_write() (
     job=$(_makeway_job)
-    word=makeway:$1=$(date +%s)
+    word=makeway:$1=$2
     # The comment is read, changed and written as a whole: check whether another process of the job has written in between.
     for again in yes yes yes no; do
-        comment=$(_makeway_comment "$job") || return 0
+        comment=$(_makeway_comment "$job") || return 1
         comment=${comment%.}
         case " $(printf '%s' "$comment" | tr '[:space:]' ' ') " in
         *" $word "*) return 0 ;;
@@ -323,7 +351,7 @@ _makeway_publish() (
         fi
         if ! why=$(_makeway_slurm scontrol update "JobId=$job" "Comment=$new" 2>&1); then
             _makeway_say "$word is not written: scontrol: $why"
-            return 0
+            return 1
         fi
     done
 )

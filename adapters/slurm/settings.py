@@ -1,5 +1,6 @@
 """What a site says about its Slurm: where it is, and the classes of its jobs."""
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from pydantic import Field, field_validator
 from makeway.adapters.site.class_sections import JobClasses
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.sections import AdapterSection, FilePath
+from makeway.adapters.site.trust import distrust
 
 
 class Placing(StrEnum):
@@ -90,6 +92,8 @@ class SlurmAdapterSettings(AdapterSection):
     def _one_folder(cls, path: Path | None) -> Path | None:
         if path is not None and ":" in str(path):
             raise ValueError("one folder is expected, without a colon in its name")
+        if path is not None and os.geteuid() == 0 and path.exists() and (why := distrust(path)) is not None:
+            raise ValueError(f"commands are run from there: {why}")
         return path
 
     def to_settings(self) -> SlurmSettings:

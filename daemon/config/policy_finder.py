@@ -2,7 +2,8 @@
 of a file.
 
 A package offers policies as entry points of the group `makeway.policies`, each a `Policy`. A file is named by
-a path that ends in `.py` and defines exactly one `Policy`. Both are read again at every call.
+a path that ends in `.py` and defines exactly one `Policy`; a file that other users could change is not run.
+Both are read again at every call.
 """
 
 import importlib.util
@@ -10,17 +11,27 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
+from makeway.adapters.site.trust import distrust
 from makeway.policies import registry
 from makeway.policies.contract import Policy
 
 GROUP = "makeway.policies"
 SUFFIX = ".py"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class _FromSource(SourceFileLoader):
+    """Runs the source itself. Compiled code next to it may be another's, or older."""
+
+    def path_stats(self, path: Any) -> Any:
+        """Without it, no compiled code is read or written."""
+        raise OSError(f"{path}: compiled code is not used")
 
 
 def find_policy(name: str, folder: Path | None = None) -> Policy[Any]:
@@ -58,11 +69,14 @@ def _of_file(path: Path) -> Policy[Any]:
 
 
 def _run(path: Path, where: str) -> ModuleType:
-    """Run the file as a module of its own, which `import` does not find."""
+    """Run the file as a module of its own, which `import` does not find; never what others can change."""
     if not path.is_file():
         raise registry.UnknownPolicy(f"{where}: there is no such file")
+    why = distrust(path)
+    if why is not None:
+        raise registry.UnknownPolicy(f"{where}: it is not run: {why}")
     name = f"makeway_policy_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

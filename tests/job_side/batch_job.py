@@ -124,6 +124,7 @@ class Batch:
             "PATH": f"{self.folder}/slurm:{self.folder}/tools",
             "SLURM_JOB_ID": "12",
             "MAKEWAY": str(DEPLOY),
+            "MAKEWAY_REPEATS": "",
             **variables,
         }
         return subprocess.Popen(

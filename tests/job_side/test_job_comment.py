@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from makeway.adapters.site.comment import comment_words
 from tests.job_side.batch_job import ASKS, DONE, SHELLS, Batch, make_batch, words
+from tests.waiting import await_that
 
 LIMIT = 1024
 """So many bytes a comment may have."""
@@ -137,6 +138,47 @@ def test_missing_commands_of_slurm_are_told_in_a_line_each(batch: Batch, command
     assert (ended.status, ended.comment) == (3, b"mine")
     assert len(ended.errors) == 2
     assert all(f"{command}: " in line and line.startswith("makeway: ") for line in ended.errors)
+
+
+REPEATS = {"MAKEWAY_REPEATS": "0.1 " * 500}
+
+
+@pytest.mark.parametrize("command", ["squeue", "scontrol"])
+def test_an_acknowledgement_that_failed_is_repeated_and_nothing_waits_for_it(
+    batch: Batch, command: str
+) -> None:
+    fails = batch.folder / f"{command}-fails"
+    fails.write_text("down")
+    ended = batch.run("makeway_checkpointed; echo on; wait", comment=b"mine", variables=REPEATS)
+    assert (ended.output, ended.comment, len(ended.errors)) == ("on\n", b"mine", 1)
+    fails.unlink()
+    comment = batch.folder / "comment"
+    await_that("it is written", lambda: b"makeway:ckpt=" in comment.read_bytes())
+    assert re.fullmatch(rb"mine makeway:ckpt=\d{10}", comment.read_bytes())
+
+
+def test_a_repeated_acknowledgement_does_not_replace_a_later_one(batch: Batch) -> None:
+    fails = batch.folder / "scontrol-fails"
+    fails.write_text("down")
+    batch.run("makeway_checkpointed", comment=b"mine", variables=REPEATS)
+    later = b"mine makeway:ckpt=9999999999"
+    (batch.folder / "comment").write_bytes(later)
+    asked = (batch.folder / "calls").read_text()
+    await_that("it looks again", lambda: (batch.folder / "calls").read_text() != asked)
+    fails.unlink()
+    ended = batch.run("sleep 0.5")
+    assert (ended.comment, ended.calls) == (later, [])
+
+
+def test_the_report_of_a_begin_is_not_repeated(batch: Batch) -> None:
+    """It would come when the checkpoint is over."""
+    fails = batch.folder / "scontrol-fails"
+    fails.write_text("down")
+    ended = batch.run("_makeway_publish ckpt-begin", comment=b"mine", variables=REPEATS)
+    assert len(ended.errors) == 1
+    fails.unlink()
+    ended = batch.run("sleep 0.5")
+    assert (ended.comment, ended.calls) == (b"mine", [])
 
 
 def test_a_job_that_squeue_does_not_show_is_left_alone(batch: Batch) -> None:

@@ -1,5 +1,8 @@
 """Policies from files and from installed packages, and what is said of those that cannot be used."""
 
+import importlib.util
+import os
+import py_compile
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import effective, load
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.policies.registry import POLICIES, UnknownPolicy
@@ -89,6 +93,53 @@ def test_a_file_that_is_of_no_use_says_why(written: Callable[[str], Path], text:
         find_policy(str(path))
     assert str(caught.value).startswith(f"policy file {path}: ")
     assert words in str(caught.value)
+
+
+MARKS = (
+    OWN
+    + """
+from pathlib import Path
+Path(__file__).with_name("was-run").touch()
+"""
+)
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_that_others_can_write_is_not_run(written: Callable[[str], Path], mode: int) -> None:
+    path = written(MARKS)
+    path.chmod(mode)
+    with pytest.raises(UnknownPolicy, match=r"it is not run: other users can write .*own\.py: chmod go-w"):
+        find_policy(str(path))
+    assert not path.with_name("was-run").exists()
+    path.chmod(0o644)
+    assert find_policy(str(path)).name == "own"
+    assert path.with_name("was-run").exists()
+
+
+def test_check_config_does_not_run_it_either(
+    written: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(MARKS)
+    path.chmod(0o666)
+    config = tmp_path / "makeway.yaml"
+    config.write_text("adapter: {type: simulated}\npolicy: {name: own.py}\n")
+    assert run_cli(["check-config", str(config)]) == 2
+    assert "it is not run: other users can write" in capsys.readouterr().err
+    assert not path.with_name("was-run").exists()
+
+
+def test_compiled_code_next_to_the_file_is_not_run(written: Callable[[str], Path], tmp_path: Path) -> None:
+    path = written(OWN)
+    other = tmp_path / "other.py"
+    other.write_text(OWN.replace('name="own"', 'name="evil"'))
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    size = max(path.stat().st_size, other.stat().st_size)
+    for one in (path, other):
+        one.write_text(one.read_text().ljust(size, "#"))
+        os.utime(one, ns=times)
+    compiled = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(other), cfile=compiled, doraise=True)
+    assert find_policy(str(path)).name == "own"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
