@@ -140,22 +140,22 @@ def _start(
 
 def _read(
     process: subprocess.Popen[bytes], deadline_s: float, limit_bytes: int
-) -> tuple[bytes, bytes, str | None]:
+) -> tuple[bytearray, bytearray, str | None]:
     """Both outputs to their ends; the third value says why it stopped before: "late", "long", or None."""
     assert process.stdout is not None
     assert process.stderr is not None
-    parts: dict[IO[bytes], list[bytes]] = {process.stdout: [], process.stderr: []}
+    outputs: dict[IO[bytes], bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
     size = 0
     why = None
     with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
-        for stream in parts:
+        for stream in outputs:
             selector.register(stream, selectors.EVENT_READ, stream)
         while selector.get_map() and why is None:
             ready = selector.select(max(0.0, deadline_s - time.monotonic()))
             for key, _ in ready:
                 chunk = os.read(key.fd, _CHUNK_BYTES)
                 if chunk:
-                    parts[key.data].append(chunk)
+                    outputs[key.data] += chunk
                 else:
                     selector.unregister(key.fileobj)
                 size += len(chunk)
@@ -163,7 +163,7 @@ def _read(
                 why = "long"
             elif not ready:
                 why = "late"
-    return b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), why
+    return outputs[process.stdout], outputs[process.stderr], why
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -175,5 +175,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _decode(data: bytes) -> str:
+def _decode(data: bytearray) -> str:
     return data.decode("utf-8", "surrogateescape")

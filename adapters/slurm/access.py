@@ -2,8 +2,10 @@
 
 import os
 import secrets
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
@@ -16,6 +18,8 @@ from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import VERBS, JobState, RunIdentity
+
+_TOKEN_LETTERS = string.ascii_letters + string.digits
 
 
 def runner_of(settings: SlurmSettings) -> CommandRunner:
@@ -35,8 +39,11 @@ def check_run(job: RawJob, run: RunIdentity | None) -> None:
 
 
 def new_token() -> str:
-    """Nothing that a user could have written; it begins with no digit, which would be read as a width."""
-    return f"mw{secrets.token_hex(8)}"
+    """Nothing that a user could have written; it begins with no digit, which would be read as a width.
+
+    One of 2e14, and another one in each command. It follows every field, so that it is short.
+    """
+    return "m" + "".join(secrets.choice(_TOKEN_LETTERS) for _ in range(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,14 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
     )
 
 
+class _ReadJobs(Protocol):
+    """`parse.jobs`, or what does the same faster."""
+
+    def __call__(
+        self, text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]
+    ) -> tuple[RawJob, ...]: ...
+
+
 class SlurmClient:
     """Runs Slurm's commands for one cluster and looks at its jobs.
 
@@ -108,6 +123,7 @@ class SlurmClient:
         self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._instance = settings.instance
         self._known: Controller | None = None
+        self._reader = parse.JobReader()
 
     def known(self) -> Controller:
         """What the configuration says. Read once, and by `read_again`."""
@@ -122,22 +138,28 @@ class SlurmClient:
         self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
         return self._known
 
+    def all_jobs(self) -> tuple[RawJob, ...]:
+        """All jobs that are not over. Those that are as they were the last time are the same objects."""
+        return self._squeue(build.squeue(), self._reader.jobs)
+
     def squeue(
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
     ) -> tuple[RawJob, ...]:
         """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too
         that are over.
         """
+        return self._squeue(build.squeue(job_id, reservation, ended=ended), parse.jobs)
+
+    def _squeue(self, command: tuple[str, ...], read: _ReadJobs) -> tuple[RawJob, ...]:
         fields = build.job_fields(self.known().release)
         token = new_token()
-        command = build.squeue(job_id, reservation, ended=ended)
         done = self.run(command, environment=build.squeue_environment(fields, token))
         if done.returncode != 0:
             raise refusal(done)
         if "Invalid job format" in done.stderr:
             # It goes on all the same, with an empty field.
             raise Unreadable(f"this squeue lacks a field: {done.words}", command=command, text=done.stdout)
-        return parse.jobs(done.stdout, fields=fields, token=token, command=command)
+        return read(done.stdout, fields=fields, token=token, command=command)
 
     def look(self, job_id: str) -> RawJob:
         """The job as it is now, before a command for it. Raises `Gone` if it is over or was never there."""

@@ -23,7 +23,15 @@ from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
 from makeway.adapters.slurm.topology import placements
-from makeway.adapters.slurm.translate import Translator, job_class, node, over, reservation, state
+from makeway.adapters.slurm.translate import (
+    TranslatedJobs,
+    Translator,
+    job_class,
+    node,
+    over,
+    reservation,
+    state,
+)
 from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, Placement
 
 _MOST_WAITING = 200
@@ -70,6 +78,8 @@ class SlurmCliAdapter:
         self._commands = SlurmCommands(self._client)
         self._placements: tuple[Placement, ...] | None = None
         self._known_holdings: Holdings | None = None
+        self._known_resources: tuple[_Read, SnapshotResources] | None = None
+        self._translated = TranslatedJobs()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -79,7 +89,7 @@ class SlurmCliAdapter:
     def snapshot(self) -> Cluster:
         """The whole cluster at one instant, by two commands."""
         known = self._client.known()
-        jobs = [job for job in self._client.squeue() if not over(job)]
+        jobs = [job for job in self._client.all_jobs() if not over(job)]
         now_s = self._now()
         read = self._read(jobs)
         prefix = known.capabilities.reservation_prefix
@@ -90,16 +100,7 @@ class SlurmCliAdapter:
                 replace(job, excluded_nodes=read.excluded[job.job_id]) if job.job_id in read.excluded else job
                 for job in jobs
             ]
-        resources = SnapshotResources(
-            read.nodes,
-            read.partitions,
-            counts=known.counts,
-            holdings=self._holdings(),
-            jobs=jobs,
-            details=read.details,
-            tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
-            by_weights=self._settings.price is Price.BILLING_WEIGHTS,
-        )
+        resources = self._resources(read, jobs)
         translator = Translator(
             self._settings.classes,
             resources,
@@ -111,7 +112,7 @@ class SlurmCliAdapter:
         cluster = Cluster(
             now_s=now_s,
             nodes=tuple(node(one, resources.capacities.get(one.name)) for one in read.nodes),
-            jobs=tuple(translator.job(raw, asked_node_count=self._commands.size_before(raw)) for raw in jobs),
+            jobs=self._translated.jobs(jobs, translator, self._commands.size_before),
             reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in read.reservations),
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
@@ -159,6 +160,34 @@ class SlurmCliAdapter:
             self._known_holdings = Holdings(self._client.known().counts)
         return self._known_holdings
 
+    def _resources(self, read: _Read, jobs: list[RawJob]) -> SnapshotResources:
+        """The resources of the snapshot; where the nodes and partitions are as before, what was worked out
+        for them still holds.
+        """
+        last = self._known_resources
+        if (
+            last is not None
+            and last[1].lasts
+            and last[0].partitions == read.partitions
+            and parse_cluster.same_hardware(last[0].nodes, read.nodes)
+        ):
+            resources = last[1].with_details(read.details)
+        else:
+            known = self._client.known()
+            self._translated.forget()
+            resources = SnapshotResources(
+                read.nodes,
+                read.partitions,
+                counts=known.counts,
+                holdings=self._holdings(),
+                jobs=jobs,
+                details=read.details,
+                tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
+                by_weights=self._settings.price is Price.BILLING_WEIGHTS,
+            )
+        self._known_resources = (read, resources)
+        return resources
+
     def _read(self, jobs: list[RawJob]) -> _Read:
         """Everything besides the list of jobs, by one command."""
         waiting = [job for job in jobs if self._waits_urgently(job)][:_MOST_WAITING]
@@ -184,7 +213,7 @@ class SlurmCliAdapter:
 
     def _waits_urgently(self, job: RawJob) -> bool:
         """Whether it is a waiting urgent job, of which squeue does not tell everything."""
-        if state(job) is not JobState.PENDING or job.heterogeneous:
+        if self._translated.has(job) or state(job) is not JobState.PENDING or job.heterogeneous:
             return False
         found = job_class(job, self._settings.classes)
         return found is not None and found.kind is JobKind.ON_DEMAND

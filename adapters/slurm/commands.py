@@ -85,8 +85,8 @@ class SlurmCommands:
     def remember(self, jobs: Iterable[RawJob], holds: HoldNames) -> None:
         """Remember which reservations are holds, and forget all jobs but these."""
         self._holds = holds
-        there = {job.job_id for job in jobs}
-        self._asked = {job_id: asked for job_id, asked in self._asked.items() if job_id in there}
+        there = {job.job_id for job in jobs if job.job_id in self._asked}
+        self._asked = {job_id: self._asked[job_id] for job_id in sorted(there)}
 
     def _checkpoint(self, action: Checkpoint) -> None:
         """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps

@@ -7,8 +7,11 @@ only the caller knows follows each field and precedes each section.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
+from sys import intern
 from types import MappingProxyType
 
 from makeway.adapters.hostlist import batch_host_first, expand
@@ -119,7 +122,7 @@ class RawJob:
 
 
 def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]) -> tuple[RawJob, ...]:
-    """The jobs that squeue printed with `fields`, each followed by `token`."""
+    """The jobs that squeue printed with `fields`, each followed by `token`: a short list, read at once."""
     cells = text.split(token)
     rest = cells.pop()
     if rest not in {"", "\n"} or len(cells) % len(fields):
@@ -131,6 +134,52 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
         return tuple(_job((_row_start(number, row[0]), *row[1:]), fields) for number, row in enumerate(rows))
     except (ValueError, KeyError) as error:
         raise Unreadable(f"squeue printed what cannot be read: {error}", command=command, text=text) from None
+
+
+class JobReader:
+    """Reads like `jobs`, and keeps the records of its last text: most rows of a long queue stay the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, RawJob] = {}
+
+    def jobs(
+        self, text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]
+    ) -> tuple[RawJob, ...]:
+        """The jobs that squeue printed with `fields`, each followed by `token`."""
+        known, self._known = self._known, {}
+        found: list[RawJob] = []
+        try:
+            for row in _rows(text, token, len(fields)):
+                # Without the token, which is another one in each text. No name contains a zero byte.
+                key = blake2b(
+                    row.replace(token, "\0").encode(errors="surrogatepass"), digest_size=16
+                ).digest()
+                job = known.get(key) if "\0" not in row else None
+                found.append(_job(row.split(token), fields) if job is None else job)
+                self._known[key] = found[-1]
+        except (ValueError, KeyError) as error:
+            self._known = {}
+            message = f"squeue printed what cannot be read: {error}"
+            raise Unreadable(message, command=command, text=text) from None
+        return tuple(found)
+
+
+def _rows(text: str, token: str, width: int) -> Iterator[str]:
+    """The rows of a text: `width` cells each, with the token between them. Raises ValueError otherwise."""
+    begin = seek = 0
+    while begin < len(text):
+        end = text.find(f"{token}\n", seek)
+        if end < 0:
+            raise ValueError(f"the text breaks off, or has other fields than {width}")
+        row = text[begin:end]
+        count = row.count(token) + 1
+        if count < width:  # the next cell begins with a new line that a user wrote
+            seek = end + len(token)
+            continue
+        if count > width:
+            raise ValueError(f"{count} fields in a row instead of {width}")
+        yield row
+        begin = seek = end + len(token) + 1
 
 
 def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, list[str]]:
@@ -260,20 +309,19 @@ def _row_start(number: int, cell: str) -> str:
     return cell[1:] if number else cell
 
 
-@lru_cache(maxsize=1 << 14)
-def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
-    # From one snapshot to the next most rows of a long queue stay the same.
+def _job(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
+    # What many jobs have in common is kept once: a long queue would need a gigabyte.
     row = dict(zip(fields, cells, strict=True))
     excluded = row.get("ExcNodes")
     return RawJob(
         job_id=row["JobArrayID"],
-        state=row["State"],
-        reason=row["Reason"],
+        state=intern(row["State"]),
+        reason=intern(row["Reason"]),
         node_count=count(row["NumNodes"]),
         cpu_count=count(row["NumCPUs"]),
         least_cpus_per_node=count(row["MinCpus"]),
         memory_mb=memory_mb(row["MinMemory"]),
-        tres=row["tres-alloc"],
+        tres=intern(row["tres-alloc"]),
         gres_per_node=gres(row["tres-per-node"]),
         gres_per_job=gres(row["tres-per-job"]),
         gres_per_task=_only_gres(row["tres-per-task"]),
@@ -285,15 +333,15 @@ def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
         tasks_per_node=_number(row["ntpernode"]),
         licenses=_text(row["Licenses"]),
         limit_s=duration_s(row["TimeLimit"]),
-        submit_s=float(row["SubmitTime"]),
+        submit_s=_seconds(row["SubmitTime"]),
         start_s=_instant(row["StartTime"]),
         eligible_s=_instant(row["EligibleTime"]),
-        user_id=str(int(row["UserID"])),
-        group_id=str(int(row["GroupID"])),
-        user=row["UserName"],
+        user_id=intern(str(int(row["UserID"]))),
+        group_id=intern(str(int(row["GroupID"]))),
+        user=intern(row["UserName"]),
         account=_text(row["Account"]),
         qos=_text(row["QOS"]),
-        partitions=tuple(row["Partition"].split(",")),
+        partitions=_parts(row["Partition"]),
         features=_text(row["Feature"]),
         required_nodes=_asked(row["ReqNodes"]),
         excluded_nodes=None if excluded is None else _asked(excluded),
@@ -303,7 +351,7 @@ def _job(cells: tuple[str, ...], fields: tuple[str, ...]) -> RawJob:
         batch=row["BatchFlag"] == "1",
         restarts=int(row["RestartCnt"]),
         heterogeneous=row["HetJobID"] not in NOTHING | {"0"},
-        reservations=tuple(name for name in _text(row["Reservation"]).split(",") if name),
+        reservations=tuple(filter(None, _parts(_text(row["Reservation"])))),
         priority=int(row["PriorityLong"]),
         name=row["Name"],
         comment=_text(row["Comment"]),
@@ -319,11 +367,22 @@ def value(line: str, key: str) -> str:
 
 
 def _text(text: str) -> str:
-    return "" if text in {"(null)", "N/A"} else text
+    return "" if text in {"(null)", "N/A"} else intern(text)
+
+
+@lru_cache(maxsize=1 << 12)
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def _instant(text: str) -> float | None:
-    return None if text in NOTHING else float(text)
+    return None if text in NOTHING else _seconds(text)
+
+
+@lru_cache(maxsize=1 << 10)
+def _seconds(text: str) -> float:
+    # Most jobs could start as soon as they were submitted.
+    return float(text)
 
 
 def _asked(text: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -11,6 +11,18 @@ from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import NOTHING, Gres, gres, memory_mb, value
 
 RecordT = TypeVar("RecordT")
+_WORD = re.compile(r"(?:^|(?<=\s))([A-Za-z]+)=(\S*)")
+_NODE_KEYS = ("State", "CPUTot", "RealMemory", "ActiveFeatures", "Gres")
+_NODE_OPTIONS = (
+    "Sockets",
+    "CoresPerSocket",
+    "CoreSpecCount",
+    "CPUEfctv",
+    "MemSpecLimit",
+    "TmpDisk",
+    "Partitions",
+)
+"""The words of a node that are read, and those that some releases or nodes do not have."""
 _RESTRICTIONS = (
     *("Accounts", "AllowedPartitions", "BurstBuffer", "Comment", "Features", "Groups", "Licenses"),
     *("MaxStartDelay", "PartitionName", "QOS"),
@@ -115,27 +127,48 @@ def _license(line: str) -> tuple[str, int]:
 
 
 def _node(line: str) -> RawNode:
-    states = value(line, "State")
+    words = dict(reversed(_WORD.findall(line)))  # of several words of one key the first counts
+    try:
+        found = _node_like(tuple(words[key] for key in _NODE_KEYS), tuple(map(words.get, _NODE_OPTIONS)))
+        return replace(found, name=words["NodeName"])
+    except KeyError as error:
+        raise ValueError(f"no {error.args[0]} in {line[:200]!r}") from None
+
+
+@lru_cache(maxsize=1 << 10)
+def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> RawNode:
+    """A node without a name, by the values of `_NODE_KEYS` and `_NODE_OPTIONS`: most nodes of a site are
+    alike.
+    """
+    states, cpus, memory, features, generic = keys
+    sockets, cores, specialised, effective, spec_memory, disk, partitions = options
     flags = frozenset(re.split(r"[+*~#!%$@^-]", states)) - {""}
-    cpu_count = int(value(line, "CPUTot"))
-    socket_count = int(_optional(line, "Sockets", str(cpu_count)))
-    core_count = socket_count * int(_optional(line, "CoresPerSocket", "1"))
+    cpu_count = int(cpus)
+    socket_count = cpu_count if sockets is None else int(sockets)
+    core_count = socket_count * int(cores or 1)
     per_core = max(1, cpu_count // core_count)
-    specialised = int(_optional(line, "CoreSpecCount", "0")) * per_core
-    memory_mb = float(value(line, "RealMemory"))
+    usable = cpu_count - int(specialised or 0) * per_core if effective is None else int(effective)
+    memory_mb = float(memory)
     return RawNode(
-        name=value(line, "NodeName"),
+        name="",
         states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
         cpu_count=cpu_count,
-        usable_cpu_count=int(_optional(line, "CPUEfctv", str(cpu_count - specialised))),
+        usable_cpu_count=usable,
         core_count=core_count,
         socket_count=socket_count,
         memory_mb=memory_mb,
-        usable_memory_mb=max(0.0, memory_mb - float(_optional(line, "MemSpecLimit", "0"))),
-        temporary_disk_mb=float(_optional(line, "TmpDisk", "0")),
-        features=frozenset(value(line, "ActiveFeatures").split(",")) - NOTHING,
-        gres=gres(value(line, "Gres")),
-        partitions=frozenset(_optional(line, "Partitions", "").split(",")) - {""},
+        usable_memory_mb=max(0.0, memory_mb - float(spec_memory or 0)),
+        temporary_disk_mb=float(disk or 0),
+        features=frozenset(features.split(",")) - NOTHING,
+        gres=gres(generic),
+        partitions=frozenset((partitions or "").split(",")) - {""},
+    )
+
+
+def same_hardware(before: tuple[RawNode, ...], now: tuple[RawNode, ...]) -> bool:
+    """Whether both are the same nodes, but for their states."""
+    return len(before) == len(now) and all(
+        old == new or replace(old, states=new.states) == new for old, new in zip(before, now, strict=True)
     )
 
 

@@ -2,7 +2,9 @@
 functions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from math import inf
 from types import MappingProxyType
 
 from makeway.adapters.site.comment import (
@@ -19,6 +21,7 @@ from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
+from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
 from makeway.policies.model import (
     Job,
@@ -135,6 +138,10 @@ def state(raw: RawJob) -> JobState:
     return _STATES.get(raw.state, JobState.SUSPENDED if raw.nodes else JobState.PENDING)
 
 
+_Translated = tuple[RawJob, int | None, Holding | None, Job]
+"""What a job was made from, and the job."""
+
+
 class Translator:
     """Turns the jobs of one snapshot into the model's.
 
@@ -163,7 +170,7 @@ class Translator:
         self._holds = holds
         self._resources = resources
         self._licenses = licenses or {}
-        self._now_s = now_s
+        self.now_s = now_s
 
     def job(self, raw: RawJob, *, asked_node_count: int | None = None) -> Job:
         """One job. `asked_node_count` is the size before makeway shrank it; None: it did not."""
@@ -190,7 +197,7 @@ class Translator:
             user=printable(raw.user),
             account=printable(raw.account),
             qos=printable(raw.qos),
-            partition=printable(",".join(raw.partitions)),
+            partition=_partition(raw.partitions),
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=size_max,
             nodes=raw.nodes,
@@ -203,8 +210,8 @@ class Translator:
             eligible_s=self._eligible_s(raw, blocked_by) if pending else None,
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
-            last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self._now_s),
-            checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self._now_s),
+            last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
+            checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,
             preemptible=_preemptible(raw, found),
             reservation=self._holds.counting(raw),
@@ -214,6 +221,21 @@ class Translator:
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
         )
+
+    def holding(self, raw: RawJob) -> Holding | None:
+        """What is known of what the job holds. None: nothing, or it waits."""
+        return self._resources.holding(raw) if raw.nodes else None
+
+    def lasts(self, raw: RawJob, job: Job) -> bool:
+        """Whether the job stays as it is while Slurm prints the same of it, of the nodes and the partitions.
+
+        It does not if it depends on the time, on free licenses, on a reservation, or on more than squeue
+        prints.
+        """
+        if raw.reservations or job.kind is JobKind.ON_DEMAND or (raw.licenses and not raw.nodes):
+            return False
+        instants = (job.last_checkpoint_s, job.checkpointing_since_s, raw.eligible_s)
+        return all(instant is None or instant < self.now_s for instant in instants)
 
     def _class(self, raw: RawJob, pending: bool) -> JobClass | None:
         """The class of the job. None: no class.
@@ -233,7 +255,7 @@ class Translator:
     def _eligible_s(self, raw: RawJob, blocked_by: str) -> float | None:
         if raw.priority == 0 or blocked_by:
             return NOT_BEFORE_S
-        if raw.eligible_s is None or raw.eligible_s <= self._now_s:
+        if raw.eligible_s is None or raw.eligible_s <= self.now_s:
             return None
         return raw.eligible_s
 
@@ -253,6 +275,56 @@ class Translator:
             return ""
         what = (lacks for begin, lacks in _LACKS if reason.startswith(begin))
         return f"{next(what, 'what Slurm names as the reason')} ({printable(raw.reason)})"
+
+
+class TranslatedJobs:
+    """The jobs of the last snapshot as the model has them. Those of which nothing has changed are kept: most
+    jobs of a long queue.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Translated] = {}
+        self._at_s = inf
+
+    def forget(self) -> None:
+        """Keep no job: the nodes or the partitions have changed."""
+        self._known = {}
+
+    def has(self, raw: RawJob) -> bool:
+        """Whether the job is kept. No urgent job that waits is."""
+        last = self._known.get(raw.job_id)
+        return last is not None and last[0] is raw
+
+    def jobs(
+        self, raws: Iterable[RawJob], translator: Translator, size_before: Callable[[RawJob], int | None]
+    ) -> tuple[Job, ...]:
+        """The jobs of a snapshot.
+
+        Args:
+            raws: the jobs as they were read.
+            translator: of that snapshot.
+            size_before: the size of a job before makeway shrank it; None: it did not.
+        """
+        if translator.now_s < self._at_s:
+            self.forget()  # the clock was set back: what was over may lie ahead again
+        known, self._known, self._at_s = self._known, {}, translator.now_s
+        found: list[Job] = []
+        for raw in raws:
+            size, holding = size_before(raw), translator.holding(raw)
+            last = known.get(raw.job_id)
+            if last is None or last[:3] != (raw, size, holding):
+                job = translator.job(raw, asked_node_count=size)
+                last = (raw, size, holding, job)
+            found.append(last[3])
+            if translator.lasts(raw, last[3]):
+                self._known[raw.job_id] = last
+        return tuple(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def _partition(names: tuple[str, ...]) -> str:
+    """The partitions as one text, which many jobs share."""
+    return printable(",".join(names))
 
 
 def _licenses(text: str) -> Iterator[tuple[str, int]]:

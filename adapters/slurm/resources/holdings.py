@@ -58,11 +58,11 @@ class Holdings:
 
         Forgets the jobs that are not among them.
         """
+        if not self._counts.shares:
+            return (), False
         there = {job.job_id for job in jobs}
         self._known = {job_id: found for job_id, found in self._known.items() if job_id in there}
         self._ambiguous &= there
-        if not self._counts.shares:
-            return (), False
         unknown = [job.job_id for job in jobs if job.nodes and self.of(job) is None]
         new = [job_id for job_id in unknown if job_id not in self._ambiguous]
         if len(new) <= max(MOST_BY_ID, len(jobs) // JOBS_PER_ID) or len(jobs) > MOST_IN_A_TEXT:

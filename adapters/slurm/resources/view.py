@@ -1,7 +1,10 @@
 """The resources of one snapshot: what its nodes have, its running jobs hold and its waiting jobs ask."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
@@ -87,14 +90,34 @@ class SnapshotResources:
         self._details = details or {}
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: dict(one.weights) for one in partitions if by_weights}
-        self._serving = Serving(nodes, self._shared, counts)
+        self._nodes = nodes
         self._whole = WholeServing(nodes, opened, parts_across_gpus=counts.parts_across_gpus)
+
+    @cached_property
+    def _serving(self) -> Serving:
+        """What serves jobs that share nodes: not needed, and large, where none do."""
+        return Serving(self._nodes, self._shared, self._counts)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it serves later snapshots of the same nodes and partitions: nothing depends on the jobs."""
+        return not self._parted
+
+    def with_details(self, details: Mapping[str, JobDetails]) -> Self:
+        """The same for a later snapshot of the same nodes and partitions."""
+        later = copy(self)
+        later._details = details
+        return later
+
+    def holding(self, job: RawJob) -> Holding | None:
+        """What is known of a running job. None: nothing, or no node is shared."""
+        return self._holdings.of(job) if self._has else None
 
     def held(self, job: RawJob) -> Held:
         """What a running job holds. One that shares its nodes with none of other users keeps all of them, and
         yet counts as its share.
         """
-        holding = self._holdings.of(job) if self._has else None
+        holding = self.holding(job)
         parts = parts_of(job, holding, self._has)
         weights = self._weights.get(job.partitions[0], {})
         return Held(

@@ -1,0 +1,169 @@
+"""What is kept from one snapshot to the next never changes what a snapshot says.
+
+Each snapshot of an adapter that has taken others before equals the first snapshot of a new adapter.
+"""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm import build, parse, parse_cluster
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.parse import JobReader
+from tests.adapters.slurm.fake_slurm import NOW_S, RUNNING, SETTINGS, FakeSlurm
+from tests.adapters.slurm.test_parse import COMMAND, RELEASES, ROW, TOKEN, captured, printed
+
+FIELDS = build.JOB_FIELDS
+CHANGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("PriorityLong", ("1", "0", "4294967290")),
+    ("Reason", ("Resources", "Dependency", "QOSMaxJobsPerUserLimit")),
+    ("EligibleTime", ("1795249000", str(int(NOW_S) + 50))),
+    ("Comment", ("(null)", "makeway:ckpt=1795249500", f"makeway:ckpt={int(NOW_S) + 70}")),
+    ("QOS", ("normal", "urgent")),
+    ("Licenses", ("(null)", "fluent:2")),
+    ("Reservation", ("(null)", "mine")),
+    ("Feature", ("(null)", "big")),
+    ("RestartCnt", ("0", "1")),
+    ("Partition", ("batch", "batch,other")),
+    ("MinMemory", ("0", "5000M")),
+)
+"""What changes between two snapshots: a field, and what it may become."""
+
+
+class Site(FakeSlurm):
+    """A Slurm whose jobs and nodes change."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = Random(seed)
+        rows = [
+            (RUNNING if number < 4 else ROW)
+            | {"JobArrayID": str(100 + number)}
+            | ({"NodeList": f"n{number + 1}", "BatchHost": f"n{number + 1}"} if number < 4 else {})
+            for number in range(12)
+        ]
+        super().__init__(*rows)
+        self.states = ["IDLE"] * 8
+        self.features = ["(null)"] * 8
+        self.now_s = NOW_S
+        self.change = self._with_nodes
+
+    def pass_time(self) -> None:
+        """Some time passes, and something changes."""
+        self.now_s += self.random.choice((0.0, 30.0, 30.0, -10.0))
+        for _ in range(self.random.randint(0, 4)):
+            field, values = self.random.choice(CHANGES)
+            self.random.choice(self.rows)[field] = self.random.choice(values)
+        if self.random.random() < 0.5:
+            self.states[self.random.randrange(8)] = self.random.choice(("IDLE", "DOWN", "IDLE+DRAIN"))
+        if self.random.random() < 0.2:
+            self.features[self.random.randrange(8)] = self.random.choice(("(null)", "big"))
+        if self.random.random() < 0.3:
+            self.random.shuffle(self.rows)
+        if len(self.rows) > 6 and self.random.random() < 0.2:
+            del self.rows[self.random.randrange(len(self.rows))]
+
+    def adapter(self) -> SlurmCliAdapter:
+        """A new adapter on this Slurm."""
+        return SlurmCliAdapter(SETTINGS, runner=self, now=lambda: self.now_s)
+
+    def _with_nodes(self, lines: list[str]) -> list[str]:
+        text = "\n".join(lines)
+        for number, (state, features) in enumerate(zip(self.states, self.features, strict=True), start=1):
+            old = f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null)"
+            text = text.replace(
+                old, f"NodeName=n{number} CPUTot=2 RealMemory=1000 State={state} ActiveFeatures={features}"
+            )
+        return text.split("\n")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_later_snapshots_equal_first_ones(seed: int) -> None:
+    site = Site(f"site {seed}")
+    lasting = site.adapter()
+    for _ in range(12):
+        assert lasting.snapshot() == site.adapter().snapshot()
+        site.pass_time()
+
+
+def test_what_stays_the_same_is_not_made_again() -> None:
+    site = Site("same")
+    lasting = site.adapter()
+    before, after = lasting.snapshot(), lasting.snapshot()
+    assert all(old is new for old, new in zip(before.jobs, after.jobs, strict=True))
+    site.rows[5]["PriorityLong"] = "77"
+    changed = [
+        new.job_id for old, new in zip(after.jobs, lasting.snapshot().jobs, strict=True) if old is not new
+    ]
+    assert changed == [site.rows[5]["JobArrayID"]]
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_the_reader_reads_the_captures(release: str) -> None:
+    fields = build.job_fields(RELEASES[release])
+    text = captured(release, "squeue")
+    reader = JobReader()
+    first = reader.jobs(text, fields=fields, token=TOKEN, command=COMMAND)
+    assert first == parse.jobs(text, fields=fields, token=TOKEN, command=COMMAND)
+    again = reader.jobs(text.replace(TOKEN, "other"), fields=fields, token="other", command=COMMAND)
+    assert all(old is new for old, new in zip(first, again, strict=True))
+
+
+ROWS = st.lists(
+    st.builds(
+        lambda name, comment, number: ROW | {"Name": name, "Comment": comment, "JobArrayID": str(number)},
+        st.text(max_size=4) | st.sampled_from(("\n", "\0", "a\0b", "\n\n")),
+        st.text(max_size=4) | st.sampled_from(("\n", "\0")),
+        st.integers(1, 4),
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=4))
+def test_the_reader_reads_what_users_write(texts: list[list[dict[str, str]]]) -> None:
+    reader = JobReader()
+    for number, rows in enumerate(texts):
+        token = f"mw5f1d0c9e{number}"
+        text = printed(rows, token)
+        found = reader.jobs(text, fields=FIELDS, token=token, command=COMMAND)
+        assert found == parse.jobs(text, fields=FIELDS, token=token, command=COMMAND)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-1],
+        lambda text: text[: len(text) // 3],
+        lambda text: text + "more",
+        lambda text: text.replace(f"PENDING{TOKEN}", "PENDING", 1),
+        lambda text: text.replace(f"PENDING{TOKEN}", f"PENDING{TOKEN}{TOKEN}", 1),
+        lambda text: text.replace("1795247000", "soon", 1),
+    ],
+    ids=["no end", "a third", "more", "a field less", "a field more", "no number"],
+)
+def test_a_damaged_text_is_not_read(damage: object) -> None:
+    reader = JobReader()
+    text = printed([ROW, ROW | {"JobArrayID": "18"}], TOKEN)
+    before = reader.jobs(text, fields=FIELDS, token=TOKEN, command=COMMAND)
+    with pytest.raises(Unreadable, match="squeue"):
+        reader.jobs(damage(text), fields=FIELDS, token=TOKEN, command=COMMAND)  # type: ignore[operator]
+    assert reader.jobs(text, fields=FIELDS, token=TOKEN, command=COMMAND) == before
+
+
+def test_hardware_is_compared_without_states() -> None:
+    lines = [
+        f"NodeName=n{number} CPUTot=2 RealMemory=1000 State=IDLE ActiveFeatures=(null) Gres=(null)"
+        for number in (1, 2)
+    ]
+    nodes = parse_cluster.nodes(lines, command=COMMAND)
+    busy = parse_cluster.nodes([line.replace("IDLE", "MIXED") for line in lines], command=COMMAND)
+    larger = parse_cluster.nodes([line.replace("=1000", "=2000") for line in lines], command=COMMAND)
+    assert nodes != busy
+    assert parse_cluster.same_hardware(nodes, busy)
+    assert not parse_cluster.same_hardware(nodes, larger)
+    assert not parse_cluster.same_hardware(nodes, nodes[:1])
+    assert not parse_cluster.same_hardware(nodes, nodes[::-1])
