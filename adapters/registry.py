@@ -32,6 +32,8 @@ class Connection:
     """The time in the seconds of the snapshots; may be called from any thread."""
     speed: float = 1.0
     """How many of those seconds pass in a real one."""
+    clock_ahead_s: Callable[[], float] | None = None
+    """By how much the system clock is ahead of `now`, because it was set. None: `now` is no such clock."""
 
 
 def no_checks(section: "AdapterSection", context: DoctorContext) -> tuple[Check, ...]:

@@ -33,9 +33,15 @@ def notice_word(comment: str) -> str | None:
     return next(reversed(_NOTICE.findall(comment)), None)
 
 
+SKEW_S = 5.0
+"""By how much the clock of a job's node may be ahead of makeway's. What is further ahead has not happened."""
+
+
 def instant_in_run(written_s: float | None, started_s: float | None, now_s: float) -> float | None:
-    """An instant that a job wrote about its present run. None: it wrote none, or about an earlier run."""
-    if written_s is None or started_s is None:
+    """An instant that a job wrote about its present run. None: it wrote none, or about an earlier run, or
+    about the future.
+    """
+    if written_s is None or started_s is None or written_s > now_s + SKEW_S:
         return None
     if written_s.is_integer():
         written_s += _SECOND_END_S

@@ -3,6 +3,7 @@
 from makeway.adapters.protocol import AdapterError
 from makeway.adapters.registry import AdapterType, Connection
 from makeway.adapters.site.checks import Check, DoctorContext, problem
+from makeway.adapters.site.clock import SteadyClock
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 
@@ -11,7 +12,9 @@ def _open(section: SlurmAdapterSettings) -> Connection:
     """A real Slurm. Nothing is asked of it yet."""
     from makeway.adapters.slurm.adapter import SlurmCliAdapter
 
-    return Connection(adapter=SlurmCliAdapter(section.to_settings()))
+    clock = SteadyClock()
+    adapter = SlurmCliAdapter(section.to_settings(), now=clock)
+    return Connection(adapter=adapter, now=clock, clock_ahead_s=clock.ahead_s)
 
 
 def _check(section: SlurmAdapterSettings, context: DoctorContext) -> tuple[Check, ...]:

@@ -32,6 +32,8 @@ from makeway.policies.safety.breaker import breaker_tripped
 
 FIXED = ("adapter", "journal", "socket", "metrics")
 """Settings that a reload cannot change."""
+CLOCK_STEP_S = 5.0
+"""A system clock that is further from the cycles' clock than this was set."""
 PRUNE_STEPS = 200
 """Short pruning transactions in one pass of the housekeeping, at most."""
 
@@ -62,6 +64,7 @@ class CycleRunner:
     ) -> None:
         self._give_up = give_up
         self._given_up = False
+        self._clock_apart = False
         self._config = config
         self._connection = connection
         self._journal = journal
@@ -126,6 +129,7 @@ class CycleRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this cycle only
             return self._crashed(error, time.monotonic() - began_s)
         cycle_s = time.monotonic() - began_s
+        self._watch_clock()
         self._metrics.observe_cycle(report, cycle_s)
         self._metrics.set_breaker(breaker_open)
         _log_cycle(self._log, report, cycle_s)
@@ -209,6 +213,18 @@ class CycleRunner:
         interval_s = self._config.settings.poll_interval_s * connection.speed
         wakeup_s = self._reconciler.wakeup_s(now_s, interval_s)
         return None if wakeup_s is None else max(0.0, wakeup_s - now_s) / connection.speed
+
+    def _watch_clock(self) -> None:
+        """Report once that the system clock was set: times of jobs and waits are then compared with an older
+        one.
+        """
+        ahead_s = self._connection.clock_ahead_s() if self._connection.clock_ahead_s is not None else 0.0
+        apart = abs(ahead_s) > CLOCK_STEP_S
+        if apart and not self._clock_apart:
+            self._log.warning(
+                "the system clock was set; makeway follows it slowly", ahead_s=round(ahead_s, 1)
+            )
+        self._clock_apart = apart
 
     def _reload(self) -> None:
         """Read the configuration again. One that cannot be used changes nothing and is reported."""

@@ -223,8 +223,8 @@ class _Arbiter:
         The guests of a hold for an announced job count, because they will have to leave. `but_for`: a guest
         that does not count.
         """
-        since_s = self.cluster.now_s - HOUR_S
-        past = [eviction for eviction in self.cluster.evictions if eviction.at_s > since_s]
+        now_s = self.cluster.now_s
+        past = [eviction for eviction in self.cluster.evictions if now_s - HOUR_S < eviction.at_s <= now_s]
         commitments = {
             task.action.job_id
             for operation in self.operations

@@ -22,10 +22,11 @@ def breaker_tripped(failures_s: Iterable[float], limits: Limits, now_s: float) -
 
     Args:
         failures_s: when commands failed; failures that are too old to count may be included.
-        limits: how many failures within which time are too many. A failure exactly that old no longer counts.
+        limits: how many failures within which time are too many. A failure exactly that old no longer
+            counts, nor does one in the future: the clock was wrong then.
         now_s: the current instant.
     """
     if limits.breaker_failures is None:
         return False
     since_s = now_s - limits.breaker_window_s
-    return sum(1 for failed_s in failures_s if failed_s > since_s) >= limits.breaker_failures
+    return sum(1 for failed_s in failures_s if since_s < failed_s <= now_s) >= limits.breaker_failures

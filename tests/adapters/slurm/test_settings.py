@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSettings
+from makeway.adapters.site.clock import SteadyClock
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.settings import SlurmAdapterSettings, SlurmSettings
@@ -147,6 +148,7 @@ def test_a_slurm_is_opened_without_asking_it(tmp_path: Path) -> None:
     connection = open_adapter(said, {})
     assert isinstance(connection.adapter, SlurmCliAdapter)
     assert connection.speed == 1.0
+    assert isinstance(connection.now, SteadyClock), "no wait is over because the system clock was set"
     connection.adapter.close()
 
 

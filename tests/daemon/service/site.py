@@ -37,6 +37,7 @@ class Site:
         self.socket = folder / "s.sock"
         self.journal = folder / "j.sqlite"
         self.adapter = FakeAdapter(cluster(4))
+        self.clock_ahead_s = 0.0
         self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
         self.write(SELDOM)
 
@@ -47,7 +48,11 @@ class Site:
 
     @property
     def factories(self) -> Mapping[str, AdapterFactory]:
-        return {"simulated": lambda _: Connection(adapter=self.adapter, now=lambda: 1000.0)}
+        return {
+            "simulated": lambda _: Connection(
+                adapter=self.adapter, now=lambda: 1000.0, clock_ahead_s=lambda: self.clock_ahead_s
+            )
+        }
 
     @contextmanager
     def up(self, *, watchdog_s: float | None = None, ends_with: int = 0) -> Generator[None]:

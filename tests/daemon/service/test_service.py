@@ -61,6 +61,16 @@ def test_a_journal_that_is_deleted_is_put_back_and_nothing_is_sent(
     assert any("it was deleted while the daemon was running" in problem for problem in problems)
 
 
+def test_a_system_clock_that_was_set_is_reported_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=")
+        site.clock_ahead_s = 3600.04
+        for _ in range(3):
+            site.cycle()
+    found = [entry["ahead_s"] for entry in entries(capsys) if "clock was set" in entry["event"]]
+    assert found == [3600.0]
+
+
 @pytest.mark.parametrize(
     ("journal", "status"),
     [("not-mounted/j.sqlite", TRY_AGAIN), (".", CANNOT_GO_ON), ("open/j.sqlite", CANNOT_GO_ON)],

@@ -144,6 +144,8 @@ def test_evictions_for_each_hour(running: Build, cluster_of: BuildCluster) -> No
     assert refusals(group, past) == [None] * 4, "an hour ago does not count"
     recent = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_401.0),))
     assert refusals(group, recent)[2] is Refusal.PER_HOUR
+    future = replace(cluster, evictions=(Eviction(job_id="x", at_s=10_001.0),))
+    assert refusals(group, future) == [None] * 4, "the clock was wrong then"
 
 
 def test_evictions_that_were_promised_and_not_yet_carried_out_count(

@@ -18,6 +18,8 @@ LIMITS = Limits(breaker_failures=2, breaker_window_s=100.0)
         ((900.5, 999.0), True),
         ((900.0, 999.0), False),  # exactly as old as the window: it counts no more
         ((899.0, 999.0), False),
+        ((999.0, 1000.5), False),  # the clock was wrong when it failed
+        ((999.0, 1000.0), True),
     ],
 )
 def test_failures_count_while_they_are_younger_than_the_window(

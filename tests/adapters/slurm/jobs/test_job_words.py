@@ -32,7 +32,11 @@ def test_a_checkpoint_in_the_second_of_the_signal_counts() -> None:
 
 
 def test_no_checkpoint_is_of_the_future_or_of_an_earlier_run() -> None:
-    assert translated(replace(RUNNING, comment="makeway:ckpt=4000000000"), ANY).last_checkpoint_s == NOW_S
+    for ahead_s in (6, 3600, 2_000_000_000):
+        promised = replace(RUNNING, comment=f"makeway:ckpt={NOW_S + ahead_s:.0f}")
+        assert translated(promised, ANY).last_checkpoint_s is None
+    skewed = replace(RUNNING, comment=f"makeway:ckpt={NOW_S + 4:.0f}")
+    assert translated(skewed, ANY).last_checkpoint_s == NOW_S
     earlier = replace(RUNNING, comment=f"makeway:ckpt={NOW_S - 402:.0f}")
     assert translated(earlier, ANY).last_checkpoint_s is None
     assert (
