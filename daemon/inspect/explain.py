@@ -10,7 +10,18 @@ from makeway.daemon.errors import UserError, printable
 from makeway.daemon.inspect.losses import ExplainedLoss, losses_of
 from makeway.daemon.journal.codec import StoredCommand, StoredDecision
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Action, Candidate, Cluster, JobKind, Method, Rationale, Requeue
+from makeway.policies.model import (
+    Action,
+    Cancel,
+    Candidate,
+    Checkpoint,
+    Cluster,
+    JobKind,
+    Method,
+    Rationale,
+    Requeue,
+    Shrink,
+)
 from makeway.policies.safety.arbiter import arbitrate
 
 LAST = "last"
@@ -115,8 +126,12 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
 
 
 def _as_decided(action: Action) -> Action:
-    """The action that was decided on, of the one that was sent: a requeue may be repeated after a crash."""
-    return replace(action, forgotten_run=None) if isinstance(action, Requeue) else action
+    """The action that was decided on, of the one that was sent: the daemon adds the run that is meant, and a
+    requeue may be repeated after a crash.
+    """
+    if isinstance(action, Requeue):
+        return replace(action, forgotten_run=None, run=None)
+    return replace(action, run=None) if isinstance(action, Checkpoint | Cancel | Shrink) else action
 
 
 def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
