@@ -11,7 +11,7 @@ demo: $(STAMP)
 
 # All tests. Those on a real Slurm run on this machine's release and at the same time on another one: they wait more than
 # they work. Every part runs, and the target fails if a part fails.
-test: $(STAMP) slurm slurm-24.11
+test: $(STAMP) slurm-accounting slurm-24.11
 	@rest=0; slurm=0; \
 	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm || rest=$$?; \
 	echo "make test: now on this machine's Slurm and on Slurm 24.11, at the same time"; \
@@ -26,13 +26,13 @@ test-busy: $(STAMP)
 test-quick: $(STAMP)
 	$(PYTHON) -m pytest -m "not slurm and not shared"
 
-test-slurm: $(STAMP) slurm
+test-slurm: $(STAMP) slurm-accounting
 	$(SLURM_TESTS)
 
-test-slurm-24.11: $(STAMP) slurm-24.11
+test-slurm-24.11: $(STAMP) slurm-accounting slurm-24.11
 	$(call on_release,24.11)
 
-test-slurm-next: $(STAMP) slurm-26.05
+test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
 	$(call on_release,26.05)
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.

@@ -12,7 +12,7 @@ set -eu
 chroots=${MAKEWAY_CHROOTS:-/var/cache/makeway-chroots}
 mirror=${MAKEWAY_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 # The example jobs of the tests need Python.
-packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins python3"
+packages="slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins slurmdbd slurm-wlm-mysql-plugin python3"
 version=${1:-}
 
 die() {

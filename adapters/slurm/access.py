@@ -55,6 +55,8 @@ class Controller:
     """Its year and month."""
     counts: Counting
     """What it gives to jobs in amounts."""
+    enforces_limits: bool = False
+    """Whether the limits of QOS and associations hold."""
     default_memory: MemoryDefault | None = None
     """What jobs get that ask for no memory. None: all of each node."""
 
@@ -95,6 +97,9 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         capabilities=capabilities,
         release=release,
         counts=counting(settings),
+        enforces_limits=not {"limits", "safe"}.isdisjoint(
+            settings.get("AccountingStorageEnforce", "").lower().split(",")
+        ),
         default_memory=default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", "")),
     )
 

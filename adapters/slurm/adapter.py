@@ -19,6 +19,7 @@ from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReser
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.holdings import Holdings
+from makeway.adapters.slurm.resources.limits import Limited, chosen, limits
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
@@ -49,6 +50,8 @@ class _Read:
     """The free ones by name; empty if they were not asked for."""
     details: Mapping[str, JobDetails]
     """Of waiting urgent jobs."""
+    limits: tuple[Limited, ...]
+    """What several waiting urgent jobs share; empty if they were not asked for."""
     excluded: Mapping[str, tuple[str, ...]]
     """The nodes that waiting urgent jobs exclude."""
 
@@ -108,6 +111,7 @@ class SlurmCliAdapter:
             exclusive_shrink=known.release >= build.RESIZES_CLEANLY,
             holds=holds,
             licenses=read.licenses,
+            limits=read.limits,
         )
         cluster = Cluster(
             now_s=now_s,
@@ -195,7 +199,9 @@ class SlurmCliAdapter:
         asked = (*by_id, *(job.job_id for job in waiting))
         licenses = any(job.licenses for job in waiting)
         token, command = new_token(), build.show_cluster()
-        script = build.show_script(token, asked, all_jobs=all_jobs, licenses=licenses)
+        # Of one job, Slurm's reason says as much.
+        shared = chosen(waiting) if self._client.known().enforces_limits and len(waiting) > 1 else ""
+        script = build.show_script(token, asked, all_jobs=all_jobs, licenses=licenses, limits=shared)
         done = self._client.run(command, stdin=script, environment={"SLURM_TIME_FORMAT": "%s"})
         sections = parse.sections(done.stdout, token=token, command=command)
         texts = job_details.texts(done.stdout, token=token, names=(*asked, build.ALL_JOBS))
@@ -207,6 +213,7 @@ class SlurmCliAdapter:
             partitions=parse_cluster.partitions(sections.get("partitions", []), command=command),
             reservations=parse_cluster.reservations(sections.get("reservations", []), command=command),
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
+            limits=limits(sections.get("limits", [])),
             details={job.job_id: details for job, details in found if details is not None},
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
         )

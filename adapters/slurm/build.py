@@ -142,7 +142,12 @@ def show_cluster() -> tuple[str, ...]:
 
 
 def show_script(
-    token: str, job_ids: Iterable[str] = (), *, all_jobs: bool = False, licenses: bool = False
+    token: str,
+    job_ids: Iterable[str] = (),
+    *,
+    all_jobs: bool = False,
+    licenses: bool = False,
+    limits: str = "",
 ) -> bytes:
     """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by
     `token`-end.
@@ -152,11 +157,14 @@ def show_script(
         job_ids: the jobs to show, each in a section of its own.
         all_jobs: whether to show all jobs, in a section `job`.
         licenses: whether to show the licenses, in a section `licenses`.
+        limits: of which users, accounts and QOS to show the limits, in a section `limits`. Empty: of none.
     """
     lines: list[str] = []
     sections = ["nodes", "partitions", "reservations", *(["licenses"] if licenses else [])]
     for section in [*sections, *([ALL_JOBS] if all_jobs else [])]:
         lines += [f"show hostnames {token}-{section}", f"show {section}"]
+    if limits:
+        lines += [f"show hostnames {token}-limits", f"show assoc_mgr {limits}"]
     for job_id in job_ids:
         lines += [f"show hostnames {token}-{_job(job_id)}", f"show job {job_id}"]
     lines += [f"show hostnames {token}-end"]

@@ -22,6 +22,7 @@ from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources.holdings import Holding
+from makeway.adapters.slurm.resources.limits import Limited, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
 from makeway.policies.model import (
     Job,
@@ -29,6 +30,7 @@ from makeway.policies.model import (
     JobState,
     Node,
     NodeState,
+    Quota,
     Reservation,
     Resources,
 )
@@ -69,20 +71,20 @@ _OVER = frozenset(
 )
 _TOUCHABLE = frozenset({"RUNNING", "PENDING"})
 """A job that is configuring, resizing or signalled is left alone: Slurm is at work on it."""
-_STARTABLE = (
-    "None",
-    "Resources",
-    "Priority",
-    "BeginTime",
-    "Reservation",
-    "ReqNodeNotAvail",
-    "Nodes required for job are DOWN",
-    "Cleaning",
-)
-"""How the reasons begin with which a job waits for nodes, or for nothing. Any other is nothing that nodes
-would help.
-"""
-_LACKS = (
+_NOT_LOOKED_AT = None
+"""Slurm has not looked at the job since it was changed: for some three seconds it shows no reason."""
+_NODES = ""
+"""It waits for nodes, for its turn, or for its requeue to be over: free nodes would let it start."""
+_REASONS: tuple[tuple[str, str | None], ...] = (
+    ("None", _NOT_LOOKED_AT),
+    ("SchedDefer", _NOT_LOOKED_AT),
+    ("Resources", _NODES),
+    ("Priority", _NODES),
+    ("BeginTime", _NODES),
+    ("Reservation", _NODES),
+    ("ReqNodeNotAvail", _NODES),
+    ("Nodes required for job are DOWN", _NODES),
+    ("Cleaning", _NODES),
     ("Licenses", "a licence"),
     ("BurstBuffer", "a burst buffer"),
     ("Dependency", "another job"),
@@ -91,10 +93,19 @@ _LACKS = (
     ("launch failed requeued held", "its release from a hold"),
     ("JobArrayTaskLimit", "other tasks of its array"),
     ("QOS", "a limit of its QOS"),
+    ("InvalidQOS", "a valid QOS"),
     ("Assoc", "a limit of its account or user"),
+    ("AccountingPolicy", "a limit of its account or user"),
+    ("InvalidAccount", "a valid account"),
     ("Partition", "what its partition does not allow now"),
 )
-"""What a job lacks, by how its reason begins."""
+"""What a waiting job lacks, by how Slurm's reason begins; the first that fits counts. A job with any other
+reason lacks that.
+
+Tried on 22.05 and 24.11: None, Resources, Priority, BeginTime, ReqNodeNotAvail, Licenses, Dependency,
+JobHeldUser, JobHeldAdmin, QOSMaxJobsPerUserLimit, QOSGrpNodeLimit, PartitionDown, PartitionNodeLimit,
+PartitionTimeLimit.
+"""
 _DOWN = frozenset(
     {"DOWN", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN"}
     | {"POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
@@ -153,6 +164,7 @@ class Translator:
             malleable.
         holds: which reservations are makeway's.
         licenses: the free licenses by name. A name that is absent is unknown.
+        limits: what the limits of QOS and associations leave, as far as they were read.
     """
 
     def __init__(
@@ -164,18 +176,19 @@ class Translator:
         exclusive_shrink: bool,
         holds: HoldNames,
         licenses: Mapping[str, int] | None = None,
+        limits: tuple[Limited, ...] = (),
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
         self._holds = holds
         self._resources = resources
         self._licenses = licenses or {}
+        self._limits = limits
         self.now_s = now_s
 
     def job(self, raw: RawJob, *, asked_node_count: int | None = None) -> Job:
         """One job. `asked_node_count` is the size before makeway shrank it; None: it did not."""
-        present = state(raw)
-        pending = present is JobState.PENDING
+        pending = (present := state(raw)) is JobState.PENDING
         found = self._class(raw, pending)
         kind = self._kind(raw, found)
         words = comment_words(raw.comment)
@@ -205,6 +218,8 @@ class Translator:
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
             blocked_by=blocked_by,
+            examined=not pending or _lacks(raw) is not _NOT_LOOKED_AT,
+            quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
             eligible_s=self._eligible_s(raw, blocked_by) if pending else None,
@@ -268,13 +283,28 @@ class Translator:
         for name, count in _licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
-        reason = raw.reason.replace("_", " ")
+        lacks = _lacks(raw)
         # With several partitions the reason is the one of the last that Slurm tried.
-        elsewhere = len(raw.partitions) > 1 and reason.startswith("Partition")
-        if elsewhere or reason.startswith(_STARTABLE):
-            return ""
-        what = (lacks for begin, lacks in _LACKS if reason.startswith(begin))
-        return f"{next(what, 'what Slurm names as the reason')} ({printable(raw.reason)})"
+        elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
+        if lacks and not elsewhere:
+            return f"{lacks} ({printable(raw.reason)})"
+        return "its release from a hold" if raw.priority == 0 else ""
+
+    def _quotas(self, raw: RawJob) -> tuple[Quota, ...]:
+        """The licenses and limits that a waiting urgent job shares with others."""
+        asked = (
+            Quota(name=f"licences {printable(name)}", needs=float(count), left=float(self._licenses[name]))
+            for name, count in _licenses(raw.licenses)
+            if name in self._licenses
+        )
+        return (*asked, *quotas(raw, self._limits))
+
+
+def _lacks(raw: RawJob) -> str | None:
+    """What Slurm's reason says that a waiting job lacks: see `_REASONS`."""
+    reason = raw.reason.replace("_", " ")
+    found = (lacks for begin, lacks in _REASONS if reason.startswith(begin))
+    return next(found, "what Slurm names as the reason")
 
 
 class TranslatedJobs:

@@ -32,6 +32,8 @@ class Accounting:
     munge_socket: Path
     slurm_conf: Path
     """slurm.conf of the cluster; slurmdbd.conf is written next to it."""
+    root: str | None = None
+    """The chroot with the Slurm, in which all folders are. None: it is this machine's. MariaDB always is."""
 
     def manage(self, *words: str) -> None:
         """One command of sacctmgr. Raises NotServing if it fails."""
@@ -40,8 +42,20 @@ class Accounting:
             raise NotServing(f"sacctmgr {' '.join(words)}: {done.words}")
 
     @property
+    def _prefix(self) -> tuple[str, ...]:
+        """What puts a command into the chroot."""
+        return (
+            ("unshare", "--mount", f"--root={self.root}", "--wd=/", "--mount-proc=/proc") if self.root else ()
+        )
+
+    @property
     def _runner(self) -> CommandRunner:
-        return CommandRunner(environment={"SLURM_CONF": str(self.slurm_conf)}, timeout_s=START_S)
+        environment = {"SLURM_CONF": self._inner(self.slurm_conf)}
+        return CommandRunner(environment=environment, prefix=self._prefix, timeout_s=START_S)
+
+    def _inner(self, path: Path) -> str:
+        """A path as Slurm sees it."""
+        return str(path if self.root is None else Path("/") / path.relative_to(self.root))
 
     def start(self, stack: ExitStack) -> None:
         """Start the database and slurmdbd. Both end when the stack is closed. Raises NotServing."""
@@ -73,25 +87,25 @@ class Accounting:
             "DbdPort": str(self.port),
             "SlurmUser": user_name(),
             "AuthType": "auth/munge",
-            "AuthInfo": f"socket={self.munge_socket}",
+            "AuthInfo": f"socket={self._inner(self.munge_socket)}",
             "StorageType": "accounting_storage/mysql",
             "StorageHost": "localhost",
             "StorageUser": user_name(),
             "StorageLoc": "slurm",
-            "PidFile": str(self.folder / "slurmdbd.pid"),
+            "PidFile": self._inner(self.folder / "slurmdbd.pid"),
         }
         conf = self.slurm_conf.with_name("slurmdbd.conf")
         conf.touch(mode=0o600)
         conf.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         environment = {
-            "SLURM_CONF": str(self.slurm_conf),
-            "MYSQL_UNIX_PORT": str(self.folder / "sql.socket"),
+            "SLURM_CONF": self._inner(self.slurm_conf),
+            "MYSQL_UNIX_PORT": self._inner(self.folder / "sql.socket"),
         }
 
         def answers() -> bool:
             return self._runner.run(("sacctmgr", "-n", "show", "cluster")).returncode == 0
 
-        argv = ("slurmdbd", "-D")
+        argv = (*self._prefix, "slurmdbd", "-D")
         stack.enter_context(serving(argv, self.folder / "slurmdbd.log", environment, answers))
 
 

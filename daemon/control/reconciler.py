@@ -116,7 +116,8 @@ class Reconciler:
 
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
-        operations = tuple(self._advance(operation, seen) for operation in before)
+        known = replace(seen, operations=before)
+        operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
         cluster = self._planning.with_plan(self._join(seen, operations))
 

@@ -8,11 +8,13 @@ queue.
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since, signal_of
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.model import (
+    Action,
     Cancel,
     Checkpoint,
     Cluster,
@@ -32,6 +34,11 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
+
+LOOK_AGAIN_S = 1.0
+"""After a hold was seen, until the cluster is asked again what the urgent job lacks, in seconds. Slurm takes
+about three to look at a job that was changed.
+"""
 
 
 def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int | None:
@@ -66,6 +73,13 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
     refused_s = hold_refused_s(operation)
     if refused_s is not None:
         instants.append(refused_s + timeouts.refused_s)
+    if operation.short_since_s is not None:
+        instants.append(operation.short_since_s + timeouts.refused_s)
+    if _awaits_examination(operation, now_s):
+        instants.append(now_s + LOOK_AGAIN_S)
+    over_s = over_since_s(operation)
+    if over_s is not None:
+        instants.append(over_s + timeouts.settle_s)
     for task in operation.tasks:
         action = task.action
         if task.progress in ENDED:
@@ -80,6 +94,30 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
         if isinstance(action, Checkpoint) and action.not_before_s is not None:
             instants.append(action.not_before_s)
     return min((instant for instant in instants if instant > now_s), default=None)
+
+
+def _awaits_examination(operation: Operation, now_s: float) -> bool:
+    """Whether jobs could be asked to leave, if the cluster said that the urgent job would start then."""
+    return (
+        operation.phase is Phase.MAKING_ROOM
+        and operation.short_since_s is None
+        and hold_seen_s(operation) is not None
+        and any(
+            task.progress is Progress.PLANNED and task.issued_s is None and _could_go(task.action, now_s)
+            for task in operation.tasks
+        )
+    )
+
+
+def _could_go(action: Action, now_s: float) -> bool:
+    """Whether an eviction that was decided on waits for nothing but the urgent job."""
+    match action:
+        case Checkpoint():
+            return action.not_before_s is None or action.not_before_s <= now_s
+        case Requeue() | Cancel():
+            return action.method is Method.KILL
+        case _:
+            return isinstance(action, Shrink)
 
 
 def awaits_regular_checkpoint(operation: Operation) -> bool:
@@ -131,11 +169,19 @@ def _may_issue(
         case Reserve():
             return bool(action.nodes) and _let_go(action, cluster)
         case Checkpoint():
-            return _hold_seen(operation) and _has_turn(operation, action, cluster)
+            return (
+                hold_seen_s(operation) is not None
+                and _has_turn(operation, action, cluster)
+                and may_take(operation, cluster, timeouts)
+            )
         case Shrink():
-            return _hold_seen(operation)
+            return hold_seen_s(operation) is not None and may_take(operation, cluster, timeouts)
         case Requeue() | Cancel():
-            return _hold_seen(operation) and _ready_to_leave(operation, task, action, cluster, jobs)
+            return (
+                hold_seen_s(operation) is not None
+                and _ready_to_leave(operation, task, action, cluster, jobs)
+                and may_take(operation, cluster, timeouts)
+            )
         case Expand():
             return True
         case Prioritise():
@@ -188,11 +234,6 @@ def _lenders_served(operation: Operation, *, waited: bool) -> bool:
     return True
 
 
-def _hold_seen(operation: Operation) -> bool:
-    index = hold_index(operation)
-    return index is not None and operation.tasks[index].progress is Progress.DONE
-
-
 def _has_turn(operation: Operation, action: Checkpoint, cluster: Cluster) -> bool:
     """Whether the file system is the job's by plan, or the checkpoints of other operations before it are
     over.
@@ -210,26 +251,21 @@ def _has_turn(operation: Operation, action: Checkpoint, cluster: Cluster) -> boo
 def _ready_to_leave(
     operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, jobs: Mapping[str, Job]
 ) -> bool:
-    """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up."""
-    if cluster.now_s >= action.not_after_s:
-        return True
+    """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up.
+
+    A job that was signalled has its whole grace, however late the signal was.
+    """
     match action.method:
-        case Method.KILL:
+        case Method.KILL | Method.SHRINK:
             return True
         case Method.SYSTEM:
-            asked = [
-                other
-                for other in operation.tasks
-                if isinstance(other.action, Checkpoint) and other.action.job_id == action.job_id
-            ]
-            # A signal that was refused saves nothing: the job then runs on for as long as the plan can wait.
-            return all(other.progress in ENDED and other.progress is not Progress.REFUSED for other in asked)
+            signal = signal_of(operation, task)
+            if signal is not None and signal.progress is Progress.REFUSED:
+                # It saves nothing: the job then runs on for as long as the plan can wait.
+                return cluster.now_s >= action.not_after_s
+            return signal is None or signal.progress in ENDED
         case Method.APPLICATION:
-            job = jobs.get(action.job_id)
-            saved_s = job.last_checkpoint_s if job is not None else None
-            planned_s = operation.opened_s if task.planned_s is None else task.planned_s
-            return saved_s is not None and saved_s > planned_s
-        case Method.SHRINK:
-            return True
+            saved_s = saved_since(operation, task, jobs.get(action.job_id))
+            return saved_s is not None or cluster.now_s >= action.not_after_s
         case _:
             assert_never(action.method)

@@ -45,6 +45,7 @@ class Timeouts:
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
+    task = _noting_its_next_run(task, jobs)
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
         again = replace(task.action, forgotten_run=task.requeue_count)
         return replace(to_do_again(task), action=again)
@@ -74,6 +75,19 @@ def settled(task: Task, now_s: float) -> bool:
     return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
 
 
+def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
+    """The task; if it requeued a job that now runs again, with that noted: the job may end at any time."""
+    job = jobs.get(task.action.job_id)
+    again = (
+        isinstance(task.action, Requeue)
+        and task.progress is Progress.DONE
+        and job is not None
+        and job.state is JobState.RUNNING
+        and job.requeue_count > task.requeue_count
+    )
+    return replace(task, ran_again=True) if again and not task.ran_again else task
+
+
 def _is_forgotten(
     task: Task, action: Requeue, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> bool:
@@ -92,7 +106,8 @@ def _is_forgotten(
         and job.requeue_count == task.requeue_count
     )
     if task.progress is Progress.DONE and task.ended_s is not None:
-        return (job is None or same_run) and cluster.now_s < task.ended_s + FORGETS_S
+        ended = job is None and not task.ran_again
+        return (ended or same_run) and cluster.now_s < task.ended_s + FORGETS_S
     if task.progress is not Progress.ACCEPTED or task.issued_s is None:
         return False
     # A requeued job stops at once; one that runs after a while does so in the memory of the controller alone.

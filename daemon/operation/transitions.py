@@ -19,6 +19,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.operation.due import hold_index, hold_refused_s
+from makeway.daemon.operation.fitness import (
+    awaits_a_reason,
+    cannot_start,
+    never_begun,
+    note_shortage,
+    without_outdated,
+)
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
 from makeway.daemon.operation.observation import Timeouts, observe, settled
 from makeway.daemon.operation.observed import advance_observed
@@ -67,7 +74,8 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
     operation = _advance_kind(operation, cluster, timeouts)
-    if operation.phase is Phase.RETURNING and is_over(operation):
+    over = operation.phase is Phase.RETURNING and is_over(operation)
+    if over and not awaits_a_reason(operation, cluster, timeouts):
         operation = replace(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
     return operation
 
@@ -138,9 +146,7 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
                 return give_back(operation, cluster, Reason.BORROWER_GONE)
             if job.state is not JobState.PENDING:
                 return _running(operation, job, cluster)
-            if _is_given_up(operation, cluster, timeouts):
-                return give_back(operation, cluster, Reason.GIVEN_UP)
-            return _renew_hold(operation, job, cluster) if renew else operation
+            return _go_on(operation, job, cluster, timeouts, renew=renew)
         case Phase.LENT:
             if job is None:
                 return give_back(operation, cluster, Reason.BORROWER_ENDED)
@@ -163,9 +169,7 @@ def _await_arrival(operation: Operation, cluster: Cluster, timeouts: Timeouts) -
     """For an announced job. `handover` makes the operation an `ARRIVAL` when the job is here."""
     match operation.phase:
         case Phase.MAKING_ROOM:
-            if _is_given_up(operation, cluster, timeouts):
-                return give_back(operation, cluster, Reason.GIVEN_UP)
-            return _renew_hold(operation, None, cluster)
+            return _go_on(operation, None, cluster, timeouts)
         case Phase.RETURNING:
             return go_on_returning(operation, cluster)
         case Phase.LENT | Phase.CLOSED:
@@ -189,9 +193,7 @@ def _start_early(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> 
                 lent = _running(operation, job, cluster)
                 returns = missing_returns(lent, cluster, Reason.STARTED)
                 return replace(lent, tasks=lent.tasks + planned(returns, cluster))
-            if _is_given_up(operation, cluster, timeouts):
-                return give_back(operation, cluster, Reason.GIVEN_UP)
-            return _renew_hold(operation, job, cluster)
+            return _go_on(operation, job, cluster, timeouts)
         case Phase.LENT:
             if job is None or job.state is JobState.PENDING:
                 return give_back(operation, cluster, Reason.BORROWER_ENDED)
@@ -215,15 +217,27 @@ def _hold_until_start(operation: Operation, cluster: Cluster, timeouts: Timeouts
                 return give_back(operation, cluster, Reason.BORROWER_GONE)
             if job.state is not JobState.PENDING:
                 return give_back(_running(operation, job, cluster), cluster, Reason.STARTED)
-            if _is_given_up(operation, cluster, timeouts):
-                return give_back(operation, cluster, Reason.GIVEN_UP)
-            return _renew_hold(operation, job, cluster)
+            return _go_on(operation, job, cluster, timeouts)
         case Phase.RETURNING:
             return go_on_returning(operation, cluster)
         case Phase.LENT | Phase.CLOSED:
             return operation
         case _:
             assert_never(operation.phase)
+
+
+def _go_on(
+    operation: Operation, job: Job | None, cluster: Cluster, timeouts: Timeouts, *, renew: bool = True
+) -> Operation:
+    """The operation whose job waits: what does not fit any more is left out. All goes back if the job cannot
+    start, or was waited for long enough. `job` None: the job has not arrived.
+    """
+    if cannot_start(operation, cluster):
+        return give_back(operation, cluster, Reason.BLOCKED)
+    operation = note_shortage(without_outdated(operation, cluster), cluster)
+    if _is_given_up(operation, cluster, timeouts):
+        return give_back(operation, cluster, Reason.GIVEN_UP)
+    return _renew_hold(operation, job, cluster) if renew else operation
 
 
 def _finish(operation: Operation, cluster: Cluster) -> Operation:
@@ -243,12 +257,14 @@ def _running(operation: Operation, job: Job, cluster: Cluster) -> Operation:
 
 
 def _is_given_up(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether the operation has waited long enough, or its hold was refused long enough ago to decide
-    again.
+    """Whether the operation has waited long enough, or has had no sufficient hold for so long that it is
+    decided again.
     """
     refused_s = hold_refused_s(operation)
     refused = refused_s is not None and cluster.now_s >= refused_s + timeouts.refused_s
-    return refused or cluster.now_s >= operation.give_up_s
+    short_s = operation.short_since_s
+    short = short_s is not None and cluster.now_s >= short_s + timeouts.refused_s
+    return refused or short or never_begun(operation, cluster) or cluster.now_s >= operation.give_up_s
 
 
 def _waits_again(operation: Operation, job: Job | None, cluster: Cluster) -> bool:

@@ -16,8 +16,9 @@ from dataclasses import replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import Proposal, Request, rationale, request_for
-from makeway.policies.common.urgent_jobs import blocked_jobs, urgent_jobs
+from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
 from makeway.policies.model import (
+    NO_RESOURCES,
     Action,
     Candidate,
     Cluster,
@@ -81,15 +82,19 @@ def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationa
 
     `start_within_s`: how long after its submission a start is on time, for jobs that declare no limit.
     """
+    waits_for = held_up(cluster)
+    blocked = sorted(
+        (job for job in cluster.jobs if job.job_id in waits_for), key=lambda job: (job.submit_s, job.job_id)
+    )
     return tuple(
         Rationale(
             for_job_id=job.job_id,
             node_count=job.node_count,
             free_node_count=len(cluster.free_nodes(job.eligible_nodes, job.demand)),
             deadline_s=job.submit_s + (start_within_s if job.start_within_s is None else job.start_within_s),
-            summary=f"It waits for {job.blocked_by}: no job is evicted for it.",
+            summary=f"It waits for {waits_for[job.job_id]}: no job is evicted for it.",
         )
-        for job in blocked_jobs(cluster)
+        for job in blocked
     )
 
 
@@ -122,7 +127,7 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
         one.for_job_id == job.job_id and one.observe and not one.kind.holds_nodes
         for one in request.cluster.operations
     )
-    if not job.prioritised and not reported:
+    if not job.prioritised and not reported and _could_start(request):
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
         )
@@ -138,6 +143,26 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
             )
         )
     return Proposal(actions=tuple(actions), rationale=rationale(request, why, candidates=candidates))
+
+
+def _could_start(request: Request) -> bool:
+    """Whether the job could start if all jobs left. If not, it would only keep nodes idle at the front.
+
+    Nodes that are not up do not count, nor do those that the site has reserved now.
+    """
+    cluster, job = request.cluster, request.urgent.job
+    reserved = [
+        reservation.nodes
+        for reservation in cluster.reservations
+        if not reservation.by_makeway and reservation.start_s <= cluster.now_s < reservation.end_s
+    ]
+    there = cluster.up_nodes().keys() - frozenset[str]().union(*reserved)
+    if job.eligible_nodes is not None:
+        there &= job.eligible_nodes
+    if job.demand is not None:
+        capacities, demand = cluster.capacities(), job.demand
+        there = {name for name in there if capacities.get(name, NO_RESOURCES).covers(demand)}
+    return len(there) >= job.node_count
 
 
 def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:

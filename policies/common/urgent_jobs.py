@@ -2,7 +2,7 @@
 
 An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes
 (`shortfall`), or if it was announced, has arrived, and what was held for the notice has to become its own
-hold.
+hold. One that would not start on free nodes either needs none (`held_up`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,9 +56,10 @@ class UrgentJob:
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     """The urgent jobs that need nodes now, and nothing else, by (submission, job id)."""
     operations = cluster.operations_by_job()
+    waits_for = held_up(cluster)
     urgents: list[UrgentJob] = []
     for job in cluster.jobs:
-        if job.kind is not JobKind.ON_DEMAND or job.state is not JobState.PENDING or job.blocked_by:
+        if not _waits_urgently(job) or job.job_id in waits_for:
             continue
         operation = operations.get(job.job_id)
         if operation is None or (operation.observe and not operation.kind.holds_nodes):
@@ -78,14 +79,43 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
 
 
-def blocked_jobs(cluster: Cluster) -> list[Job]:
-    """The urgent jobs that lack something besides nodes, by (submission, job id)."""
-    found = [
-        job
-        for job in cluster.jobs
-        if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING and job.blocked_by
-    ]
-    return sorted(found, key=lambda job: (job.submit_s, job.job_id))
+def held_up(cluster: Cluster) -> Mapping[str, str]:
+    """What the waiting urgent jobs lack that would not start on free nodes either, by job id.
+
+    A job lacks what the cluster says. Of several jobs under one limit only as many count as the cluster will
+    admit: those that nodes are held for first, then in the order of submission.
+    """
+    return _held_up(cluster.jobs, cluster.operations)
+
+
+@memoise_last
+def _held_up(jobs: tuple[Job, ...], operations: tuple[Operation, ...]) -> Mapping[str, str]:
+    waiting = [job for job in jobs if _waits_urgently(job)]
+    found = {job.job_id: job.blocked_by for job in waiting if job.blocked_by}
+    limited = [job for job in waiting if job.quotas and not job.blocked_by]
+    if not limited:
+        return found
+    served = {
+        operation.for_job_id
+        for operation in operations
+        if operation.phase is Phase.MAKING_ROOM and operation.kind.serves_urgent_job
+    }
+    limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, job.job_id))
+    promised: dict[str, float] = {}
+    for job in limited:
+        full = next((one for one in job.quotas if promised.get(one.name, 0.0) + one.needs > one.left), None)
+        if full is not None:
+            found[job.job_id] = (
+                f"other urgent jobs ({full.name}: it needs {full.needs:g} of {full.left:g} left)"
+            )
+            continue
+        for one in job.quotas:
+            promised[one.name] = promised.get(one.name, 0.0) + one.needs
+    return found
+
+
+def _waits_urgently(job: Job) -> bool:
+    return job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
 
 
 def most_nodes(job: Job) -> int:

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
+    BLOCKED = "blocked"  # the urgent job waits for something besides nodes: the hold ends
     ORPHANED = "orphaned"  # left over from before a restart: no operation needs it
     SPECULATIVE = "speculative"  # a waiting job starts before its turn, and leaves if it still runs by then
     HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it use its nodes

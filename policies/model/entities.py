@@ -98,6 +98,18 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """A limit on what several jobs may have at once, as one waiting job draws on it."""
+
+    name: str
+    """The same for all jobs under the limit."""
+    needs: float
+    """What the job would take of it."""
+    left: float
+    """What running jobs leave of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job, pending or holding nodes. An array task is a job of its own."""
 
@@ -129,6 +141,11 @@ class Job:
     blocked_by: str = ""
     """What a waiting job lacks besides nodes, such as a licence: no eviction would make it start. Empty:
     nothing is known."""
+    examined: bool = True
+    """Whether the cluster has looked at the waiting job since it was last changed. False: what it lacks is
+    not known yet."""
+    quotas: tuple[Quota, ...] = ()
+    """The limits that a waiting urgent job has to share with others, as far as they are known."""
     eligible_nodes: frozenset[str] | None = None
     """Nodes that may serve the job. None: any node."""
     start_s: float | None = None

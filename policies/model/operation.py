@@ -42,6 +42,7 @@ class Ending(StrEnum):
     JOB_WAITS_AGAIN = "job_waits_again"  # the urgent job waits in its hold once more
     TURNED_BACK = "turned_back"  # the operation gives back what it took
     NOT_NEEDED = "not_needed"  # the operation gives back already, and the task was never issued
+    OUTDATED = "outdated"  # it did not fit any more when it could be issued: it is decided again
 
     @property
     def progress(self) -> Progress:
@@ -57,7 +58,7 @@ class Ending(StrEnum):
                 return Progress.REFUSED
             case Ending.REPLACED | Ending.JOB_STARTED | Ending.JOB_ARRIVED:
                 return Progress.DROPPED
-            case Ending.JOB_WAITS_AGAIN | Ending.TURNED_BACK | Ending.NOT_NEEDED:
+            case Ending.JOB_WAITS_AGAIN | Ending.TURNED_BACK | Ending.NOT_NEEDED | Ending.OUTDATED:
                 return Progress.DROPPED
             case _:
                 assert_never(self)
@@ -95,6 +96,8 @@ class Task:
     """When it was planned. None: with its operation."""
     ending: Ending | None = None
     """How it ended. None: it is under way."""
+    ran_again: bool = False
+    """Whether the job that it requeued was seen running again."""
     detail: str = ""
     """The last answer of the cluster or the arbiter, for people only. Empty: none."""
 
@@ -149,6 +152,8 @@ class Operation:
     `LEND_HELD`."""
     outcome: OperationOutcome | None = None
     """How it ended. None: it is not closed."""
+    short_since_s: float | None = None
+    """Since when its hold lacks nodes that the urgent job can get. None: it has enough, or was not seen."""
 
     @property
     def own_reservation(self) -> str | None:

@@ -154,7 +154,10 @@ class _Arbiter:
                 self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
                 return None
             case Prioritise():
-                return None if action.queue_position is None else self._judge_queue_position(action)
+                if action.queue_position is not None:
+                    return self._judge_queue_position(action)
+                # To the front for its own sake; a lender gets back what it had.
+                return self._blocked(action.job_id) if action.job_id == action.for_job_id else None
             case Expand() | RestorePriority():
                 return None
         assert_never(action)
@@ -180,6 +183,9 @@ class _Arbiter:
             return _judge_shrink(action, job) if isinstance(action, Shrink) and job is not None else None
         if job is None:
             return Refusal.NOT_RUNNING, f"there is no job {action.job_id}"
+        blocked = self._blocked(action.for_job_id)
+        if blocked is not None:
+            return blocked
         refusal = protection(job, self.cluster)
         if refusal is not None:
             return refusal, f"job {action.job_id}"
@@ -190,6 +196,13 @@ class _Arbiter:
             if ruling is not None:
                 return ruling
         return self._count_eviction(action.job_id)
+
+    def _blocked(self, job_id: str) -> Ruling:
+        """Nothing is taken for a waiting job that lacks something besides nodes."""
+        job = self.jobs.get(job_id)
+        if job is None or job.state is not JobState.PENDING or not job.blocked_by:
+            return None
+        return Refusal.BLOCKED, f"job {job_id} waits for {job.blocked_by}"
 
     def _held_for(self, for_job_id: str) -> bool:
         """Whether nodes are held for the job, or its hold is being made or was allowed by this call.
@@ -260,6 +273,9 @@ class _Arbiter:
             return _breaker(self.cluster)
         if not self.cluster.owns_reservation(action.reservation):
             return self._foreign(action.reservation)
+        blocked = self._blocked(action.job_id)
+        if blocked is not None:
+            return blocked
         if action.kind.starts_early:
             job = self.jobs.get(action.job_id)
             refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)

@@ -27,6 +27,7 @@ class Refusal(StrEnum):
     NODE_TAKEN = "node_taken"  # in a reservation of another user, or promised to another urgent job
     NOT_OURS = "not_ours"  # a reservation that makeway did not make
     NOT_WAITING = "not_waiting"  # it was to be started, but is running or has ended
+    BLOCKED = "blocked"  # for an urgent job that would not start on free nodes either
     NO_HOLD = "no_hold"  # an eviction for an urgent job for which no nodes are held
     BREAKER = "breaker"  # too many commands failed lately
     GROUP = "group"  # an action that belongs with it was refused

@@ -56,7 +56,7 @@ class SimAdapter:
         self._faults = faults
         self._latency_s = latency_s
         self._verb_calls: dict[str, int] = {}
-        self._picture = SnapshotBuilder(cluster.machine, cluster.storage_settings)
+        self._picture = SnapshotBuilder(cluster.machine, cluster.storage_settings, cluster.admission)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import inf, isfinite
 
-from makeway.policies.model import JobKind, Resources
+from makeway.policies.model import JobKind, Quota, Resources
 from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, NodeFailure
 from makeway.simharness.engine.invariants import InvariantChecker
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import ReplayRecord, RunEnding, Segment
@@ -24,6 +25,8 @@ from makeway.simharness.workloads.job import SimJob
 
 PROGRESS_INSTANTS = 2048
 """How many instants pass between two calls of `progress`."""
+
+HELD_UNTIL_S = 4_102_444_800.0  # the year 2100: when a job may start that may not start as things are
 
 
 class SimCluster:
@@ -64,9 +67,9 @@ class SimCluster:
         self.workload = workload
         self.storage_settings = storage
         self._sharing = sharing
-        if sharing is not None and placed is not None:
-            raise ValueError("placed and sharing exclude each other: nodes of partitions are not shared")
         if sharing is not None:
+            if placed is not None:
+                raise ValueError("placed and sharing exclude each other: nodes of partitions are not shared")
             self.machine: SimMachine = SharedMachine(
                 sharing, jobs, scheduler=scheduler, storage=storage, requeue_delay_s=requeue_delay_s
             )
@@ -79,6 +82,7 @@ class SimCluster:
                 requeue_delay_s=requeue_delay_s,
                 placed=placed,
             )
+        self.admission = Admission(self.machine)
         self.announced: dict[str, SimJob] = {}
         """Every job that was announced and has not arrived."""
         self._arrivals = sorted(range(len(jobs)), key=lambda index: jobs[index].submit_s)
@@ -147,6 +151,19 @@ class SimCluster:
         self._arrivals.insert(position, machine.add(job))
         self._plan_notice(job)
 
+    def drain(self, node: int) -> None:
+        """Let no job start on a node any more, as an administrator would. The job on it goes on."""
+        self.machine.drained |= 1 << node
+        self.machine.nodes_version += 1
+        self.machine.interfere()
+
+    def resume(self, node: int) -> None:
+        """Let jobs start on a drained node again."""
+        self.machine.drained &= ~(1 << node)
+        self.machine.nodes_version += 1
+        if self.machine.down >> node & 1 and node not in self._down_until_s:
+            self.machine.node_up(node)
+
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:
         """Call `call` at that instant, before the scheduler's pass."""
         self.machine.events.add(max(at_s, self.now_s), EventOrder.CALL, call)
@@ -197,9 +214,13 @@ class SimCluster:
         machine.pass_due = False
         if self._checker is not None:
             self._checker.before_pass()
+        while idle := machine.drained & machine.free:
+            machine.node_down(idle.bit_length() - 1)
+        self.admission.settle()
         if machine.holds:
             machine.start_bound()
         machine.scheduler.run_pass(machine)
+        self.admission.settle()
         if self._checker is not None:
             self._checker.after_pass()
 
@@ -242,6 +263,73 @@ class SimCluster:
         if self._down_until_s.get(node, inf) <= self.now_s:
             del self._down_until_s[node]
             self.machine.node_up(node)
+
+
+class Admission:
+    """Which waiting jobs may start: not those that their owners hold, nor those over a limit of their user.
+
+    Unlike Slurm's, a limit may be exceeded by jobs that start at the same instant.
+    """
+
+    def __init__(self, machine: SimMachine) -> None:
+        self._machine = machine
+        self._held: set[str] = set()
+        self._most: dict[str, int] = {}
+        self._blocked: set[str] = set()
+
+    def hold(self, job_id: str) -> None:
+        """Hold a waiting job, as its owner would."""
+        self._held.add(job_id)
+        self.settle()
+
+    def release(self, job_id: str) -> None:
+        """Let a held job start again."""
+        self._held.discard(job_id)
+        self.settle()
+
+    def limit(self, user: str, most: int) -> None:
+        """Let at most so many jobs of a user run at once."""
+        self._most[user] = most
+        self.settle()
+
+    def blocked_by(self, live: JobRun) -> str:
+        """What a waiting job lacks besides nodes. Empty: nothing."""
+        if live.job.job_id in self._held:
+            return "its release from a hold (JobHeldUser)"
+        left = self._left(live.job.user)
+        return "a limit of its user" if left is not None and left <= 0 else ""
+
+    def quotas(self, live: JobRun) -> tuple[Quota, ...]:
+        """The limits that a waiting job shares with others."""
+        left = self._left(live.job.user)
+        return () if left is None else (Quota(name=f"jobs of user {live.job.user}", needs=1.0, left=left),)
+
+    def settle(self) -> None:
+        """Take the jobs that may not start out of the queue, and put those back that may."""
+        machine = self._machine
+        if not (self._held or self._most or self._blocked):
+            return
+        for job_id, live in tuple(machine.live.items()):
+            if live.nodes:
+                self._blocked.discard(job_id)
+                continue
+            if live.job.user in self._most:
+                machine.touch(live)  # what is left may have changed
+            blocked = bool(self.blocked_by(live))
+            if blocked and (job_id not in self._blocked or live.eligible_s is None):
+                self._blocked.add(job_id)
+                machine.scheduler.remove(live)
+                live.eligible_s = HELD_UNTIL_S
+                machine.touch(live)
+            elif not blocked and job_id in self._blocked:
+                self._blocked.remove(job_id)
+                machine.make_eligible(live)
+
+    def _left(self, user: str) -> float | None:
+        most = self._most.get(user)
+        if most is None:
+            return None
+        return most - sum(1.0 for live in self._machine.running.values() if live.job.user == user)
 
 
 def _validate(

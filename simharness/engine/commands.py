@@ -24,6 +24,7 @@ from makeway.policies.model import (
     RunIdentity,
     Shrink,
 )
+from makeway.simharness.engine.cluster import HELD_UNTIL_S
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.records import MarkKind, RunEnding
@@ -178,6 +179,8 @@ def _prioritise(machine: SimMachine, action: Prioritise) -> None:
     """
     job_id, queue_position = action.job_id, action.queue_position
     live = _pending(machine, job_id)
+    if live.eligible_s == HELD_UNTIL_S:
+        raise Rejected(f"job {job_id}: Job is held")
     if queue_position is None:
         machine.move_to_front(live)
     elif 1 <= queue_position <= QUEUE_POSITIONS:

@@ -61,7 +61,7 @@ class SimMachine:
         self.marks: list[Mark] = []
         self.free = (1 << node_count) - 1
         """Nodes that are up and held by no job."""
-        self.down = 0
+        self.down = self.drained = 0  # no job starts on a drained node any more; an idle one is down, too
         self.reserved = 0
         """Nodes of all reservations."""
         self.live: dict[str, JobRun] = {}

@@ -14,6 +14,7 @@ from makeway.policies.model import (
     Notice,
     Reservation,
 )
+from makeway.simharness.engine.cluster import Admission
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.reservations import SimHold
@@ -49,8 +50,9 @@ class SnapshotBuilder:
     What no scheduler can know of a job (its run time) is not in them.
     """
 
-    def __init__(self, machine: SimMachine, storage: StorageSettings) -> None:
+    def __init__(self, machine: SimMachine, storage: StorageSettings, admission: Admission) -> None:
         self._machine = machine
+        self._admission = admission
         self._shared = machine if isinstance(machine, SharedMachine) else None
         self._storage = storage
         self._jobs: dict[str, Job] = {}
@@ -125,6 +127,8 @@ class SnapshotBuilder:
             nodes=self._names(live) if running else (),
             allocation=None if shared is None else shared.allocation(live),
             demand=None if running else job.demand,
+            blocked_by="" if running else self._admission.blocked_by(live),
+            quotas=() if running else self._admission.quotas(live),
             node_equivalents=live.share * live.size if running and shared is not None else None,
             start_s=live.start_s if running else None,
             eligible_s=live.eligible_s,
@@ -177,12 +181,17 @@ class SnapshotBuilder:
             self._nodes = tuple(
                 Node(
                     name=name,
-                    state=NodeState.DOWN if machine.down >> number & 1 else NodeState.UP,
+                    state=self._state(number),
                     capacity=None if self._shared is None else self._shared.capacities[number],
                 )
                 for number, name in enumerate(machine.names.names)
             )
         return self._nodes
+
+    def _state(self, number: int) -> NodeState:
+        if self._machine.drained >> number & 1:
+            return NodeState.DRAINED
+        return NodeState.DOWN if self._machine.down >> number & 1 else NodeState.UP
 
     def _reservations(self) -> tuple[Reservation, ...]:
         kept, self._holds = self._holds, {}

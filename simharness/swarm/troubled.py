@@ -102,7 +102,7 @@ class TroubledAdapter:
         self._cluster = cluster
         self._weather = weather
         self._laws = laws
-        self._builder = SnapshotBuilder(cluster.machine, cluster.storage_settings)
+        self._builder = SnapshotBuilder(cluster.machine, cluster.storage_settings, cluster.admission)
         self._seen: list[tuple[float, Cluster]] = []
         self._keeps = weather.has(TroubleKind.STALE_VIEW)
 

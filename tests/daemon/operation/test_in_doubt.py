@@ -7,6 +7,7 @@ import pytest
 from makeway.daemon.operation.due import next_due, wakeup_s
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.transitions import advance, issuing, record
+from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Acknowledgement,
     CheckpointSpec,
@@ -21,7 +22,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
 )
-from tests.builders import cluster, held, pending, running, urgent
+from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import (
     COMMENTS,
     NODES,
@@ -70,6 +71,17 @@ def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> No
     operation = lent_operation(requeue("v"))
     view = replace(lent_view(now_s=1081.0), jobs=(running("u", NODES, start_s=1020.0),))
     assert due(advance(operation, view, PATIENCE), view) == []
+
+
+def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> None:
+    operation = lent_operation(requeue("v"))
+    elsewhere = running("v", node_names(4, first=5), requeue_count=1)
+    operation = advance(operation, lent_view(elsewhere, now_s=1030.0), PATIENCE)
+    validate(operation)
+    ended = replace(lent_view(now_s=1040.0), jobs=(running("u", NODES, start_s=1020.0),))
+    operation, issued = issue_all(advance(operation, ended, PATIENCE), ended)
+    assert issued == []
+    assert not any(task.forgotten for task in operation.tasks)
 
 
 def test_a_release_that_is_not_seen_is_repeated() -> None:

@@ -17,6 +17,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Method,
+    Operation,
     Phase,
     Prioritise,
     Progress,
@@ -110,27 +111,26 @@ def test_a_job_that_never_acknowledges_leaves_when_its_grace_is_over(now_s: floa
     assert bool(due(advance(operation, view, PATIENCE), view)) is leaves
 
 
-def test_what_leaves_at_the_latest_moment_has_not_requeued_itself() -> None:
+def test_what_leaves_at_the_end_of_its_grace_has_not_requeued_itself() -> None:
     operation = held_operation(signal("v"), requeue("v", Method.SYSTEM, not_after_s=1200.0))
     victim = running("v", NODES, checkpoint=COMMENTS)
     operation, _ = issue_all(operation, holding(victim))
-    late = holding(victim, now_s=1200.0)
+    late = holding(victim, now_s=1310.0)
     operation, issued = issue_all(advance(operation, late, PATIENCE), late)
     assert issued == [requeue("v", Method.SYSTEM, not_after_s=1200.0)]
     asked = next(task for task in operation.tasks if isinstance(task.action, Checkpoint))
     assert (asked.progress, asked.ending) == (Progress.DONE, Ending.UNACKNOWLEDGED)
 
 
-@pytest.mark.parametrize("method", [Method.SYSTEM, Method.APPLICATION])
-def test_at_the_latest_moment_everybody_leaves(method: Method) -> None:
-    actions = (signal("v"), requeue("v", method, not_after_s=1200.0))
-    operation = held_operation(*(actions if method is Method.SYSTEM else actions[1:]))
+def test_at_the_latest_moment_a_job_leaves_that_waited_for_its_regular_checkpoint() -> None:
+    leaves = requeue("v", Method.APPLICATION, not_after_s=1200.0)
+    operation = held_operation(leaves)
     victim = running("v", NODES, checkpoint=COMMENTS)
     operation, _ = issue_all(operation, holding(victim))
 
     early, late = holding(victim, now_s=1199.0), holding(victim, now_s=1200.0)
     assert due(advance(operation, early, PATIENCE), early) == []
-    assert due(advance(operation, late, PATIENCE), late) == [actions[1]]
+    assert due(advance(operation, late, PATIENCE), late) == [leaves]
 
 
 def test_a_regular_checkpoint_lets_a_job_leave() -> None:
@@ -229,11 +229,19 @@ def test_the_hold_lasts_until_the_lender_can_start(
     assert [type(action) for action in issued] == verbs
 
 
+def shrunk_operation() -> Operation:
+    """An operation whose urgent job runs on the last three nodes, which `v` gave up."""
+    action = shrink("v", ("n1",))
+    view = replace(
+        holding(running("v", NODES)), jobs=(urgent("u", 3, reservation="mw_u"), running("v", NODES))
+    )
+    operation, issued = issue_all(held_operation(action), view)
+    assert issued == [action]
+    return advance(operation, lent_view(running("v", ("n1",))), PATIENCE)
+
+
 def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
-    operation = held_operation(shrink("v", ("n1",)))
-    operation, issued = issue_all(operation, holding(running("v", NODES)))
-    assert issued == [shrink("v", ("n1",))]
-    operation = advance(operation, lent_view(running("v", ("n1",))), PATIENCE)
+    operation = shrunk_operation()
     view = after_view(running("v", ("n1",)))
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
 
@@ -246,9 +254,7 @@ def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
 
 
 def test_where_jobs_cannot_grow_the_hold_just_ends() -> None:
-    operation = held_operation(shrink("v", ("n1",)))
-    operation, _ = issue_all(operation, holding(running("v", NODES)))
-    operation = advance(operation, lent_view(running("v", ("n1",))), PATIENCE)
+    operation = shrunk_operation()
     view = replace(after_view(running("v", ("n1",))), actions=VERBS - {"expand"})
 
     assert [type(action) for action in due(advance(operation, view, PATIENCE), view)] == [Release]
@@ -287,7 +293,7 @@ def test_a_hold_that_was_refused_ends_the_operation_after_a_while() -> None:
 def test_a_new_hold_replaces_the_old_one() -> None:
     operation = held_operation(requeue("v"))
     other = ("n1", "n2", "n3", "n5")
-    view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0)
+    view = replace(holding(running("v", NODES), running("w", ("n5",))), now_s=1020.0, nodes=cluster(5).nodes)
     operation = extend(
         operation, (reserve(other), requeue("w")), view, deadline_s=DEADLINE_S, timeouts=PATIENCE
     )

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.operation.due import wakeup_s
+from makeway.daemon.operation.fitness import STALE_S
+from makeway.daemon.operation.transitions import advance
 from makeway.policies.model import Action, Cluster, Ending, Method, Operation, Phase, Progress, Task
 from tests.builders import running
 from tests.daemon.acting import COMMENTS, NODES, PATIENCE, due, held_operation, holding, requeue, signal
@@ -68,8 +70,16 @@ def test_so_is_a_regular_checkpoint_that_a_job_waits_for() -> None:
 
 
 def test_the_job_is_not_made_to_leave_before_it_was_asked_to_save() -> None:
-    """But when its time is over it is."""
+    """Nor in the same second, if its time is over by then: that is decided again."""
     busy = other(signal("w"))
-    late_s = requeue("v", Method.SYSTEM).not_after_s
     assert due(WAITING, view(busy, now_s=TURN_S - 1.0)) == []
-    assert requeue("v", Method.SYSTEM) in due(WAITING, view(busy, now_s=late_s))
+    late = view(busy, now_s=requeue("v", Method.SYSTEM).not_after_s)
+    assert due(WAITING, late) == [WAITS]
+    assert due(advance(WAITING, late, PATIENCE), late) == []
+
+
+def test_the_wait_for_a_turn_is_no_silence() -> None:
+    now_s = TURN_S + STALE_S
+    assert now_s > WAITING.opened_s + STALE_S
+    waited = view(now_s=now_s)
+    assert due(advance(WAITING, waited, PATIENCE), waited) == [WAITS]

@@ -14,6 +14,7 @@ from makeway.policies.model import (
     Limits,
     OperationKind,
     Phase,
+    Prioritise,
     Progress,
     Reason,
     RestorePriority,
@@ -272,3 +273,26 @@ def test_a_refused_task_no_longer_promises_an_eviction(running: Build, cluster_o
     limits = Limits(evictions_per_hour=1)
     cluster = cluster_of(4, running("b", "n1"), limits=limits, operations=(refused,))
     assert refusals((hold("v", "n1"), requeue("b", "v")), cluster) == [None, None]
+
+
+WAITS = {"kind": JobKind.ON_DEMAND, "preemptible": False, "blocked_by": "its release from a hold"}
+
+
+def test_nothing_is_taken_for_a_job_that_lacks_something_besides_nodes(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0 n1"), waiting("u", 1, **WAITS))
+    assert refusals((hold("u", "n0"), requeue("a")), cluster_of(4, *jobs)) == [
+        Refusal.BLOCKED,
+        Refusal.BLOCKED,
+    ]
+    begun = cluster_of(4, *jobs, operations=(operation(hold("u", "n0"), nodes="n0"),))
+    assert refusals((requeue("a"),), begun) == [Refusal.BLOCKED]
+    assert refusals(giving_back(), begun) == [None, None, None]
+
+
+def test_such_a_job_does_not_go_to_the_front(waiting: Build, cluster_of: BuildCluster) -> None:
+    front = Prioritise(job_id="u", for_job_id="u", policy="test", reason=Reason.NO_ROOM)
+    assert refusals((front,), cluster_of(4, waiting("u", 1, **WAITS))) == [Refusal.BLOCKED]
+    free = {**WAITS, "blocked_by": ""}
+    assert refusals((front,), cluster_of(4, waiting("u", 1, **free))) == [None]

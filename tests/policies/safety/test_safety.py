@@ -185,7 +185,7 @@ def check_loan(group: list[Action], cluster: Cluster, commitments: set[str], cha
 
 
 def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
-    """The job goes to the front, once; what was held for it since it was announced goes back."""
+    """The job goes to the front, once, if it could start; what was held since its announcement goes back."""
     held = [
         operation.reservation
         for operation in cluster.operations
@@ -193,8 +193,22 @@ def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
     ]
     verbs = [action.verb for action in group]
     assert verbs in (["prioritise"], ["release"], ["prioritise", "release"])
-    assert ("prioritise" in verbs) == (not urgent.prioritised)
+    assert ("prioritise" in verbs) == (not urgent.prioritised and could_start(urgent, cluster))
     assert [action.reservation for action in group if isinstance(action, Release)] == held
+
+
+def could_start(urgent: Job, cluster: Cluster) -> bool:
+    """Whether enough nodes for the job are up and not in a reservation of the site."""
+    count = 0
+    for node in cluster.nodes:
+        reserved = any(
+            node.name in held.nodes and held.start_s <= NOW_S < held.end_s and not held.by_makeway
+            for held in cluster.reservations
+        )
+        fits = urgent.demand is None or (node.capacity is not None and node.capacity.covers(urgent.demand))
+        eligible = urgent.eligible_nodes is None or node.name in urgent.eligible_nodes
+        count += node.state is NodeState.UP and not reserved and fits and eligible
+    return count >= urgent.node_count
 
 
 def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:

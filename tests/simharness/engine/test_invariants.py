@@ -10,7 +10,7 @@ from makeway.adapters.protocol import AdapterError
 from makeway.policies.model import Cluster, JobKind
 from makeway.simharness.engine import scheduler as scheduler_module
 from makeway.simharness.engine.adapter import SimAdapter
-from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.cluster import Admission, SimCluster
 from makeway.simharness.engine.event_queue import NodeFailure
 from makeway.simharness.engine.faults import NO_FAULTS, FaultKind, FaultPlan
 from makeway.simharness.engine.invariants import InvariantViolated
@@ -259,7 +259,7 @@ def accounts_balance(record: ReplayRecord, early: set[str]) -> None:
 def new_picture(machine: SimMachine, storage: StorageSettings) -> Cluster:
     """A snapshot for which nothing was kept; the adapter's own picture notices nothing of it."""
     kept = machine.touched
-    cluster = SnapshotBuilder(machine, storage).take()
+    cluster = SnapshotBuilder(machine, storage, Admission(machine)).take()
     machine.touched = kept
     return cluster
 

@@ -38,7 +38,7 @@ class Mutant:
 
 
 def no_wait_for_the_hold(patch: Patch) -> None:
-    patch.setattr(due, "_hold_seen", lambda *_: True)
+    patch.setattr(due, "hold_seen_s", lambda *_: 0.0)
 
 
 def no_wait_for_the_checkpoint(patch: Patch) -> None:

@@ -113,9 +113,9 @@ class Story:
         self.works(worker)
         return worker
 
-    def urgent_comes(self, node_count: int = 2) -> str:
-        """Submit an urgent job. It runs until `ends` is called with its id."""
-        self.urgent.append(self.submit(URGENT, node_count, "urgent"))
+    def urgent_comes(self, node_count: int = 2, *options: str) -> str:
+        """Submit an urgent job, with more options of sbatch. It runs until `ends` is called with its id."""
+        self.urgent.append(self.submit(URGENT, node_count, "urgent", *WHOLE_NODES, *options))
         return self.urgent[-1]
 
     def ends(self, job_id: str) -> None:

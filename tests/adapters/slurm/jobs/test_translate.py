@@ -11,8 +11,12 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.resources.limits import Limited
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
+    Translator,
     job_class,
     node,
     over,
@@ -23,8 +27,18 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     NodeState,
+    Quota,
 )
-from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, NOW_S, PENDING, RUNNING, serving, translated
+from tests.adapters.slurm.jobs.raw_jobs import (
+    ANY,
+    NODES,
+    NOW_S,
+    PARTITIONS,
+    PENDING,
+    RUNNING,
+    serving,
+    translated,
+)
 
 # Classes
 
@@ -194,6 +208,51 @@ def test_a_job_that_has_ended_is_over() -> None:
 )
 def test_when_a_pending_job_may_start(changes: dict[str, Any], eligible_s: float | None) -> None:
     assert translated(replace(PENDING, **changes)).eligible_s == eligible_s
+
+
+@pytest.mark.parametrize(
+    ("changes", "blocked_by", "examined"),
+    [
+        ({}, "", True),
+        ({"reason": "Priority"}, "", True),
+        ({"reason": "None"}, "", False),
+        ({"reason": "SchedDefer"}, "", False),
+        ({"reason": "Reservation"}, "", True),
+        ({"reason": "BeginTime", "eligible_s": NOW_S + 60}, "", True),
+        ({"reason": "JobHeldUser", "priority": 0}, "its release from a hold (JobHeldUser)", True),
+        ({"reason": "None", "priority": 0}, "its release from a hold", False),
+        ({"reason": "QOSMaxJobsPerUserLimit"}, "a limit of its QOS (QOSMaxJobsPerUserLimit)", True),
+        ({"reason": "AssocGrpNodeLimit"}, "a limit of its account or user (AssocGrpNodeLimit)", True),
+        ({"reason": "DependencyNeverSatisfied"}, "another job (DependencyNeverSatisfied)", True),
+        ({"reason": "NewInThisRelease"}, "what Slurm names as the reason (NewInThisRelease)", True),
+    ],
+)
+def test_what_a_pending_job_lacks(changes: dict[str, Any], blocked_by: str, examined: bool) -> None:
+    job = translated(replace(PENDING, **changes))
+    assert (job.blocked_by, job.examined) == (blocked_by, examined)
+
+
+def test_a_running_job_lacks_nothing() -> None:
+    job = translated(RUNNING)
+    assert (job.blocked_by, job.examined, job.quotas) == ("", True, ())
+
+
+def test_urgent_jobs_share_licences_and_limits() -> None:
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
+    raw = replace(PENDING, licenses="fluent:2,other")
+    translator = Translator(
+        (urgent,),
+        SnapshotResources(NODES, PARTITIONS),
+        NOW_S,
+        exclusive_shrink=True,
+        holds=HoldNames(prefix="makeway_c."),
+        licenses={"fluent": 3},
+        limits=(Limited(qos="normal", left={"jobs": 4.0}),),
+    )
+    assert translator.job(raw).quotas == (
+        Quota(name="licences fluent", needs=2.0, left=3.0),
+        Quota(name="jobs of QOS normal", needs=1.0, left=4.0),
+    )
 
 
 def test_a_pending_job_has_no_start_and_a_running_one_no_delay() -> None:

@@ -1,0 +1,245 @@
+"""Whether what an operation still has to take fits the present snapshot: asked again before each step.
+
+A step may come long after its decision: the daemon was down, the controller did not answer, the machine was
+suspended. Meanwhile the urgent job may have been held, a node drained, a deadline passed. What does not fit
+any more is not issued; the policy decides again on the view that is there. Decision 29 argues the rules.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from makeway.daemon.operation.observation import Timeouts
+from makeway.daemon.operation.tasks import ended, is_over, may_be_dropped
+from makeway.policies.common.holds import shortfall
+from makeway.policies.common.urgent_jobs import held_up
+from makeway.policies.model import (
+    Cancel,
+    Checkpoint,
+    Cluster,
+    Ending,
+    Job,
+    JobState,
+    Method,
+    NodeState,
+    Operation,
+    OperationKind,
+    Phase,
+    Progress,
+    Requeue,
+    Reserve,
+    Shrink,
+    Task,
+    memoise_last,
+)
+
+STALE_S = 120.0
+"""What could not be begun for so long after its decision is decided again, in seconds."""
+
+
+def cannot_start(operation: Operation, cluster: Cluster) -> bool:
+    """Whether the job that an operation is for would not start before it is given up, whatever nodes it had.
+
+    It lacks something besides nodes, or may not start so soon.
+    """
+    job = _waiting(operation, cluster)
+    if job is None:
+        return False
+    if job.blocked_by or job.job_id in held_up(cluster):
+        return True
+    return job.eligible_s is not None and job.eligible_s > max(cluster.now_s, operation.give_up_s)
+
+
+def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether jobs may be asked to leave for the operation now: its job would start at once on what is held.
+
+    The cluster has to have looked at the job since its last change; after `settle_s` it is no longer waited
+    for.
+    """
+    job = _waiting(operation, cluster)
+    if job is None:
+        return True
+    if cannot_start(operation, cluster) or (job.eligible_s is not None and job.eligible_s > cluster.now_s):
+        return False
+    seen_s = hold_seen_s(operation)
+    if not job.examined and seen_s is not None and cluster.now_s < seen_s + timeouts.settle_s:
+        return False
+    return not is_short(operation, cluster)
+
+
+def hold_seen_s(operation: Operation) -> float | None:
+    """When the present hold was seen. None: it was not."""
+    holds = [task for task in operation.tasks if isinstance(task.action, Reserve)]
+    return holds[-1].ended_s if holds and holds[-1].progress is Progress.DONE else None
+
+
+def is_short(operation: Operation, cluster: Cluster) -> bool:
+    """Whether the hold of a waiting urgent job was seen and has too few nodes that the job can get."""
+    if operation.kind not in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED):
+        return False  # other holds may have nodes whose jobs are made to leave later
+    job = _waiting(operation, cluster)
+    if job is None or hold_seen_s(operation) is None:
+        return False
+    known = next((one for one in cluster.operations if one.operation_id == operation.operation_id), operation)
+    return len(operation.nodes) - len(_lost(known, cluster)) < job.node_count
+
+
+@memoise_last
+def _lost(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
+    return shortfall(operation, cluster)
+
+
+def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
+    """The operation with the instant since which its hold is short."""
+    short = is_short(operation, cluster)
+    if short is (operation.short_since_s is not None):
+        return operation
+    return replace(operation, short_since_s=cluster.now_s if short else None)
+
+
+def awaits_a_reason(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether an operation that is over stays open until the cluster has looked at its job, which waits.
+
+    The release changed the job, so that what it lacks is not known. If it were decided on at once, a job that
+    lacks something besides nodes would get its hold again and again.
+    """
+    job = _waiting(operation, cluster)
+    over_s = over_since_s(operation)
+    if job is None or job.examined or over_s is None:
+        return False
+    return cluster.now_s < over_s + timeouts.settle_s
+
+
+def over_since_s(operation: Operation) -> float | None:
+    """When the last task of an operation that returned its nodes ended. None: some are open."""
+    if operation.phase is not Phase.RETURNING or not operation.kind.holds_nodes or not is_over(operation):
+        return None
+    return max((task.ended_s for task in operation.tasks if task.ended_s is not None), default=None)
+
+
+def never_begun(operation: Operation, cluster: Cluster) -> bool:
+    """Whether the hold for a waiting urgent job could not be made for so long that it is decided again."""
+    first = next((task for task in operation.tasks if isinstance(task.action, Reserve)), None)
+    return (
+        operation.kind in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED)
+        and first is not None
+        and first.progress is Progress.PLANNED
+        and first.issued_s is None
+        and bool(operation.nodes)
+        and _is_stale(operation, first, cluster)
+    )
+
+
+def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
+    """The operation without the evictions that do not fit any more. What was issued stays."""
+    if operation.phase is not Phase.MAKING_ROOM or not any(map(_may_end, operation.tasks)):
+        return operation
+    jobs = cluster.jobs_by_id()
+    good = _usable(operation, cluster)
+    tasks = tuple(
+        ended(task, Ending.OUTDATED, cluster.now_s)
+        if _may_end(task) and not _fits(operation, task, cluster, jobs, good)
+        else task
+        for task in operation.tasks
+    )
+    return operation if tasks == operation.tasks else replace(operation, tasks=tasks)
+
+
+def signal_of(operation: Operation, eviction: Task) -> Task | None:
+    """The last task before an eviction that asks its job to save its work. None: no task does."""
+    signal: Task | None = None
+    for task in operation.tasks:
+        if task is eviction:
+            break
+        if isinstance(task.action, Checkpoint) and task.action.job_id == eviction.action.job_id:
+            signal = task
+    return signal
+
+
+def saved_since(operation: Operation, task: Task, job: Job | None) -> float | None:
+    """When the job's regular checkpoint was complete that its eviction waited for. None: it is not yet."""
+    planned_s = _planned_s(operation, task)
+    saved_s = job.last_checkpoint_s if job is not None else None
+    return saved_s if saved_s is not None and saved_s > planned_s else None
+
+
+def _waiting(operation: Operation, cluster: Cluster) -> Job | None:
+    job = cluster.jobs_by_id().get(operation.for_job_id)
+    return job if job is not None and job.state is JobState.PENDING else None
+
+
+def _may_end(task: Task) -> bool:
+    return may_be_dropped(task) and isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+
+
+def _usable(operation: Operation, cluster: Cluster) -> frozenset[str]:
+    """The nodes of the operation that are up."""
+    lost = {node.name for node in cluster.nodes if node.state is not NodeState.UP}
+    return frozenset(operation.nodes).difference(lost)
+
+
+def _fits(
+    operation: Operation,
+    task: Task,
+    cluster: Cluster,
+    jobs: Mapping[str, Job],
+    good: frozenset[str],
+) -> bool:
+    """Whether an eviction that was not issued still does what it was decided for."""
+    action, job = task.action, jobs.get(task.action.job_id)
+    if job is None or not job.nodes:
+        return True  # it has left: the snapshot shows it
+    if good.isdisjoint(_freed(task, job)):
+        return False  # the nodes that it would leave are lost, or no longer held
+    if isinstance(action, Requeue | Cancel):
+        return _may_still_leave(operation, task, action, cluster, job)
+    return not _is_stale(operation, task, cluster)
+
+
+def _freed(task: Task, job: Job) -> tuple[str, ...]:
+    kept = set(task.action.keep_nodes) if isinstance(task.action, Shrink) else set[str]()
+    return tuple(name for name in job.nodes if name not in kept)
+
+
+def _may_still_leave(
+    operation: Operation, task: Task, action: Requeue | Cancel, cluster: Cluster, job: Job
+) -> bool:
+    """Whether the job's way to leave still fits: what it saved is fresh, or the loss was accepted and the
+    urgent job can still be on time.
+    """
+    latest_s = max(operation.deadline_s, action.not_after_s + STALE_S)
+    match action.method:
+        case Method.KILL | Method.SHRINK:
+            return not _is_stale(operation, task, cluster)
+        case Method.APPLICATION:
+            saved_s = saved_since(operation, task, job)
+            return cluster.now_s <= latest_s if saved_s is None else _is_fresh(saved_s, job, cluster)
+        case Method.SYSTEM:
+            signal = signal_of(operation, task)
+            if signal is None or signal.progress in (Progress.ISSUING, Progress.ACCEPTED):
+                return True
+            if signal.progress is Progress.PLANNED:
+                return not _is_stale(operation, signal, cluster)
+            if signal.ending is Ending.ACKNOWLEDGED and job.last_checkpoint_s is not None:
+                return _is_fresh(job.last_checkpoint_s, job, cluster)
+            return cluster.now_s <= latest_s
+        case _:
+            assert_never(action.method)
+
+
+def _is_fresh(saved_s: float, job: Job, cluster: Cluster) -> bool:
+    """Whether the job loses little if it leaves now, after a checkpoint at `saved_s`."""
+    grace_s = 0.0 if job.checkpoint is None else job.checkpoint.grace_s
+    return cluster.now_s <= saved_s + max(STALE_S, grace_s)
+
+
+def _is_stale(operation: Operation, task: Task, cluster: Cluster) -> bool:
+    """Whether a task could not be begun for too long after it was planned, or after its turn came."""
+    due_s = _planned_s(operation, task)
+    if isinstance(task.action, Checkpoint) and task.action.not_before_s is not None:
+        due_s = max(due_s, task.action.not_before_s)
+    return cluster.now_s > due_s + STALE_S
+
+
+def _planned_s(operation: Operation, task: Task) -> float:
+    return operation.opened_s if task.planned_s is None else task.planned_s

@@ -1,0 +1,130 @@
+"""Urgent jobs under a limit of their QOS: only as many are served as Slurm admits."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from bench.fight.accounting import Accounting, user_name
+
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.devcluster.ports import claimed_ports
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import IGNORES, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.world import slurm_settings
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+CLUSTER = "makeway-dev"
+ONE_AT_A_TIME = "one-at-a-time"
+ACCOUNTS = ("urgent", "saving", "other")
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """Eight nodes with accounting, and a QOS of which each user may run one job."""
+    with ExitStack() as stack, claimed_ports(1) as (port,):
+        base = Path(slurm_root or "/") / "tmp"
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mw-limits-", dir=base)))
+        folder.chmod(0o755)
+        state = folder / "slurm"
+        accounting = Accounting(
+            folder=folder / "accounting",
+            port=port,
+            munge_socket=state / "munge.socket",
+            slurm_conf=state / "slurm.conf",
+            root=slurm_root,
+        )
+        inner = Path("/") / state.relative_to(slurm_root or "/")
+        settings = slurm_settings(
+            AccountingStorageType="accounting_storage/slurmdbd",
+            AccountingStorageHost="127.0.0.1",
+            AccountingStoragePort=str(port),
+            AccountingStoragePass=f"{inner}/munge.socket",
+            AccountingStorageEnforce="qos,limits",
+            AccountingStoreFlags="job_comment",
+        )
+
+        def before_controller() -> None:
+            accounting.start(stack)
+            add_associations(accounting)
+
+        spec = DevSpec(root=slurm_root, settings=settings)
+        with dev_cluster(spec, state, before_controller) as cluster:
+            yield cluster
+
+
+def add_associations(accounting: Accounting) -> None:
+    qos = f"qos=normal,{ONE_AT_A_TIME}"
+    accounting.manage("add", "cluster", CLUSTER)
+    accounting.manage("add", "qos", ONE_AT_A_TIME)
+    accounting.manage("modify", "qos", ONE_AT_A_TIME, "set", "MaxJobsPerUser=1")
+    for account in ACCOUNTS:
+        accounting.manage("add", "account", account, f"cluster={CLUSTER}", qos)
+        accounting.manage(
+            "add", "user", user_name(), f"account={account}", f"cluster={CLUSTER}", qos, "defaultqos=normal"
+        )
+
+
+def limited_comes(story: Story) -> str:
+    """Submit an urgent job of the QOS; it runs until `story.ends` is called with its id."""
+    return story.urgent_comes(2, f"--qos={ONE_AT_A_TIME}")
+
+
+def sent(daemon: DaemonProcess, verb: str) -> list[str]:
+    """The jobs that such a command was sent for, in order."""
+    return [command.action.job_id for command in daemon.commands() if command.action.verb == verb]
+
+
+def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start_daemon: StartDaemon) -> None:
+    story.fill()
+    first, second, third = (limited_comes(story) for _ in range(3))
+    daemon = start_daemon()
+    explain = story.explain(daemon)
+    await_that("the first runs", lambda: story.runs(first), explain)
+    await_that(
+        "Slurm says why the others wait",
+        lambda: all(story.field(one, "Reason") == "QOSMaxJobsPerUserLimit" for one in (second, third)),
+        explain,
+    )
+    cycles = int(daemon.status()["cycles"])
+    await_that("the daemon has looked again", lambda: int(daemon.status()["cycles"]) > cycles + 2, explain)
+    assert len(sent(daemon, "requeue")) == 1
+    assert len(story.lenders()) == 1
+
+    for before, after in ((first, second), (second, third)):
+        story.ends(before)
+        starts_on_the_held_nodes(story, daemon, after)
+        assert [story.runs(one) for one in (first, second, third)].count(True) == 1
+    story.ends(third)
+    await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
+    nothing_is_left(story, daemon)
+
+
+def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
+    story.fill(IGNORES)
+    daemon = start_daemon()
+    urgent = limited_comes(story)
+    explain = story.explain(daemon)
+    await_that("a job is asked to save", lambda: sent(daemon, "checkpoint") != [], explain)
+    allow(story, 0)
+    try:
+        await_that("nothing is held", lambda: story.reservations() == [], explain)
+        await_that("no operation is open", lambda: daemon.operations() == (), explain)
+        assert sent(daemon, "requeue") == []
+        assert all(map(story.runs, story.workers))
+    finally:
+        allow(story, 1)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    story.ends(urgent)
+    nothing_is_left(story, daemon)
+
+
+def allow(story: Story, count: int) -> None:
+    """Let so many jobs of the QOS run at once for each user."""
+    limit = f"MaxJobsPerUser={count}"
+    story.world.cluster.run("sacctmgr", "--immediate", "modify", "qos", ONE_AT_A_TIME, "set", limit)
