@@ -41,7 +41,10 @@ def configuration(slurm_conf: Path) -> dict[str, object]:
                 {"name": "fixed", **normal},
             ],
         },
-        "policy": {"name": "eviction", "settings": {"margin_s": 5, "step_s": 1, "late": "evict"}},
+        "policy": {
+            "name": "eviction",
+            "settings": {"margin_s": 5, "leave_s": 5, "step_s": 1, "late": "evict"},
+        },
         "poll_interval_s": 0.5,
         "poke_gap_s": 0.2,
         "backoff_max_s": 2,

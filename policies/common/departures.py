@@ -68,6 +68,14 @@ def node_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> d
     return found
 
 
+def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
+    """The jobs that end by `until_s` by their time limits, by id, each with its end."""
+    ends_s = {
+        job.job_id: job.start_s + job.walltime_s for job in cluster.holders() if job.start_s is not None
+    }
+    return {job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if end_s <= until_s}
+
+
 def node_release_of(action: Action, now_s: float) -> NodeRelease | None:
     """How the action makes its job release nodes. None: it does not."""
     match action:

@@ -74,6 +74,7 @@ def decide_each(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
         rationale=(*(given.rationale for given in proposals), *blocked),
+        again_s=min((given.again_s for given in proposals if given.again_s is not None), default=None),
     )
 
 

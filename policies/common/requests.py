@@ -1,11 +1,13 @@
 """One urgent job's request for nodes: what it can have without an eviction, and what a policy proposes for
 it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import filterfalse, islice
+from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.departures import NO_BACKLOG, Backlog
+from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
@@ -65,6 +67,9 @@ class Proposal:
 
     rationale: Rationale
     actions: tuple[Action, ...] = ()
+    again_s: float | None = None
+    """When another proposal may be made because time passes. None: only a change of the cluster changes it.
+    """
 
 
 def request_for(
@@ -129,10 +134,12 @@ def _free_for(commitments: Commitments, urgent: UrgentJob, barred: frozenset[str
     return tuple(islice(suitable, max(0, wanted)))
 
 
-def candidates_of(request: Request, latest_s: float) -> SharedCandidates:
+def candidates_of(
+    request: Request, latest_s: float, ending: Mapping[str, NodeRelease] = MappingProxyType({})
+) -> SharedCandidates:
     """The nodes that could serve the request beyond those that it has without an eviction, and their jobs.
 
-    `latest_s`: when there must be room.
+    `latest_s`: when there must be room. `ending`: further jobs that are gone by then, by id.
     """
     return shared_candidates(
         request.cluster,
@@ -140,6 +147,7 @@ def candidates_of(request: Request, latest_s: float) -> SharedCandidates:
         unusable=request.unusable.union(request.free, request.guest_nodes),
         excluded=request.excluded,
         latest_s=latest_s,
+        ending=ending,
     )
 
 

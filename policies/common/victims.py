@@ -192,6 +192,22 @@ class SharedCandidates:
             for job in self.jobs
         )
 
+    def able(self, cluster: Cluster, demand: Resources | None) -> frozenset[str]:
+        """The nodes with room for the demand if all jobs leave that may be evicted.
+
+        `demand` None: those that are then unused.
+        """
+        staying = {name for job in self.jobs if job.job_id in self.protected_by for name in job.nodes}
+        if demand is None:
+            return frozenset(self.room).difference(staying)
+        room = dict(self.room)
+        for job in self.jobs:
+            if job.job_id not in self.protected_by:
+                for name, held in held_on(job, cluster).items():
+                    if name in room:
+                        room[name] = room[name].plus(held)
+        return frozenset(name for name, free in room.items() if free.covers(demand))
+
     def node_count(self, job: Job) -> int:
         """How many of the nodes the job is on."""
         return sum(1 for name in job.nodes if name in self.room)

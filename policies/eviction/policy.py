@@ -19,9 +19,12 @@ Differs from the paper:
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import loss_node_s
 from makeway.policies.common.proposals import decide_each, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, rationale
@@ -32,6 +35,7 @@ from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
 from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
+from makeway.policies.eviction.waiting import Waiting, is_in_the_way
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
 
 CELLS = 50_000_000
@@ -53,6 +57,12 @@ class EvictionConfig:
     """
     step_s: float = 30.0
     """The resolution of time: durations are rounded up to it."""
+    kills: Literal["late", "at_once"] = "late"
+    """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
+    without that, or at once."""
+    leave_s: float = 60.0
+    """With `kills: late`: how long a job that is killed may take to leave its nodes. Waiting ends so long
+    before the margin. It should be no less than Slurm's KillWait, the epilog and two polls together."""
     late: Literal["queue", "evict"] = "queue"
     """After the deadline: evict no job, or still the set with the least loss, as if the job had been
     submitted now."""
@@ -70,7 +80,10 @@ class EvictionConfig:
 
     def __post_init__(self) -> None:
         require_durations(
-            start_within_s=self.start_within_s, margin_s=self.margin_s, hold_slack_s=self.hold_slack_s
+            start_within_s=self.start_within_s,
+            margin_s=self.margin_s,
+            leave_s=self.leave_s,
+            hold_slack_s=self.hold_slack_s,
         )
         if not (math.isfinite(self.step_s) and self.step_s > 0.0):
             raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
@@ -81,17 +94,35 @@ class EvictionConfig:
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     """Make way for every urgent job that needs nodes, in the order of submission."""
-    return decide_each(
-        cluster,
-        EVICTION.name,
-        lambda request: make_room(request, config),
-        start_within_s=config.start_within_s,
-        hold_slack_s=config.hold_slack_s,
-    )
+
+    def decided(proposal: Callable[[Request], Proposal]) -> Decision:
+        return decide_each(
+            cluster,
+            EVICTION.name,
+            proposal,
+            start_within_s=config.start_within_s,
+            hold_slack_s=config.hold_slack_s,
+        )
+
+    if config.kills == "late":
+        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s)
+        decision = decided(
+            lambda request: waiting.make_room(
+                request, lambda request, ending: make_room(request, config, ending)
+            )
+        )
+        if not is_in_the_way(decision, cluster):
+            return decision
+    return decided(lambda request: make_room(request, config))
 
 
-def make_room(request: Request, config: EvictionConfig) -> Proposal:
-    """The set with the least loss for one request that free nodes do not serve."""
+def make_room(
+    request: Request, config: EvictionConfig, ending: Mapping[str, NodeRelease] = MappingProxyType({})
+) -> Proposal:
+    """The set with the least loss for one request that free nodes do not serve.
+
+    `ending`: jobs on shared nodes that leave by themselves in time, by id.
+    """
     if request.late and config.late == "queue":
         return no_room(
             request,
@@ -107,7 +138,7 @@ def make_room(request: Request, config: EvictionConfig) -> Proposal:
     if request.urgent.job.demand is not None or (
         not config.shrink and any(len(group.jobs) > 1 for group in considered)
     ):
-        return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s)
+        return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s, ending=ending)
     able = [group for group in considered if not group.protected_by]
     items = [item_of(group, config, request.backlog.left_s) for group in able]
     plan = _plan(items, request, latest_s, config)

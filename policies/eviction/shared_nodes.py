@@ -13,10 +13,13 @@ Differs from the paper:
     checkpoints are awaited and take no turn, while the programme for whole nodes adds up their waits too.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import application_s, loss_node_s, system_s
 from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
@@ -26,16 +29,23 @@ from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s,
 from makeway.policies.model import Candidate, Job, Method
 
 
-def make_room_on_shared_nodes(request: Request, *, latest_s: float, step_s: float) -> Proposal:
+def make_room_on_shared_nodes(
+    request: Request,
+    *,
+    latest_s: float,
+    step_s: float,
+    ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+) -> Proposal:
     """The choice of least loss for one request that free nodes do not serve.
 
     Args:
         request: the request.
         latest_s: when the last job must have left.
         step_s: the resolution of time: durations are rounded up to it.
+        ending: jobs that leave by themselves in time, by id.
     """
     within_s = latest_s - request.cluster.now_s
-    candidates = candidates_of(request, latest_s)
+    candidates = candidates_of(request, latest_s, ending)
     occupants = tuple(_occupant(job, request, candidates, within_s, step_s) for job in candidates.jobs)
     instance = ChoiceInstance(
         free=candidates.room,
@@ -94,6 +104,8 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
         f"{choice.loss_node_s / 3600:.2f} node-hours are lost and there is room in "
         f"{when.saved_by_s - now_s:.0f} s."
     )
+    if not leaving:
+        text = f"{wanted(request)} is needed: jobs that end in time leave it on {', '.join(choice.nodes)}."
     if not choice.proven:
         text += f" Any choice loses at least {choice.bound_node_s / 3600:.2f} node-hours."
     return Proposal(

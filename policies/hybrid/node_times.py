@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.departures import ends_by
 from makeway.policies.common.requests import Request
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.model import Cluster, Operation, Resources, memoise_last
@@ -42,14 +42,6 @@ def end_times_s(request: Request, until_s: float) -> dict[str, float]:
     for name in frozenset[str]().union(*later).intersection(ends_s):
         del ends_s[name]
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))
-
-
-def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
-    """The jobs that end by `until_s` by their time limits, by id, each with its end."""
-    ends_s = {
-        job.job_id: job.start_s + job.walltime_s for job in cluster.holders() if job.start_s is not None
-    }
-    return {job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if end_s <= until_s}
 
 
 def _room_times_s(request: Request, demand: Resources, until_s: float) -> dict[str, float]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import ends_by
 from makeway.policies.common.holds import lost_for_good
 from makeway.policies.common.losses import loss_node_s, node_equivalents
 from makeway.policies.common.proposals import eviction_actions, hold
@@ -34,7 +35,7 @@ from makeway.policies.common.victims import (
     victim_groups,
 )
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
-from makeway.policies.hybrid.node_times import end_times_s, ends_by, taken_nodes
+from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
 from makeway.policies.model import (
     Action,
     Candidate,

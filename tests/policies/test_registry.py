@@ -8,7 +8,7 @@ from makeway.policies.registry import POLICIES, UnknownPolicy, find
 
 KNOWN = ", ".join(POLICIES)
 CATEGORIES = ("narrow_short", "narrow_long", "wide_short", "wide_long")
-WITHOUT_UNIT = {"late", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
+WITHOUT_UNIT = {"late", "kills", "p", "p_by_user", "without_checkpoint", "victims", "shrink", "checkpoints"}
 WITHOUT_UNIT |= {"backfill_held", "spare_larger", "just_in_time", "narrow_max_nodes"}
 WITHOUT_UNIT |= {"slowdown_weight", "checkpoint_weight", "remaining_weight"}
 WITHOUT_UNIT |= {f"{kind}_{size}" for kind in ("urgent", "batch") for size in CATEGORIES}

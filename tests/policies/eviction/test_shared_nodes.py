@@ -5,6 +5,7 @@ from dataclasses import replace
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
+    Decision,
     JobState,
     Method,
     Operation,
@@ -13,9 +14,14 @@ from makeway.policies.model import (
     Reservation,
     Reserve,
 )
-from tests.policies.arriving import NOW_S, Build, decide, prioritise, victims
+from tests.policies.arriving import NOW_S, Build, prioritise, victims
+from tests.policies.arriving import decide as decide_by
 from tests.policies.common.operations import operation
 from tests.policies.sharing import amounts, part, shared
+
+
+def decide(cluster: Cluster) -> Decision:
+    return decide_by(cluster, kills="at_once")
 
 
 def the_hold(cluster: Cluster) -> Reserve:

@@ -149,7 +149,8 @@ def with_hold(draw: st.DrawFn, cluster: Cluster) -> Cluster:
 
 def decided(name: str, cluster: Cluster) -> tuple[Action, ...]:
     policy = UNDER_TEST[name]
-    return policy.decision(cluster, policy.config_type()).actions
+    config = policy.config_type(kills="at_once") if name == "eviction" else policy.config_type()
+    return policy.decision(cluster, config).actions
 
 
 _Left = dict[str, frozenset[str]]

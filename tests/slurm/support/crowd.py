@@ -70,6 +70,6 @@ def daemon_on(runner: CountingRunner, journal: Path) -> Reconciler:
         SlurmCliAdapter(SETTINGS, runner=runner),
         Journal(journal),
         policy,
-        policy.config_type(),
+        policy.config_type(kills="at_once"),
         LoopSettings(mode=Mode.ACT),
     )

@@ -74,7 +74,7 @@ metrics: {{enabled: false}}
 """
 
 POLICY_SETTINGS = {
-    "eviction": "{margin_s: 5, step_s: 1}",
+    "eviction": "{margin_s: 5, step_s: 1, kills: at_once}",
     "n-spaa": "{}",
     # A job that starts before its turn may be asked to leave a few seconds later.
     "ckpt-backfill": "{p: 0.001}",

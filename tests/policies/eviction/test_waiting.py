@@ -1,0 +1,173 @@
+"""Policy "eviction" where jobs share nodes: kills wait for as long as the deadline allows."""
+
+from dataclasses import replace
+from typing import Any
+
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Decision,
+    Job,
+    Limits,
+    Method,
+    NodeState,
+    OperationKind,
+    Reservation,
+    Reserve,
+)
+from tests.policies.arriving import NOW_S, Build, decide, prioritise, victims
+from tests.policies.common.operations import operation
+from tests.policies.sharing import amounts, part, shared
+
+LAST_S = 510.0
+"""After the submission: the deadline of 600 s without the margin of 30 s and the 60 s of a kill."""
+
+
+def full(*more: Job, **changes: Any) -> Cluster:
+    """A node with one job that has run for 1000 s, and one that may not be evicted."""
+    jobs = (part("a", "n0", amounts(8)), part("p", "n1", amounts(8), preemptible=False))
+    return shared(*jobs, *more, **changes)
+
+
+def with_hold(cluster: Cluster, nodes: str = "n0") -> Cluster:
+    """The same with the hold that u got when it came."""
+    held = replace(operation("u", nodes), kind=OperationKind.MAKE_WAY_SHARED, deadline_s=NOW_S + 600.0)
+    names = tuple(nodes.split())
+    own = Reservation(name="mw_u", nodes=names, start_s=NOW_S, end_s=NOW_S + 9000.0)
+    return replace(cluster, operations=(held,), reservations=(own,))
+
+
+def after(cluster: Cluster, seconds: float) -> Cluster:
+    return replace(cluster, now_s=NOW_S + seconds)
+
+
+def holds(decision: Decision) -> list[tuple[str, ...]]:
+    return [action.nodes for action in decision.actions if isinstance(action, Reserve)]
+
+
+def test_the_nodes_are_held_and_the_kill_waits(waiting: Build) -> None:
+    decision = decide(full(waiting("u", 1, demand=amounts(4))))
+    assert holds(decision) == [("n0",)]
+    assert len(decision.actions) == 1
+    assert decision.again_s == NOW_S + LAST_S
+    (why,) = decision.rationale
+    assert why.summary.startswith(
+        "No job is killed for 510 s, in which there may be room without that. Else: "
+    )
+    assert "evict a (killed) from n0" in why.summary
+    assert (why.loss_node_s, why.ready_s) == (0, NOW_S + LAST_S)
+    assert not any(candidate.chosen for candidate in why.candidates)
+
+
+def test_a_job_that_waits_in_its_hold_is_decided_on_in_every_cycle(waiting: Build) -> None:
+    cluster = with_hold(full(waiting("u", 1, demand=amounts(4), reservation="mw_u")))
+    decision = decide(after(cluster, 200.0))
+    assert (decision.actions, decision.again_s) == ((), NOW_S + LAST_S)
+    ended = replace(cluster, jobs=cluster.jobs[1:])
+    assert decide(after(ended, 200.0)).rationale == (), "its hold has room: nothing is left to decide"
+
+
+def test_the_kill_comes_at_the_last_moment(waiting: Build) -> None:
+    cluster = with_hold(full(waiting("u", 1, demand=amounts(4), reservation="mw_u")))
+    decision = decide(after(cluster, LAST_S))
+    assert holds(decision) == [("n0",)]
+    assert victims(decision) == [("a", Method.KILL)]
+    assert decision.again_s is None
+
+
+def test_without_slack_all_is_as_at_once(waiting: Build) -> None:
+    cluster = full(waiting("u", 1, demand=amounts(4), start_within_s=90.0))
+    assert victims(decide(cluster)) == [("a", Method.KILL)]
+    assert decide(cluster) == decide(cluster, kills="at_once")
+
+
+def test_what_loses_nothing_does_not_wait(waiting: Build) -> None:
+    saves = part("s", "n2", amounts(8), checkpoint=CheckpointSpec(system_s=60.0))
+    cluster = full(saves, waiting("u", 1, demand=amounts(4)), node_count=3)
+    assert victims(decide(cluster)) == [("s", Method.SYSTEM)]
+    assert decide(cluster) == decide(cluster, kills="at_once")
+
+
+def test_a_job_that_has_just_started_is_killed_while_that_is_cheap(waiting: Build) -> None:
+    """After 510 s of waiting, less than 510 s of work would more than double."""
+    for worked_s, at_once in ((500.0, True), (520.0, False)):
+        young = part("y", "n2", amounts(8), start_s=NOW_S - worked_s)
+        decision = decide(full(young, waiting("u", 1, demand=amounts(4)), node_count=3))
+        assert victims(decision) == ([("y", Method.KILL)] if at_once else [])
+
+
+def test_a_time_limit_before_the_last_moment_counts_as_leaving(waiting: Build) -> None:
+    """The job that ends has more to lose than the one that would be killed."""
+    ends = part("e", "n2", amounts(8), start_s=NOW_S - 4000.0, walltime_s=4000.0 + LAST_S)
+    cheap = part("c", "n3", amounts(8), last_checkpoint_s=NOW_S - 100.0)
+    cluster = full(ends, cheap, waiting("u", 1, demand=amounts(4)), node_count=4)
+    decision = decide(cluster)
+    assert (holds(decision), len(decision.actions)) == ([("n2",)], 1)
+    too_long = tuple(
+        replace(job, walltime_s=job.walltime_s + 1.0) if job.job_id == "e" else job for job in cluster.jobs
+    )
+    assert victims(decide(replace(cluster, jobs=too_long))) == [("c", Method.KILL)]
+
+
+def test_a_job_that_outlives_its_time_limit_is_not_waited_for_in_the_end(waiting: Build) -> None:
+    ends = part("e", "n0", amounts(8), start_s=NOW_S - 900.0, walltime_s=1000.0)
+    urgent = waiting("u", 1, demand=amounts(4), reservation="mw_u")
+    cluster = with_hold(shared(ends, urgent, node_count=1))
+    assert decide(after(cluster, LAST_S - 1.0)).actions == ()
+    assert victims(decide(after(cluster, LAST_S))) == [("e", Method.KILL)]
+
+
+def test_room_is_found_where_only_a_time_limit_makes_it(waiting: Build) -> None:
+    ends = part("e", "n0", amounts(8), preemptible=False, start_s=NOW_S, walltime_s=300.0)
+    cluster = shared(ends, waiting("u", 1, demand=amounts(4)), node_count=1)
+    assert holds(decide(cluster)) == [("n0",)]
+    assert decide(cluster, kills="at_once").actions == (prioritise("u"),)
+
+
+def test_the_hold_moves_to_room_elsewhere(waiting: Build) -> None:
+    cluster = with_hold(full(waiting("u", 1, demand=amounts(4), reservation="mw_u"), node_count=3))
+    decision = decide(after(cluster, 100.0))
+    assert (holds(decision), victims(decision)) == ([("n2",)], [])
+
+
+def test_a_hold_that_serves_no_more_is_made_elsewhere(waiting: Build) -> None:
+    """The held node goes down, or its job may no longer be evicted."""
+    other = part("b", "n2", amounts(8))
+    cluster = with_hold(full(other, waiting("u", 1, demand=amounts(4), reservation="mw_u"), node_count=3))
+    assert decide(after(cluster, 100.0)).actions == ()
+    down = tuple(replace(node, state=NodeState.DOWN) if node.name == "n0" else node for node in cluster.nodes)
+    stays = tuple(replace(job, preemptible=False) if job.job_id == "a" else job for job in cluster.jobs)
+    for changed in (replace(cluster, nodes=down), replace(cluster, jobs=stays)):
+        decision = decide(after(changed, 100.0))
+        assert (holds(decision), victims(decision)) == ([("n2",)], [])
+
+
+def test_nobody_waits_if_another_urgent_job_finds_no_room(waiting: Build) -> None:
+    first = waiting("u", 1, demand=amounts(4))
+    second = waiting("v", 1, demand=amounts(4), submit_s=NOW_S + 1.0)
+    decision = decide(after(full(first, second), 2.0))
+    assert victims(decision) == [("a", Method.KILL)], "v gets nothing before u has started"
+    lacks = replace(second, blocked_by="a licence")
+    assert victims(decide(after(full(first, lacks), 2.0))) == []
+
+
+def test_a_limit_of_evictions_that_others_may_use_up_is_not_waited_for(waiting: Build) -> None:
+    cluster = full(waiting("u", 1, demand=amounts(4)))
+    assert victims(decide(replace(cluster, limits=Limits(evictions_per_hour=2)))) == []
+    assert victims(decide(replace(cluster, limits=Limits(evictions_per_hour=1)))) == [("a", Method.KILL)]
+
+
+def test_nodes_that_are_given_as_a_whole_are_decided_on_at_once(waiting: Build, running: Build) -> None:
+    cluster = shared(running("a", "n0"), waiting("u", 1), node_count=1)
+    whole = replace(cluster, nodes=tuple(replace(node, capacity=None) for node in cluster.nodes))
+    assert victims(decide(cluster)) == []
+    assert victims(decide(whole)) == [("a", Method.KILL)]
+
+
+def test_a_hold_that_waits_for_time_limits_is_made_once(waiting: Build) -> None:
+    stays = [part(f"p{index}", "n0", amounts(2), preemptible=False) for index in range(2)]
+    ending = tuple(replace(job, start_s=NOW_S, walltime_s=300.0) for job in stays)
+    cluster = shared(*ending, waiting("u", 1), node_count=1)
+    (why,) = decide(cluster).rationale
+    assert why.summary.endswith("Room on 1 more whole node is needed: jobs that end in time leave it on n0.")
+    assert decide(after(with_hold(cluster), 1.0)).actions == ()

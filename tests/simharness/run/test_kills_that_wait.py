@@ -1,0 +1,121 @@
+"""Kills that wait, on small random machines with shared nodes: the whole loop, once with kills that wait and
+once with kills at once, on the same future.
+"""
+
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
+from makeway.policies.model import CPU, GPU, JobKind, Resources
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.records import JobRecord, ReplayRecord
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.shared.nodes import SharingSettings
+from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.workloads.job import SimJob
+
+NODE = Resources.of({CPU: 8, GPU: 2})
+ARRIVAL_S = 900.0
+WITHIN_S = 300.0
+CONFIG = EvictionConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0)
+POLL_S = 1.0
+
+DEMANDS = st.builds(
+    lambda cpus, gpus: Resources.of({CPU: cpus, GPU: gpus}),
+    st.sampled_from([2, 4, 4, 8]),
+    st.sampled_from([0, 0, 0, 1, 2]),
+)
+
+
+@st.composite
+def batch_jobs(draw: st.DrawFn, index: int) -> SimJob:
+    """A job that is there when the urgent job comes, or comes later; some save their work, some may not be
+    evicted.
+    """
+    runtime_s = float(draw(st.integers(950, 1300) | st.integers(60, 3000)))
+    saves = draw(st.integers(0, 3)) == 0
+    interval_s = draw(st.sampled_from([120.0, 400.0])) if saves else None
+    return SimJob(
+        f"b{index}",
+        float(draw(st.sampled_from([0, 0, 0, 0, 300, 800, 950, 1100]))),
+        runtime_s,
+        runtime_s * draw(st.sampled_from([1.0, 1.2, 3.0])),
+        draw(st.sampled_from([1, 1, 1, 2])),
+        checkpoint_interval_s=interval_s,
+        checkpoint_cost_s=5.0 if interval_s else 0.0,
+        save_s=draw(st.sampled_from([5.0, 60.0])) if saves else None,
+        demand=draw(DEMANDS),
+        preemptible=draw(st.integers(0, 4)) > 0,
+    )
+
+
+@st.composite
+def futures(draw: st.DrawFn) -> list[SimJob]:
+    jobs = [draw(batch_jobs(index)) for index in range(draw(st.integers(5, 12)))]
+    urgent = SimJob(
+        "u",
+        ARRIVAL_S,
+        200.0,
+        400.0,
+        draw(st.integers(1, 2)),
+        kind=JobKind.ON_DEMAND,
+        demand=draw(st.none() | DEMANDS),
+    )
+    return [*jobs, urgent]
+
+
+def played(jobs: list[SimJob], config: EvictionConfig) -> ReplayRecord:
+    sharing = SharingSettings(capacities=(NODE,) * 3)
+    cluster = SimCluster(
+        3,
+        jobs,
+        scheduler=SchedulerSettings(),
+        storage=StorageSettings(),
+        requeue_delay_s=10.0,
+        check=True,
+        sharing=sharing,
+    )
+    return Replay(cluster, EVICTION, config, ReplaySettings(poll_interval_s=POLL_S)).run()
+
+
+def urgent_of(record: ReplayRecord) -> JobRecord:
+    return next(one for one in record.jobs if one.job.job_id == "u")
+
+
+def on_time(record: ReplayRecord) -> bool:
+    start_s = urgent_of(record).start_s
+    return start_s is not None and start_s <= ARRIVAL_S + WITHIN_S
+
+
+def lost_node_s(record: ReplayRecord) -> float:
+    return sum(one.lost_node_s for one in record.jobs)
+
+
+@settings(deadline=None, max_examples=150)
+@given(jobs=futures())
+def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[SimJob]) -> None:
+    """On time whenever kills at once are. Then more is lost at most by the growth that the policy allows, and
+    by what the jobs work from a decision to its poll.
+    """
+    at_once, late = played(jobs, replace(CONFIG, kills="at_once")), played(jobs, CONFIG)
+    if not on_time(at_once):
+        event("on time only by waiting" if on_time(late) else "not on time")
+        return
+    assert on_time(late)
+    assert lost_node_s(late) <= 2 * lost_node_s(at_once) + 3 * 2 * POLL_S
+    if lost_node_s(at_once):
+        event("less is lost" if lost_node_s(late) < lost_node_s(at_once) else "as much or more is lost")
+    else:
+        event("nothing is lost at once")
+
+
+@settings(deadline=None, max_examples=40)
+@given(jobs=futures())
+def test_without_time_to_wait_nothing_changes(jobs: list[SimJob]) -> None:
+    hurried = replace(CONFIG, start_within_s=9.0)
+    at_once, late = played(jobs, replace(hurried, kills="at_once")), played(jobs, hurried)
+    assert late.segments == at_once.segments
+    assert late.commands == at_once.commands
