@@ -1,0 +1,124 @@
+"""Urgent jobs that are more, or need more, than one request for nodes, on a real Slurm."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.neighbours import waits_and_none_leaves
+from tests.slurm.support.story import (
+    SAVES,
+    URGENT,
+    WHOLE_NODES,
+    Story,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+    works_again,
+)
+from tests.slurm.support.world import slurm_settings
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+COMPONENTS = """#SBATCH --nodes=1 --ntasks-per-node=2 --time=30 --account=urgent
+#SBATCH hetjob
+#SBATCH --nodes=1 --ntasks-per-node=2 --time=30 --account=urgent
+exec sleep 1000
+"""
+TASK = URGENT.replace("$SLURM_JOB_ID", "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID")
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """Four nodes in three partitions, and one licence."""
+    spec = DevSpec(
+        node_count=4,
+        root=slurm_root,
+        settings=slurm_settings(Licenses="fluent:1"),
+        partitions=(
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            "PartitionName=small Nodes=n[1-2] MaxTime=INFINITE State=UP",
+            "PartitionName=large Nodes=n[3-4] MaxTime=INFINITE State=UP",
+        ),
+    )
+    with dev_cluster(spec) as cluster:
+        yield cluster
+
+
+def fill(story: Story, *options: str) -> None:
+    """Four workers of a node each; the first one has these options as well."""
+    first = story.submit(SAVES, 1, "saving", *WHOLE_NODES, *options)
+    story.works(first, *[story.submit(SAVES, 1, "saving") for _ in range(3)])
+
+
+def test_a_heterogeneous_job_is_served_as_a_whole_or_not_at_all(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """makeway makes no room for one component. When two nodes come free, both start."""
+    fill(story)
+    daemon = start_daemon()
+    leader = story.world.cluster.submit(COMPONENTS)
+    waits_and_none_leaves(story, daemon, leader, "its other components")
+    ending, staying = story.workers[:2], story.workers[2:]
+    story.ends(ending[0])
+    await_that("one node is free", lambda: story.state(ending[0]) == "COMPLETED", lambda: story.ask("squeue"))
+    assert set(story.state(leader).split()) == {"PENDING"}
+    story.ends(ending[1])
+    await_that(
+        "both components run",
+        lambda: story.state(leader).split() == ["RUNNING", "RUNNING"],
+        story.explain(daemon),
+    )
+    assert all(story.runs(one) and not story.restarts(one) for one in staying)
+    assert daemon.commands() == ()
+
+
+def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    daemon = start_daemon()
+    array = story.submit(TASK, 1, "urgent", *WHOLE_NODES, "--array=0-1")
+    tasks = [f"{array}_{number}" for number in range(2)]
+    starts_on_the_held_nodes(story, daemon, *tasks)
+    assert story.nodes(tasks[0]).isdisjoint(story.nodes(tasks[1]))
+    lenders = story.lenders()
+    assert len(lenders) == 2
+    for task in tasks:
+        story.ends(task)
+    works_again(story, daemon, *lenders)
+    nothing_is_left(story, daemon)
+
+
+def test_an_urgent_job_in_several_partitions_takes_the_one_with_jobs_that_may_leave(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """A job runs in one of its partitions: two nodes are not one of each."""
+    story.submit("exec sleep 1000", 2, "other", *WHOLE_NODES, "--partition=small")
+    story.works(*[story.submit(SAVES, 1, "saving", *WHOLE_NODES, "--partition=large") for _ in range(2)])
+    daemon = start_daemon()
+    urgent = story.submit(URGENT, 2, "urgent", *WHOLE_NODES, "--partition=small,large")
+    story.urgent.append(urgent)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    assert (story.field(urgent, "Partition"), story.nodes(urgent)) == ("large", {"n3", "n4"})
+    assert set(story.lenders()) == set(story.workers)
+    story.ends(urgent)
+    works_again(story, daemon, *story.workers)
+    nothing_is_left(story, daemon)
+
+
+def test_no_job_leaves_for_one_that_waits_for_a_licence(story: Story, start_daemon: StartDaemon) -> None:
+    fill(story, "--licenses=fluent:1")
+    holder, *others = story.workers
+    daemon = start_daemon()
+    urgent = story.submit(URGENT, 2, "urgent", *WHOLE_NODES, "--licenses=fluent:1")
+    story.urgent.append(urgent)
+    waits_and_none_leaves(story, daemon, urgent, "a licence (fluent")
+    story.ends(holder)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (lender,) = [one for one in others if story.restarts(one)]
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
