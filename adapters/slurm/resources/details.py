@@ -126,21 +126,28 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             threads_per_core=None if threads == "*" else int(threads),
             tasks_per_core=None if per_core == "*" else int(per_core),
             temporary_disk_mb=memory_mb(body["disk"]),
-            uncounted=_uncounted(body),
+            uncounted=_uncounted(body, job),
         )
     except ValueError:
         return None
 
 
-def _uncounted(body: re.Match[str]) -> tuple[str, ...]:
-    """The options that ask for certain sockets, or for nodes next to each other."""
+def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
+    """The options that ask for certain sockets, for nodes next to each other, or for GPUs by the number of
+    tasks.
+    """
+    # A user who writes the words of the last options elsewhere is only served worse.
+    rest = body.string[body.end() :]
+    gpus_by_tasks = " NtasksPerTRES=" in rest and not (
+        job.gres_per_node or job.gres_per_job or job.gres_per_task
+    )
     asked = {
         "--sockets-per-node": body["sockets"] not in {None, "*", "0", "1"},
         "--cores-per-socket": body["cores"] not in {"*", "0"},
         "--ntasks-per-socket": body["per_socket"] not in {"*", "0"},
         "--contiguous": body["contiguous"] != "0" and body["nodes"] not in {"1", "1-1"},
-        # A user who writes these words elsewhere is only served worse.
-        "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in body.string[body.end() :],
+        "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in rest,
+        "--ntasks-per-gpu": gpus_by_tasks,
     }
     return tuple(option for option, given in asked.items() if given)
 

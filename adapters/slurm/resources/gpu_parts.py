@@ -1,7 +1,7 @@
 """GPUs that Slurm gives out by parts: `gres/shard` and `gres/mps`. Pure functions.
 
 A GPU is given to one job as a whole, or to several jobs by parts, never both at once. A request gets its
-parts from one GPU, unless SelectTypeParameters has MULTIPLE_SHARING_GRES_PJ (tried on 22.05 and 24.11). The
+parts from one GPU, unless SelectTypeParameters has MULTIPLE_SHARING_GRES_PJ (tried on 22.05 to 26.05). The
 model compares sums. A request for one part is read exactly: it fits if any part is free. So is a request for
 more parts on a node that has one such GPU. No other request for parts is served.
 """

@@ -123,6 +123,8 @@ PARTS_REQUESTS = (
     "-n2 --ntasks-per-socket=1",
     "--sockets-per-node=2",
     "--hint=memory_bound",
+    "-n4 --ntasks-per-gpu=2",
+    "-n4 --ntasks-per-gpu=2 --gpus=2",
     "-N2 -n2 --contiguous",
     "--gres=gpu:1 --gres-flags=enforce-binding",
     "--tmp=100",

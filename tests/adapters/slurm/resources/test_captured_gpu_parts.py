@@ -1,10 +1,11 @@
-"""Shards and slices of GPUs as two releases print them: what is configured, held and requested."""
+"""Shards and slices of GPUs as three releases print them: what is configured, held and requested."""
 
 import pytest
 
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
 from tests.adapters.slurm.resources.captured_sharing import Shared, shared
+from tests.adapters.slurm.test_parse import RELEASES
 from tests.slurm.support.sharing import PARTS_REQUESTS
 
 A100, SLICE = "gres/gpu:a100", "gres/gpu:1g.10gb"
@@ -12,7 +13,7 @@ SHARD, SHARD_A100 = "gres/shard", "gres/shard:a100"
 SHARDED = {"n1", "n3"}
 
 
-@pytest.fixture(params=["22.05", "24.11"])
+@pytest.fixture(params=sorted(RELEASES))
 def found(request: pytest.FixtureRequest) -> Shared:
     return shared(str(request.param), "parts")
 
@@ -108,6 +109,8 @@ ASKED: dict[str, tuple[Resources | None, set[str] | None]] = {
     "-n2 --ntasks-per-socket=1": (amounts(cpus=2), None),
     "--sockets-per-node=2": (amounts(), None),
     "--hint=memory_bound": (amounts(), None),
+    "-n4 --ntasks-per-gpu=2": (amounts(cpus=4), None),
+    "-n4 --ntasks-per-gpu=2 --gpus=2": (amounts(cpus=4, gpus=2), {"n1", "n2", "n4"}),
     "-N2 -n2 --contiguous": (amounts(), None),
     "--gres=gpu:1 --gres-flags=enforce-binding": (amounts(gpus=1), None),
     "--tmp=100": (amounts(), {"n3"}),
@@ -120,6 +123,7 @@ UNCOUNTED = {
     "-n2 --ntasks-per-socket=1": "--ntasks-per-socket",
     "--sockets-per-node=2": "--sockets-per-node",
     "--hint=memory_bound": "--cores-per-socket",
+    "-n4 --ntasks-per-gpu=2": "--ntasks-per-gpu",
     "-N2 -n2 --contiguous": "--contiguous",
     "--gres=gpu:1 --gres-flags=enforce-binding": "--gres-flags=enforce-binding",
 }
