@@ -141,6 +141,7 @@ class SlurmCliAdapter:
             submit_s=self._now(),
             user="",
             demand=asked.demand,
+            blocked_by=asked.blocked_by,
             eligible_nodes=asked.eligible_nodes,
         )
 

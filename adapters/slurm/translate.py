@@ -278,8 +278,8 @@ class Translator:
         """What a waiting job lacks besides nodes. Empty: nothing is known."""
         if raw.heterogeneous:
             return "its other components: makeway makes no room for heterogeneous jobs"
-        if asked.uncounted:
-            return f"nodes that makeway cannot choose ({asked.uncounted})"
+        if asked.blocked_by:
+            return asked.blocked_by
         for name, count in _licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, capacity, shared_partitions
 from makeway.adapters.slurm.resources.details import JobDetails
@@ -46,6 +46,11 @@ class Asked:
     eligible_nodes: frozenset[str] | None
     uncounted: str = ""
     """What makeway cannot count of it, so that no node is chosen for it. Empty: it counts everything."""
+
+    @property
+    def blocked_by(self) -> str:
+        """See `Job.blocked_by`."""
+        return f"nodes that makeway cannot choose ({self.uncounted})" if self.uncounted else ""
 
 
 class SnapshotResources:
@@ -156,7 +161,13 @@ class SnapshotResources:
         else:
             size = self._whole.size_for(request.node_count, request.cpu_count, request.partitions)
             demand, eligible = None, self._whole.eligible(whole_demand_of(request, size))
-        return Asked(node_count=size, node_count_max=size, demand=demand, eligible_nodes=eligible)
+        return Asked(
+            node_count=size,
+            node_count_max=size,
+            demand=demand,
+            eligible_nodes=eligible,
+            uncounted=", ".join(_uncounted_parts(request.gres_per_node, eligible)),
+        )
 
     def serving(self, job: RawJob) -> frozenset[str] | None:
         """Which nodes may serve a running job."""
@@ -168,10 +179,7 @@ class SnapshotResources:
         options = list(() if found is None else found.uncounted)
         if job.gres_per_socket:
             options.insert(0, "--gpus-per-socket")
-        if asked.eligible_nodes == frozenset():
-            parts = (one for one in job.gres_per_node if one.name in GPU_PARTS and one.count > 1)
-            options += [f"{one.count} of gres/{one.name} for one job" for one in parts]
-        return ", ".join(options)
+        return ", ".join([*options, *_uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
 
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)
@@ -204,3 +212,9 @@ class SnapshotResources:
 
     def _may_share(self, partitions: tuple[str, ...], *, exclusive: bool) -> bool:
         return self._counts.shares and not (exclusive or self._shared.isdisjoint(partitions))
+
+
+def _uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:
+    """The shards that a request for several asks for, if no node can serve it."""
+    parts = (one for one in wanted if one.name in GPU_PARTS and one.count > 1)
+    return [f"{one.count} of gres/{one.name} for one job" for one in parts] if eligible == frozenset() else []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
 from tests.adapters.slurm.resources.captured_sharing import Shared, shared
@@ -136,6 +137,18 @@ def test_every_captured_request_is_expected() -> None:
 @pytest.mark.parametrize("options", PARTS_REQUESTS)
 def test_what_a_waiting_job_asks_of_each_node(found: Shared, options: str) -> None:
     asked = found.resources().asked(found.job(options), urgent=True)
+    assert (asked.demand, asked.eligible_nodes) == ASKED[options]
+    assert asked.uncounted == UNCOUNTED.get(options, "")
+
+
+@pytest.mark.parametrize("options", PARTS_REQUESTS)
+def test_the_same_options_ask_for_the_same_before_they_are_submitted(found: Shared, options: str) -> None:
+    given = ("-N1", "-n1", "--mem=100", *options.split())
+    if (options in UNCOUNTED and "shard" not in options) or "--ntasks-per-gpu" in options:
+        with pytest.raises(ValueError, match=r"accepted|expected|invalid choice"):
+            submission(given, found.partitions, None)
+        return
+    asked = found.resources().submitted(submission(given, found.partitions, None))
     assert (asked.demand, asked.eligible_nodes) == ASKED[options]
     assert asked.uncounted == UNCOUNTED.get(options, "")
 
