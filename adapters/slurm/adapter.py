@@ -28,6 +28,7 @@ from makeway.adapters.slurm.translate import (
     TranslatedJobs,
     Translator,
     job_class,
+    kept_nodes,
     node,
     over,
     reservation,
@@ -104,6 +105,10 @@ class SlurmCliAdapter:
                 for job in jobs
             ]
         resources = self._resources(read, jobs)
+        if crossing := [job for job in jobs if len(job.partitions) > 1 and self._waits_urgently(job)]:
+            reserved = {one.name: one.nodes for one in read.reservations}
+            held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in crossing}
+            resources = resources.among_partitions(kept_nodes(jobs, self._settings.classes), held)
         translator = Translator(
             self._settings.classes,
             resources,

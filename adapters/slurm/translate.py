@@ -357,6 +357,18 @@ def _partition(names: tuple[str, ...]) -> str:
     return printable(",".join(names))
 
 
+def kept_nodes(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> frozenset[str]:
+    """The nodes of jobs that may not be made to leave."""
+    stay = (
+        job.nodes
+        for job in jobs
+        if job.nodes
+        and state(job) is not JobState.COMPLETING
+        and (job.heterogeneous or not _preemptible(job, job_class(job, classes)))
+    )
+    return frozenset(name for nodes in stay for name in nodes)
+
+
 def _licenses(text: str) -> Iterator[tuple[str, int]]:
     """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
     for part in text.split(",") if text and "|" not in text else ():

@@ -93,6 +93,9 @@ class SnapshotResources:
         self.capacities: Mapping[str, Resources] = self._capacities()
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
+        self._kept = frozenset[str]()
+        self._held: Mapping[str, tuple[str, ...]] = {}
+        self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: dict(one.weights) for one in partitions if by_weights}
         self._nodes = nodes
@@ -114,6 +117,17 @@ class SnapshotResources:
         later._details = details
         return later
 
+    def among_partitions(self, kept: frozenset[str], held: Mapping[str, tuple[str, ...]]) -> Self:
+        """The same for urgent jobs in several partitions.
+
+        Args:
+            kept: the nodes of jobs that may not be made to leave.
+            held: the nodes of makeway's holds, by the id of the job that is bound to the hold.
+        """
+        known = copy(self)
+        known._kept, known._held = kept, held
+        return known
+
     def holding(self, job: RawJob) -> Holding | None:
         """What is known of a running job. None: nothing, or no node is shared."""
         return self._holdings.of(job) if self._has else None
@@ -132,8 +146,32 @@ class SnapshotResources:
 
     def asked(self, job: RawJob, *, urgent: bool) -> Asked:
         """What a waiting job asks. An urgent one asks for as few nodes as it can do with."""
-        asked = self._asked(job, urgent=urgent)
+        several = urgent and len(job.partitions) > 1
+        asked = self._in_one_partition(job) if several else self._asked(job, urgent=urgent)
         return replace(asked, uncounted=self._uncounted(job, asked)) if urgent else asked
+
+    def _in_one_partition(self, job: RawJob) -> Asked:
+        """What an urgent job in several partitions asks.
+
+        One node may be in any of them. Several nodes have to be in one partition: in that of the job's hold,
+        else in the one where most nodes could come free.
+        """
+        together = self._asked(job, urgent=True)
+        each = [self._asked(replace(job, partitions=(name,)), urgent=True) for name in job.partitions]
+        sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
+        if together.node_count == 1:
+            if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
+                return together
+            names = frozenset[str]().union(*sets)
+            return replace(together, eligible_nodes=None if names == self._names else names)
+        held = self._held.get(job.job_id, ())
+
+        def rank(index: int) -> tuple[bool, bool, int, int]:
+            names = sets[index]
+            serves = len(names) >= each[index].node_count
+            return bool(held) and names.issuperset(held), serves, len(names - self._kept), len(names)
+
+        return each[max(range(len(each)), key=rank)]
 
     def _asked(self, job: RawJob, *, urgent: bool) -> Asked:
         size = max(job.node_count, job.requested_node_count) if job.restarts else job.node_count
