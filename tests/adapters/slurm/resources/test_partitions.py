@@ -12,7 +12,7 @@ from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import kept_nodes
 from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, PENDING, RUNNING
 
-SMALL, LARGE = {"n1", "n2", "n3"}, {"n4", "n5", "n6", "n7", "n8"}
+SMALL, LARGE = frozenset({"n1", "n2", "n3"}), frozenset({"n4", "n5", "n6", "n7", "n8"})
 SHARING = Counting(shares=True, cpus=True)
 
 
