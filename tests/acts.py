@@ -45,7 +45,13 @@ def checkpoint(
     )
 
 
-def requeue(job_id: str, *, forgotten_run: int | None = None, run: RunIdentity | None = None) -> Requeue:
+def requeue(
+    job_id: str,
+    *,
+    forgotten_run: int | None = None,
+    ended_by: str | None = None,
+    run: RunIdentity | None = None,
+) -> Requeue:
     """Put the job back into the queue."""
     return Requeue(
         job_id=job_id,
@@ -55,6 +61,7 @@ def requeue(job_id: str, *, forgotten_run: int | None = None, run: RunIdentity |
         method=Method.KILL,
         not_after_s=0.0,
         forgotten_run=forgotten_run,
+        ended_by=ended_by,
         run=run,
     )
 

@@ -14,6 +14,7 @@ from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
+from makeway.adapters.slurm.leaving.ended import put_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import (
@@ -118,6 +119,8 @@ class SlurmCommands:
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:
             self._requeue_again(action.job_id, action.forgotten_run)
+        elif action.ended_by is not None:
+            put_back(self._client, action, action.ended_by)
         else:
             self._client.running(action.job_id, action.run)
             self._client.do(build.requeue(action.job_id))

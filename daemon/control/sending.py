@@ -45,7 +45,7 @@ def gives_back(action: Action) -> bool:
         case Prioritise():
             return action.queue_position is None and action.job_id != action.for_job_id
         case Requeue():
-            return action.forgotten_run is not None
+            return action.puts_back
         case Reserve() | Checkpoint() | Cancel() | Shrink():
             return False
         case _:

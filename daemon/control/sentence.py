@@ -8,8 +8,9 @@ from typing import assert_never
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.control.report import Deferral, Deferred
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.operation.returns import method_of
-from makeway.policies.model import Operation, OperationKind, OperationOutcome, Progress
+from makeway.policies.model import Operation, OperationKind, OperationOutcome, Progress, Reason
 
 _WHY_DEFERRED = MappingProxyType(
     {
@@ -34,6 +35,11 @@ def sentence_of(
     parts = [f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
+    parts += [
+        f"the signal ended job {one.action.job_id}, which has no handler for it and is put back"
+        for one in reports
+        if one.action.reason is Reason.ENDED_BY_SIGNAL and one.outcome is Outcome.ACCEPTED
+    ]
     parts += [f"{one.count} not sent: {_WHY_DEFERRED[one.why]}" for one in deferred]
     parts += [_start(operation) for operation in started]
     parts += [

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from makeway.daemon.operation.signal_deaths import put_back_of
 from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.common.losses import node_equivalents, unsaved_s
 from makeway.policies.model import (
@@ -336,4 +337,7 @@ def _left_on_request(operation: Operation, task: Task, run: LeavingRun) -> bool:
     if task.progress is Progress.DONE:
         return not endings.isdisjoint({Ending.REQUEUED_ITSELF, Ending.ACKNOWLEDGED})
     by_its_end = run.acknowledgement is Acknowledgement.EXIT
+    put_back = put_back_of(operation, task.action.job_id)
+    if task is put_back or (put_back is not None and put_back.progress is not Progress.GONE):
+        return False  # the signal has ended it, or may have
     return by_its_end and task.progress is Progress.GONE and Ending.ENDED_ITSELF in endings

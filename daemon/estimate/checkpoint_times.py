@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from makeway.daemon.operation.signal_deaths import put_back_of
 from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import (
     Acknowledgement,
@@ -148,7 +149,11 @@ def lesson(
             request = CheckpointRequest(operation.operation_id, task.action.job_id, task.issued_s)
             job = jobs.get(request.job_id)
             subject = under_way.get(request)
-            if task.progress in ENDED:
+            put_back = put_back_of(operation, request.job_id)
+            if put_back is not None and put_back.progress in ENDED - {Progress.GONE}:
+                continue  # the signal has ended the job
+            # Else it has left by itself, or whether it has is not known yet.
+            if task.progress in ENDED and (put_back is None or put_back.progress in ENDED):
                 if subject is not None and (found := _measure(task, task.issued_s, job, subject)):
                     measured.append((request, found))
                 continue

@@ -152,10 +152,10 @@ def _rests(operation: Operation) -> bool:
 
 
 def _sleeps(operation: Operation, task: Task) -> bool:
-    """Whether a task waits for the end of the urgent job that runs in its hold. What was forgotten
-    does not.
+    """Whether a task waits for the end of the urgent job that runs in its hold. What puts a
+    job back does not.
     """
-    return operation.phase is Phase.LENT and operation.kind.holds_while_running and not task.forgotten
+    return operation.phase is Phase.LENT and operation.kind.holds_while_running and not task.puts_back
 
 
 def _may_issue(
@@ -163,7 +163,7 @@ def _may_issue(
 ) -> bool:
     """Whether the laws let a planned task be issued now."""
     action = task.action
-    if task.forgotten:
+    if task.puts_back:
         return True
     match action:
         case Reserve():
@@ -230,6 +230,8 @@ def _lenders_served(operation: Operation, *, waited: bool) -> bool:
         ):
             return False
         if method_of(task.action) is not None and task.progress in (Progress.ISSUING, Progress.ACCEPTED):
+            return False
+        if task.puts_back and task.progress is Progress.PLANNED:
             return False
     return True
 

@@ -162,7 +162,7 @@ def _seen_requeue(task: Task, job: Job | None) -> _Seen | None:
     if job is not None:
         return Ending.SEEN if _left_its_run(task, job) else None
     # No end follows a requeue that was accepted.
-    taken = task.forgotten or task.progress is Progress.ACCEPTED
+    taken = task.puts_back or task.progress is Progress.ACCEPTED
     return None if taken else Ending.ENDED_ITSELF
 
 

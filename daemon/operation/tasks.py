@@ -61,10 +61,10 @@ def to_do_again(task: Task) -> Task:
 
 
 def may_be_dropped(task: Task) -> bool:
-    """Whether a task was never carried out, so that it can simply be left out. What the cluster forgot was
-    carried out.
+    """Whether a task was never carried out, so that it can simply be left out. A job that was
+    stopped already has to be put back.
     """
-    return task.progress is Progress.PLANNED and not task.forgotten
+    return task.progress is Progress.PLANNED and not task.puts_back
 
 
 def with_task(operation: Operation, index: int, task: Task) -> Operation:

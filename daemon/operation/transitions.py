@@ -30,6 +30,7 @@ from makeway.daemon.operation.giving_back import give_back, go_on_returning
 from makeway.daemon.operation.observation import Timeouts, observe, settled
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
+from makeway.daemon.operation.signal_deaths import put_back_signalled
 from makeway.daemon.operation.tasks import (
     ENDED,
     ended,
@@ -73,6 +74,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         tasks = tuple(observe(task, cluster, jobs, timeouts) for task in operation.tasks)
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
+    operation = put_back_signalled(operation, cluster)
     operation = _advance_kind(operation, cluster, timeouts)
     over = operation.phase is Phase.RETURNING and is_over(operation)
     if over and not awaits_a_reason(operation, cluster, timeouts):

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     SPECULATIVE = "speculative"  # a waiting job starts before its turn, and leaves if it still runs by then
     HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it use its nodes
     PLANNED = "planned"  # a waiting job gets its position in the planned order
+    ENDED_BY_SIGNAL = "ended_by_signal"  # makeway's signal ended a job that has no handler for it
     STARTED = "started"  # a job has started that was moved in the queue or that nodes were held for
 
 
@@ -102,7 +103,15 @@ class Requeue(RunActionBase):
 
     The job may then count as ended, and is put back all the same. None: the job is running.
     """
+    ended_by: str | None = None
+    """The signal that makeway sent to the run, which is over since. If it has ended the run, the job is put
+    back; else the job is over. None: the job is running."""
     verb: Literal["requeue"] = "requeue"
+
+    @property
+    def puts_back(self) -> bool:
+        """Whether its job may count as ended already, so that it gets something back and loses nothing."""
+        return self.forgotten_run is not None or self.ended_by is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,9 +102,11 @@ class Task:
     """The last answer of the cluster or the arbiter, for people only. Empty: none."""
 
     @property
-    def forgotten(self) -> bool:
-        """Whether the cluster accepted it and forgot it: a controller that crashed had not yet saved it."""
-        return isinstance(self.action, Requeue) and self.action.forgotten_run is not None
+    def puts_back(self) -> bool:
+        """Whether its job was stopped already, and has to be put back into the queue: the cluster forgot the
+        requeue, or makeway's signal may have ended the job.
+        """
+        return isinstance(self.action, Requeue) and self.action.puts_back
 
 
 class Phase(StrEnum):

@@ -173,6 +173,8 @@ class _Arbiter:
         return None if refusal is None else (refusal, f"job {action.job_id}")
 
     def _judge_eviction(self, action: Checkpoint | Requeue | Cancel | Shrink) -> Ruling:
+        if isinstance(action, Requeue) and action.puts_back and self.under_way(action):
+            return None
         if self.tripped:
             return _breaker(self.cluster)
         job = self.jobs.get(action.job_id)

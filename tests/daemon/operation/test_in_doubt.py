@@ -59,7 +59,7 @@ def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
     repeated = lender is None or progress is Progress.DONE
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
     assert issued == ([replace(requeue("v"), forgotten_run=0)] if repeated else [])
-    assert operation.tasks[place].forgotten is repeated
+    assert operation.tasks[place].puts_back is repeated
 
     # Once the job waits again, its queue position is given back like that of every other job.
     waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
@@ -81,7 +81,7 @@ def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> 
     ended = replace(lent_view(now_s=1040.0), jobs=(running("u", NODES, start_s=1020.0),))
     operation, issued = issue_all(advance(operation, ended, PATIENCE), ended)
     assert issued == []
-    assert not any(task.forgotten for task in operation.tasks)
+    assert not any(task.puts_back for task in operation.tasks)
 
 
 def test_a_release_that_is_not_seen_is_repeated() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.policies.model import Ending
+from makeway.policies.model import Ending, Reason
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import (
+    COUNT,
     EXITS,
     IGNORES,
     REQUEUES,
@@ -60,8 +61,32 @@ def test_a_job_that_ends_at_the_signal(story: Story, start_daemon: StartDaemon) 
     (left,) = [job_id for job_id in story.workers if not story.runs(job_id)]
     assert story.state(left) == "COMPLETED"
     assert story.lenders() == []
-    assert "requeue" not in {command.action.verb for command in daemon.commands()}
+    looked = [command for command in daemon.commands() if command.action.verb == "requeue"]
+    assert {command.outcome for command in looked} <= {"gone"}, "it left by itself, with success"
     story.ends(urgent)
+    nothing_is_left(story, daemon)
+
+
+@pytest.mark.parametrize("account", ["saving", "leaving"])
+def test_a_job_that_the_signal_ends_is_put_back(
+    story: Story, start_daemon: StartDaemon, account: str
+) -> None:
+    """Its class says that it saves, and its script has no handler. It is not lost, and it is reported."""
+    story.fill(COUNT + "count\n", account)
+    daemon = start_daemon()
+    urgent = story.urgent_comes()
+    starts_on_the_held_nodes(story, daemon, urgent)
+    await_that("it is put back", lambda: story.lenders() != [], story.explain(daemon))
+    (lender,) = story.lenders()
+    assert story.state(lender) == "PENDING"
+    (put_back,) = [command for command in daemon.commands() if command.action.verb == "requeue"]
+    assert (put_back.action.job_id, put_back.action.reason) == (lender, Reason.ENDED_BY_SIGNAL)
+    reported = f"the signal ended job {lender}"
+    await_that("it is reported", lambda: reported in daemon.log(), story.explain(daemon))
+    done = len(story.steps(lender))
+    story.ends(urgent)
+    await_that("the lender works again", lambda: len(story.steps(lender)) > done, story.explain(daemon))
+    assert story.restarts(lender) == 1
     nothing_is_left(story, daemon)
 
 

@@ -1,0 +1,132 @@
+"""A job that vanishes after makeway's signal: the signal may have ended it, and then it is put back."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.daemon.operation.due import next_due
+from makeway.daemon.operation.tasks import naming_its_run
+from makeway.daemon.operation.transitions import advance, issuing, record
+from makeway.daemon.operation.validation import validate
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Method,
+    Operation,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    RunIdentity,
+)
+from tests.builders import pending, running, urgent
+from tests.daemon.acting import (
+    COMMENTS,
+    NODES,
+    PATIENCE,
+    after_view,
+    held_operation,
+    holding,
+    issue_all,
+    lent_view,
+    requeue,
+    signal,
+)
+
+
+def signalled() -> Operation:
+    """`v` was signalled at 1010 s, and the cluster has accepted that."""
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    operation, issued = issue_all(operation, holding(running("v", NODES, checkpoint=COMMENTS)))
+    assert issued == [signal("v")]
+    return operation
+
+
+def due_after(operation: Operation, view: Cluster) -> tuple[Operation, list[Action]]:
+    operation = advance(operation, view, PATIENCE)
+    validate(operation)
+    return issue_all(operation, view)
+
+
+def puts_back(issued: list[Action]) -> list[str]:
+    return [action.job_id for action in issued if isinstance(action, Requeue) and action.ended_by == "USR1"]
+
+
+def test_a_job_that_vanishes_after_the_signal_is_put_back_once() -> None:
+    operation, issued = due_after(signalled(), holding(now_s=1015.0))
+    assert puts_back(issued) == ["v"]
+    (put_back,) = (task for task in operation.tasks if task.puts_back)
+    assert put_back.action.reason is Reason.ENDED_BY_SIGNAL
+    named = naming_its_run(put_back)
+    assert isinstance(named, Requeue)
+    assert named.run == RunIdentity(requeue_count=0, start_s=0.0)
+    for now_s in (1016.0, 1030.0, 1200.0):
+        waits = holding(pending("v", 4, requeue_count=1), now_s=now_s)
+        operation, issued = due_after(operation, waits)
+        assert issued == []
+
+
+@pytest.mark.parametrize("starts_first", [True, False])
+def test_it_is_put_back_at_once_even_if_the_urgent_job_runs(starts_first: bool) -> None:
+    """Slurm forgets it after some minutes, and the urgent job may run for hours."""
+    view = lent_view(urgent("other", 1)) if starts_first else lent_view(urgent("other", 1), now_s=1030.0)
+    operation = signalled() if starts_first else advance(signalled(), holding(now_s=1015.0), PATIENCE)
+    operation, issued = due_after(operation, view)
+    assert operation.phase is Phase.LENT
+    assert puts_back(issued) == ["v"]
+
+
+def test_it_gets_its_turn_when_the_nodes_come_back() -> None:
+    operation, _ = due_after(signalled(), holding(now_s=1015.0))
+    waits = pending("v", 4, requeue_count=1)
+    operation, _ = due_after(operation, lent_view(waits))
+    operation, issued = due_after(operation, after_view(waits))
+    assert [type(action) for action in issued] == [Prioritise]
+    assert issued[0].job_id == "v"
+
+
+def test_a_job_that_left_by_itself_is_over() -> None:
+    operation = advance(signalled(), holding(now_s=1015.0), PATIENCE)
+    index = next_due(operation, holding(now_s=1015.0), PATIENCE)
+    assert index is not None
+    operation = record(issuing(operation, index, 1015.0), index, Progress.GONE, 1015.0, "COMPLETED, 0:0")
+    for now_s in (1016.0, 1100.0):
+        operation, issued = due_after(operation, holding(now_s=now_s))
+        assert issued == []
+
+
+def test_it_is_put_back_although_the_urgent_job_is_gone_too() -> None:
+    view = replace(holding(now_s=1015.0), jobs=())
+    operation, issued = due_after(signalled(), view)
+    assert operation.phase is Phase.RETURNING
+    assert puts_back(issued) == ["v"]
+    assert [type(action) for action in issued] == [Requeue], "the hold is kept until it is known"
+    waits = pending("v", 4, requeue_count=1)
+    operation, issued = due_after(operation, replace(view, jobs=(waits,), now_s=1017.0))
+    assert [type(action) for action in issued] == [Prioritise]
+    front = replace(waits, prioritised=True)
+    operation, issued = due_after(operation, replace(view, jobs=(front,), now_s=1018.0))
+    assert [type(action) for action in issued] == [Release]
+
+
+def test_a_job_that_a_command_has_stopped_is_no_matter_of_the_signal() -> None:
+    operation = signalled()
+    saved = running("v", NODES, checkpoint=COMMENTS, last_checkpoint_s=1011.0)
+    operation, issued = due_after(operation, holding(saved, now_s=1012.0))
+    assert [type(action) for action in issued] == [Requeue]
+    _, issued = due_after(operation, holding(now_s=1013.0))
+    assert puts_back(issued) == []
+
+
+def test_a_job_that_ends_long_after_its_signal_is_over() -> None:
+    view = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1400.0)
+    operation = advance(signalled(), view, PATIENCE)  # the grace is over
+    _, issued = due_after(operation, holding(now_s=1470.0))
+    assert puts_back(issued) == []
+
+
+def test_a_job_that_was_not_signalled_is_over() -> None:
+    _, issued = due_after(held_operation(requeue("v")), holding(now_s=1015.0))
+    assert puts_back(issued) == []
