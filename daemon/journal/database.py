@@ -18,7 +18,6 @@ from makeway.daemon.journal.errors import (
 )
 from makeway.daemon.journal.file_guard import (
     FileState,
-    check_folder,
     make_private,
     move_aside,
     open_private,
@@ -218,7 +217,6 @@ class Database:
 
 def _take_lock(path: Path) -> int:
     """Take the lock of the journal and write the pid into it. The system drops it when this process ends."""
-    check_folder(path.absolute().parent)
     lock_file = open_private(_lock_path(path))
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)

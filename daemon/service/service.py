@@ -21,6 +21,7 @@ from types import FrameType
 from makeway.adapters.protocol import Adapter, AdapterError
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.errors import TRY_AGAIN
+from makeway.daemon.journal.file_guard import check_folder
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
@@ -109,6 +110,7 @@ class Service:
         """Open everything, run until told to stop, close everything. Returns the exit status."""
         settings = self._config.settings
         with ExitStack() as stack:
+            check_folder(settings.journal.parent)
             self._journal = Journal(settings.journal)
             stack.callback(self._journal.close)
             for row in self._journal.damaged:

@@ -63,10 +63,12 @@ def test_the_files_of_an_earlier_version_are_closed_to_others(path: Path) -> Non
 def test_a_folder_into_which_others_can_write_is_refused(path: Path) -> None:
     path.parent.chmod(0o775)
     with pytest.raises(JournalError, match="other users can write into this folder") as error:
-        Journal(path)
+        file_guard.check_folder(path.parent)
     assert error.value.exit_status == CANNOT_GO_ON
     path.parent.chmod(0o1777)  # there nobody can replace the files of another user
-    Journal(path).close()
+    file_guard.check_folder(path.parent)
+    with pytest.raises(JournalUnavailable):
+        file_guard.check_folder(path.parent / "not-mounted")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
