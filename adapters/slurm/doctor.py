@@ -6,6 +6,7 @@ from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warn
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
+from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.resources.counting import counting
 from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
@@ -28,6 +29,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
     checks = [
         check_release(survey),
         check_privilege(survey, acts=context.acts),
+        check_instance(survey, section.instance),
         check_clock(survey),
         *check_classes(survey, classes),
         check_open_door(survey, classes),
@@ -89,6 +91,16 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
             )
         case granted:
             return ok("privilege", f"{user} may do all that both modes need ({granted})")
+
+
+def check_instance(survey: Survey, instance: str | None) -> Check:
+    """What makeway's reservations are called, and that another makeway needs another name."""
+    prefix = printable(hold_prefix(survey.settings.get("ClusterName", ""), instance))
+    return ok(
+        "instance",
+        f"makeway's reservations are called {prefix}JOB; a second makeway on this cluster, as for tests, needs "
+        "another adapter.instance",
+    )
 
 
 def check_clock(survey: Survey) -> Check | None:

@@ -201,6 +201,12 @@ def test_growth(survey: Survey, can_expand: bool, level: Level, words: str) -> N
     assert doctor.check_growth(survey, (URGENT, BATCH), can_expand=can_expand) is None
 
 
+def test_the_names_of_holds_are_said() -> None:
+    survey = slurm({"ClusterName": "hpc"})
+    assert "called makeway_hpc.JOB;" in doctor.check_instance(survey, None).text
+    assert "called makeway_test.JOB;" in doctor.check_instance(survey, "test").text
+
+
 def test_a_release_on_which_users_can_end_slurmctld_is_named_without_malleable_classes() -> None:
     permits = {"SchedulerParameters": "permit_job_expansion"}
     check = doctor.check_growth(
