@@ -98,8 +98,8 @@ def check_instance(survey: Survey, instance: str | None) -> Check:
     prefix = printable(hold_prefix(survey.settings.get("ClusterName", ""), instance))
     return ok(
         "instance",
-        f"makeway's reservations are called {prefix}JOB; a second makeway on this cluster, as for tests, needs "
-        "another adapter.instance",
+        f"makeway's reservations are called {prefix}JOB; a second makeway on this cluster, as for tests, "
+        "needs another adapter.instance",
     )
 
 

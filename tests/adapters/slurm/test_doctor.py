@@ -296,8 +296,8 @@ def test_every_check_takes_what_slurm_really_prints(release: str) -> None:
     found = doctor.check_slurm(survey, SECTION, CONTEXT)
     assert [check for check in found if check.level is not Level.OK] == []
     assert {check.name for check in found} == {
-        "release", "privilege", "clock", "classes", "urgent", "requeue", "requeue delay", "requeue limit",
-        "preemption", "kill wait", "request rate", "priority", "sharing",
+        "release", "privilege", "instance", "clock", "classes", "urgent", "requeue", "requeue delay",
+        "requeue limit", "preemption", "kill wait", "request rate", "priority", "sharing",
     }  # fmt: skip
     assert all(check.text.isprintable() for check in found)
 

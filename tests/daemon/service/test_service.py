@@ -48,6 +48,7 @@ def test_a_journal_that_is_deleted_is_put_back_and_nothing_is_sent(
         site.listener.wait_for("STATUS=")
         site.adapter.view = busy()
         site.cycle()
+        assert site.listener.falls_silent(0.5), "no cycle is under way"
         sent = list(site.adapter.calls)
         assert sent
         site.journal.unlink()
