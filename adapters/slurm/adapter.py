@@ -14,6 +14,7 @@ from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.holds import HoldNames, holds_among
+from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.resources import details as job_details
@@ -79,7 +80,8 @@ class SlurmCliAdapter:
         self._settings = settings
         self._now = now
         self._client = SlurmClient(settings, runner)
-        self._commands = SlurmCommands(self._client)
+        self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
+        self._commands = SlurmCommands(self._client, self._notices)
         self._placements: tuple[Placement, ...] | None = None
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
@@ -155,7 +157,9 @@ class SlurmCliAdapter:
         self._commands.apply(action)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """See `Adapter.close`. What jobs are still to be told is sent, for a second at the most."""
+        if self._notices is not None:
+            self._notices.close()
 
     def _placing(self) -> tuple[Placement, ...]:
         """The switches or blocks, read once; none where any nodes serve."""

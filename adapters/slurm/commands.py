@@ -15,6 +15,7 @@ from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
 from makeway.adapters.slurm.leaving.ended import put_back
+from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import (
@@ -41,10 +42,12 @@ class SlurmCommands:
 
     Args:
         client: what runs the commands.
+        notices: tells jobs why they have to leave. None: they are not told.
     """
 
-    def __init__(self, client: SlurmClient) -> None:
+    def __init__(self, client: SlurmClient, notices: LeaveNotices | None = None) -> None:
         self._client = client
+        self._notices = notices
         self._asked: dict[str, tuple[int, int]] = {}
         """The jobs that makeway has shrunk: their restarts and their size before."""
         self._holds: HoldNames | None = None
@@ -54,6 +57,8 @@ class SlurmCommands:
         """See `Adapter.apply`."""
         if action.verb not in self._client.known().capabilities.actions:
             raise unsupported(action)
+        if self._notices is not None:
+            self._notices.tell(action)
         match action:
             case Checkpoint():
                 self._checkpoint(action)

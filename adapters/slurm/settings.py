@@ -44,6 +44,8 @@ class SlurmSettings:
     """How long a command may take."""
     placements: Placing = Placing.ANY
     price: Price = Price.DOMINANT_SHARE
+    tell_jobs: bool = True
+    """Whether a job that has to leave is told so by a line in its output."""
     instance: str | None = None
     """The name of this makeway among several on the cluster. None: the cluster's own name."""
 
@@ -78,6 +80,10 @@ class SlurmAdapterSettings(AdapterSection):
             "the GPUs), or billing_weights (as its part by the partition's TRESBillingWeights)"
         ),
     )
+    tell_jobs: bool = Field(
+        default=True,
+        description="true or false: whether a job that has to leave is told so by a line in its output",
+    )
     instance: str | None = Field(
         default=None,
         pattern="^[A-Za-z0-9-]{1,32}$",
@@ -105,5 +111,6 @@ class SlurmAdapterSettings(AdapterSection):
             timeout_s=self.timeout_s,
             placements=self.placements,
             price=self.price,
+            tell_jobs=self.tell_jobs,
             instance=self.instance,
         )

@@ -1,5 +1,6 @@
 """A Slurm whose answers a test writes down, for the adapter's logic."""
 
+import threading
 from collections.abc import Callable, Mapping
 
 from makeway.adapters.command import CompletedCommand
@@ -74,6 +75,12 @@ class FakeSlurm:
         self.calls: list[tuple[str, ...]] = []
         self.inputs: list[bytes] = []
         self.squeue_answer: Answer | None = None
+        self.notices: list[tuple[str, ...]] = []
+        """What jobs are told, by a thread of the adapter: no other list has it."""
+        self.notify_answer: Answer = OK
+        self.may_notify = threading.Event()
+        """While it is not set, a notice gets no answer."""
+        self.may_notify.set()
         self.reservation_answer: Answer | None = None
         """What scontrol says of one reservation. None: what it shows."""
         self.reservations: dict[str, str] = {}
@@ -89,8 +96,16 @@ class FakeSlurm:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
     ) -> CompletedCommand:
+        if argv[:2] == ("scontrol", "notify"):
+            return self._notify(argv)
         self.calls.append(argv)
         status, stdout, stderr = self._answer(argv, stdin, environment or {})
+        return CompletedCommand(argv=argv, returncode=status, stdout=stdout, stderr=stderr)
+
+    def _notify(self, argv: tuple[str, ...]) -> CompletedCommand:
+        self.may_notify.wait()
+        self.notices.append(argv)
+        status, stdout, stderr = self.notify_answer
         return CompletedCommand(argv=argv, returncode=status, stdout=stdout, stderr=stderr)
 
     @property
