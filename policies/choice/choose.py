@@ -26,8 +26,9 @@ from makeway.policies.choice.prices import CostObjective, Pricing, price_jobs
 from makeway.policies.choice.search import Found, choice_of, near, search
 from makeway.policies.choice.table import ChoiceTable, tabulate
 
-TIME_LIMIT_S = 10.0
-"""When the integer programme is ended at the latest; its effort is limited besides."""
+TIME_LIMIT_S = 60.0
+"""When the integer programme is ended at the latest: a guard for a machine that hardly runs. Its effort ends
+it long before, after as many steps on every machine."""
 _NEAREST = 64
 """Among how many nodes more than four times those needed a choice is searched for."""
 
@@ -37,8 +38,8 @@ def choose(instance: ChoiceInstance, time_limit_s: float = TIME_LIMIT_S) -> Choi
 
     Args:
         instance: the nodes, the jobs and what is needed.
-        time_limit_s: how long the integer programme may take, if it comes to that. If it is ended, the best
-            choice found is returned with its bound.
+        time_limit_s: how long the integer programme may take, if it comes to that and its effort does not
+            end it before. If it is ended, the best choice found is returned with its bound.
 
     Raises:
         ValueError: losses that 62 bits do not hold.
@@ -68,6 +69,7 @@ class _Solving:
         self.space = Space(table=table, covers=covers_of(table), crowded=crowded_nodes(table), count=count)
         self.nearest = self.cheapest_nodes()
         self.best = self.near(search(self.nearest, pricing.full.prices(0), count))
+        self.by_time = False
 
     def solve(self, time_limit_s: float) -> Choice:
         """The best choice that the steps find."""
@@ -80,6 +82,7 @@ class _Solving:
             if solved.chosen:
                 self.offer(near(solved.space.covers, solved.chosen, self.pricing.full))
             least = max(least, solved.least)
+            self.by_time = solved.by_time
             proof = ChoiceProof.SOLVER if least >= self.loss_limit() else ChoiceProof.NONE
         if self.best.cost < self.pricing.full.scale:
             self.by_bounds(
@@ -175,4 +178,5 @@ class _Solving:
             loss_node_s=loss_node_s,
             bound_node_s=min(bound_node_s, loss_node_s) if proof is ChoiceProof.NONE else loss_node_s,
             proof=proof,
+            ended_by_time=self.by_time and proof is ChoiceProof.NONE,
         )

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     import highspy
 
 MOST_NODES = 2_000
-"""How many nodes of its search tree HiGHS visits at most: an effort that does not depend on the machine."""
+"""How many nodes of its search tree HiGHS visits at most."""
+MOST_WORK = 400_000
+"""How often HiGHS looks at most whether it is to end, times the entries of the programme: a few seconds. Like
+`MOST_NODES`, it is an effort that depends on neither the machine nor its load."""
+_FEWEST_LOOKS = 20
 _ROUNDED_DOWN = 1.0 - 1e-12
 """Keeps sums of whole prices from being too large by the rounding of floating-point numbers."""
 _TOLERANCE = 1e-5
@@ -59,6 +63,26 @@ class Solved:
     """As in `Relaxed`."""
     chosen: tuple[int, ...]
     """The covers taken. Empty: it found no choice."""
+    by_time: bool
+    """Whether the time limit ended it, so that a slower machine may find less."""
+
+
+@dataclass(slots=True)
+class SearchEffort:
+    """How often HiGHS may still look whether it is to end. It looks at fixed places of its algorithm."""
+
+    looks_left: int
+
+    @classmethod
+    def of(cls, programme: Programme) -> "SearchEffort":
+        """The effort for a programme: the larger it is, the fewer looks."""
+        return cls(max(_FEWEST_LOOKS, MOST_WORK // len(programme.values)))
+
+    def look(self, event: "highspy.HighsCallbackEvent") -> None:
+        """HiGHS looks: end it if that was the last time."""
+        self.looks_left -= 1
+        if self.looks_left <= 0:
+            event.interrupt()
 
 
 def relax(space: Space, objective: CostObjective) -> Relaxed | None:
@@ -91,7 +115,7 @@ def solve_whole(space: Space, objective: CostObjective, limit: int, time_limit_s
         space: where choices are looked for.
         objective: the loss.
         limit: choices that cost at least this are not looked for.
-        time_limit_s: when HiGHS ends at the latest.
+        time_limit_s: when HiGHS ends even if its effort is not used up: a guard, no part of the effort.
     """
     import highspy
 
@@ -106,16 +130,19 @@ def solve_whole(space: Space, objective: CostObjective, limit: int, time_limit_s
     solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)  # good choices are known already
     solver.setOptionValue("time_limit", time_limit_s)
     solver.setOptionValue("objective_bound", (limit - 1) / objective.scale + 0.5)
+    effort = SearchEffort.of(programme)
+    solver.cbMipInterrupt.subscribe(effort.look)
     solver.run()
     solution = solver.getSolution()
     chosen: tuple[int, ...] = ()
     if solution.value_valid:
         space, chosen = _rounded(space, programme, np.array(solution.col_value))
-    least = limit
-    if solver.getModelStatus() != highspy.HighsModelStatus.kInfeasible:
+    least, status = limit, solver.getModelStatus()
+    if status != highspy.HighsModelStatus.kInfeasible:
         dual = solver.getInfo().mip_dual_bound
         least = min(limit, _whole(dual, objective)) if math.isfinite(dual) else 0
-    return Solved(least=least, space=space, chosen=chosen)
+    by_time = status == highspy.HighsModelStatus.kTimeLimit
+    return Solved(least=least, space=space, chosen=chosen, by_time=by_time)
 
 
 def _solver(programme: Programme) -> "highspy.Highs":

@@ -149,6 +149,8 @@ class Choice:
     bound_node_s: int
     """No choice loses less than this. It equals `loss_node_s` where the choice is proven to be a best one."""
     proof: ChoiceProof
+    ended_by_time: bool = False
+    """Whether the search was ended by its time limit, so that another run may choose otherwise."""
 
     @property
     def proven(self) -> bool:

@@ -108,6 +108,8 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
         text = f"{wanted(request)} is needed: jobs that end in time leave it on {', '.join(choice.nodes)}."
     if not choice.proven:
         text += f" Any choice loses at least {choice.bound_node_s / 3600:.2f} node-hours."
+    if choice.ended_by_time:
+        text += " The search was ended by its time limit: another run may choose otherwise."
     return Proposal(
         actions=(hold(request, choice.nodes), *actions),
         rationale=rationale(

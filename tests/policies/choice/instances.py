@@ -137,3 +137,29 @@ def _mixed(rng: random.Random, items: Iterable[_Item]) -> list[_Item]:
     mixed = list(items)
     rng.shuffle(mixed)
     return mixed
+
+
+def crowded_wide_instance(node_count: int, job_count: int, chosen_count: int, seed: int) -> ChoiceInstance:
+    """Nodes with more jobs than all sets of them can be tried, half of the jobs on 2 to 8 nodes: no proof
+    within the effort.
+    """
+    rng = random.Random(seed)
+    names = [f"n{index:04}" for index in range(node_count)]
+    free = {name: {"cpu": 64, "gres/gpu": 8, "mem": 256} for name in names}
+    occupants: list[Occupant] = []
+    for number in range(job_count):
+        cpus = rng.choice((1, 2, 3, 4, 5, 7))
+        held = {"cpu": cpus, "gres/gpu": rng.choice((0, 0, 1)), "mem": cpus * rng.randint(1, 6)}
+        fits = [name for name in names if all(free[name][key] >= amount for key, amount in held.items())]
+        width = rng.randint(2, 8) if rng.random() < 0.5 else 1
+        if len(fits) < width:
+            continue
+        on = rng.sample(fits, width)
+        for name in on:
+            free[name] = {key: free[name][key] - amount for key, amount in held.items()}
+        ways = [kill(rng.randint(1, 3600) * width)]
+        if rng.random() < 0.4:
+            ways.append(system(rng.randint(1, 12)))
+        occupants.append(occupant(str(number), dict.fromkeys(on, held), *ways))
+    demand = {"cpu": 48, "gres/gpu": 2, "mem": 150}
+    return instance(free, demand, chosen_count, *occupants, budget_steps=20)
