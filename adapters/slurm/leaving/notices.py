@@ -5,8 +5,8 @@ its own sends it: no command waits for it, and none fails because of it. A job t
 gone before its line arrives.
 
 Reference: 22.05, 24.11 as tried. The line begins with `slurmstepd-NODE: error:`. For a task of an array,
-    `scontrol notify 9_1` writes to job 9, which is another task: its own number is looked up. The job's user,
-    SlurmUser and root may do it.
+    `scontrol notify 9_1` writes to job 9, which is another task: its own number is looked up. Root may do
+    it; users without a level only to their own jobs ("Invalid user id").
 """
 
 import queue
