@@ -178,7 +178,8 @@ def _may_issue(
             return hold_seen_s(operation) is not None and may_take(operation, cluster, timeouts)
         case Requeue() | Cancel():
             return (
-                hold_seen_s(operation) is not None
+                operation.phase is Phase.MAKING_ROOM
+                and hold_seen_s(operation) is not None
                 and _ready_to_leave(operation, task, action, cluster, jobs)
                 and may_take(operation, cluster, timeouts)
             )

@@ -6,6 +6,7 @@ any more is not issued; the policy decides again on the view that is there. Deci
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import assert_never
 
@@ -21,7 +22,6 @@ from makeway.policies.model import (
     Job,
     JobState,
     Method,
-    NodeState,
     Operation,
     OperationKind,
     Phase,
@@ -135,7 +135,7 @@ def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
     if operation.phase is not Phase.MAKING_ROOM or not any(map(_may_end, operation.tasks)):
         return operation
     jobs = cluster.jobs_by_id()
-    good = _usable(operation, cluster)
+    good = cluster.up_nodes().keys() & frozenset(operation.nodes)
     tasks = tuple(
         ended(task, Ending.OUTDATED, cluster.now_s)
         if _may_end(task) and not _fits(operation, task, cluster, jobs, good)
@@ -172,18 +172,12 @@ def _may_end(task: Task) -> bool:
     return may_be_dropped(task) and isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
 
 
-def _usable(operation: Operation, cluster: Cluster) -> frozenset[str]:
-    """The nodes of the operation that are up."""
-    lost = {node.name for node in cluster.nodes if node.state is not NodeState.UP}
-    return frozenset(operation.nodes).difference(lost)
-
-
 def _fits(
     operation: Operation,
     task: Task,
     cluster: Cluster,
     jobs: Mapping[str, Job],
-    good: frozenset[str],
+    good: AbstractSet[str],
 ) -> bool:
     """Whether an eviction that was not issued still does what it was decided for."""
     action, job = task.action, jobs.get(task.action.job_id)

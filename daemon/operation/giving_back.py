@@ -2,9 +2,21 @@
 
 from dataclasses import replace
 
+from makeway.daemon.operation.fitness import signal_of
 from makeway.daemon.operation.returns import method_of, missing_returns
 from makeway.daemon.operation.tasks import ENDED, ended, may_be_dropped, planned
-from makeway.policies.model import Action, Cluster, Ending, Operation, Phase, Reason
+from makeway.policies.model import (
+    Acknowledgement,
+    Action,
+    Checkpoint,
+    Cluster,
+    Ending,
+    Operation,
+    Phase,
+    Progress,
+    Reason,
+    Task,
+)
 
 
 def give_back(
@@ -12,12 +24,15 @@ def give_back(
 ) -> Operation:
     """Let an operation return what it took. What was not yet done is dropped, but for `keep`.
 
-    Evictions that may have been carried out stay open until a snapshot shows whether they were.
+    Evictions that may have been carried out stay open until a snapshot shows whether they were. So do those
+    of jobs that were signalled and will requeue themselves, which get back their turn.
     """
+    leaving = _requeue_themselves(operation, cluster)
     tasks = tuple(
         ended(task, Ending.TURNED_BACK, cluster.now_s)
         if task.progress not in ENDED
         and task.action not in keep
+        and task.action.job_id not in leaving
         and (may_be_dropped(task) or method_of(task.action) is None)
         else task
         for task in operation.tasks
@@ -37,7 +52,7 @@ def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:
     """
     tasks = tuple(
         ended(task, Ending.NOT_NEEDED, cluster.now_s)
-        if may_be_dropped(task) and method_of(task.action) is not None
+        if may_be_dropped(task) and method_of(task.action) is not None and not _is_saving(operation, task)
         else task
         for task in operation.tasks
     )
@@ -45,6 +60,26 @@ def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:
         operation = replace(operation, tasks=tasks)
     returns = missing_returns(operation, cluster, _label(operation))
     return replace(operation, tasks=operation.tasks + planned(returns, cluster)) if returns else operation
+
+
+def _requeue_themselves(operation: Operation, cluster: Cluster) -> set[str]:
+    """The jobs that are saving their work at makeway's signal and go back into the queue after that."""
+    jobs = cluster.jobs_by_id()
+    return {
+        job.job_id
+        for task in operation.tasks
+        if isinstance(task.action, Checkpoint)
+        and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
+        and (job := jobs.get(task.action.job_id)) is not None
+        and job.checkpoint is not None
+        and job.checkpoint.acknowledgement is Acknowledgement.REQUEUE
+    }
+
+
+def _is_saving(operation: Operation, eviction: Task) -> bool:
+    """Whether the signal to the job of an eviction is not answered yet."""
+    signal = signal_of(operation, eviction)
+    return signal is not None and signal.progress in (Progress.ISSUING, Progress.ACCEPTED)
 
 
 def _label(operation: Operation) -> Reason:

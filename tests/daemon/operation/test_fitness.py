@@ -13,6 +13,7 @@ from makeway.daemon.operation.fitness import STALE_S
 from makeway.daemon.operation.transitions import advance
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
+    Acknowledgement,
     Checkpoint,
     Cluster,
     Ending,
@@ -108,6 +109,39 @@ def test_a_signalled_job_runs_on_if_the_urgent_job_cannot_start(lacks: dict[str,
         operation = advance(operation, later, PATIENCE)
         assert due(operation, later) == []
     assert operation.phase is Phase.CLOSED
+
+
+REQUEUES = replace(COMMENTS, acknowledgement=Acknowledgement.REQUEUE)
+
+
+def turned_back_while_saving() -> tuple[Operation, Cluster]:
+    """An operation that gives back just after it has signalled a job that requeues itself."""
+    saving = running("v", NODES, checkpoint=REQUEUES)
+    operation, _ = issue_all(held_operation(*SAVES, spec=REQUEUES), holding(saving))
+    view = with_urgent(holding(saving, now_s=1030.0), **CANNOT_START[0])
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(one) for one in issued] == [Release]
+    return operation, replace(view, reservations=())
+
+
+def test_a_job_that_requeues_itself_at_the_signal_gets_its_turn() -> None:
+    operation, view = turned_back_while_saving()
+    left = replace(view, now_s=1040.0, jobs=(view.jobs[0], pending("v", 4, requeue_count=1)))
+    operation, issued = issue_all(advance(operation, left, PATIENCE), left)
+    assert [(type(one), one.job_id) for one in issued] == [(Prioritise, "v")]
+    again = replace(left, now_s=1050.0, jobs=(view.jobs[0], running("v", NODES, requeue_count=1)))
+    operation = advance(operation, again, PATIENCE)
+    validate(operation)
+    assert operation.phase is Phase.CLOSED
+
+
+def test_a_job_that_does_not_requeue_itself_runs_on() -> None:
+    operation, view = turned_back_while_saving()
+    for now_s, phase in ((1309.0, Phase.RETURNING), (1310.0, Phase.CLOSED)):
+        later = replace(view, now_s=now_s)
+        operation = advance(operation, later, PATIENCE)
+        validate(operation)
+        assert (operation.phase, due(operation, later)) == (phase, [])
 
 
 def test_a_lender_gets_its_turn_if_the_urgent_job_cannot_start() -> None:
