@@ -13,7 +13,7 @@ that it returns;
   (`take_until_room`). Without, it sees only jobs that need whole nodes.
 """
 
-from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale
@@ -62,6 +62,7 @@ from makeway.policies.model import (
     Shrink,
     reservation_name,
 )
+from makeway.policies.safety.prices import loss_node_s
 
 __all__ = [
     "Action",

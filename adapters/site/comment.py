@@ -58,22 +58,31 @@ def smallest_size(found: JobClass, words: Mapping[str, float | None], size: int)
 
 
 def checkpoint_spec(found: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
-    """The checkpoints of the job's class, with what the job says of its own. None: it cannot checkpoint."""
+    """The checkpoints of the job's class, with what the job says of its own. None: it cannot checkpoint.
+
+    A job may not say that it saves less often than its class, or that a checkpoint takes longer than the
+    grace of its class: it would be spared for it.
+    """
     if found is None or found.checkpoint is None:
         return None
     spec = found.checkpoint
     interval_s, takes_s = words.get("ckpt-interval"), words.get("ckpt-takes")
     if interval_s:
-        spec = replace(spec, interval_s=interval_s)
+        spec = replace(spec, interval_s=min(interval_s, found.checkpoint.interval_s or interval_s))
     if (target := _signal_to(words)) is not None:
         spec = replace(spec, signal_to=target)
     if takes_s is not None:
         spec = replace(
             spec,
-            application_s=None if spec.application_s is None else takes_s,
-            system_s=None if spec.system_s is None else takes_s,
+            application_s=_capped(takes_s, spec.application_s, spec.grace_s),
+            system_s=_capped(takes_s, spec.system_s, spec.grace_s),
         )
     return spec
+
+
+def _capped(said_s: float, class_s: float | None, grace_s: float) -> float | None:
+    """What a job says of a duration, where its class has one: at most the grace, or the class's own."""
+    return None if class_s is None else min(said_s, max(class_s, grace_s))
 
 
 def _signal_to(words: Mapping[str, float | None]) -> SignalTarget | None:

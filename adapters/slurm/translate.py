@@ -197,8 +197,7 @@ class Translator:
         held = Held() if pending else self._resources.held(raw)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
         size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
-        if kind is JobKind.MALLEABLE:
-            size_max = max(size, asked_node_count or 0)
+        size_max = max(size, asked_node_count or 0) if kind is JobKind.MALLEABLE else size_max
         blocked_by = self._blocked_by(raw, asked) if asked else ""
         return Job(
             job_id=raw.job_id,
@@ -225,6 +224,7 @@ class Translator:
             eligible_s=self._eligible_s(raw, blocked_by) if pending else None,
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
+            job_class=found.name if found else "",
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,

@@ -37,6 +37,22 @@ class LimitsSettings(Section):
     evictions_per_job: int | None = Field(
         default=None, ge=0, le=1000, description="a whole number from 0 to 1000, or null for no limit"
     )
+    min_progress_s: float = Field(
+        default=1800.0, ge=0, le=30 * DAY_S, description="seconds from 0 to 2592000 (30 days)"
+    )
+    max_loss_node_hours: float | None = Field(
+        default=200.0,
+        ge=0,
+        le=1e9,
+        description="node-hours from 0 to 1000000000, or null for no limit",
+    )
+    max_loss_node_hours_per_day: float | None = Field(
+        default=1000.0,
+        ge=0,
+        le=1e9,
+        description="node-hours from 0 to 1000000000, or null for no limit",
+    )
+    price_past_evictions: bool = Field(default=True, description="true or false")
     max_nodes: int | None = Field(
         default=None,
         ge=0,

@@ -17,6 +17,8 @@ from makeway.daemon.control.sending import Sending, report_of_refusal
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
+from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
+from makeway.daemon.estimate.recent_losses import DAY_S
 from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.command_log import Outcome
@@ -133,7 +135,7 @@ class Reconciler:
 
         # 5. What is to leave is known before it leaves. Whatever is due is written down and sent.
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
-        leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), seen)
+        leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), cluster)
         if opening.operations:  # newer than the view
             cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
         sent, deferred = self._send_due(cluster, read_began_s)
@@ -265,21 +267,31 @@ class Reconciler:
         """The snapshot with everything that the journal and the configuration add to it."""
         open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
         limits = self._settings.limits
-        learns = self._settings.learn_durations
-        jobs = with_learned(seen.jobs, self._journal.learned()) if learns else seen.jobs
         window_s = limits.breaker_window_s
         return replace(
             seen,
-            jobs=without_signals(jobs, self._journal.unanswered_signals()),
+            jobs=self._join_jobs(seen),
             notices=self._journal.notices(),
             operations=open_operations,
             leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
             evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
+            lost_node_s=self._journal.lost_node_s(seen.now_s - DAY_S),
             failures_s=self._journal.failures_s(seen.now_s - window_s),
             limits=limits,
             actions=self._judged_actions(seen),
             usual_shares=self._journal.usual_shares() if self._policy.learns else {},
         )
+
+    def _join_jobs(self, seen: Cluster) -> tuple[Job, ...]:
+        """The jobs with what was learned of their checkpoints and signals, and what enters their prices."""
+        settings = self._settings
+        jobs = seen.jobs
+        if settings.learn_durations:
+            jobs = with_learned(jobs, self._journal.learned())
+        if settings.limits.price_past_evictions:
+            jobs = with_past_evictions(jobs, self._journal.past_evictions())
+        jobs = with_class_reports(jobs, seen.now_s)
+        return without_signals(jobs, self._journal.unanswered_signals())
 
     def _judged_actions(self, seen: Cluster) -> frozenset[Verb]:
         """The actions that decisions may count on.

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from makeway.daemon.operation.signal_deaths import put_back_of
 from makeway.daemon.operation.tasks import ENDED
-from makeway.policies.common.losses import node_equivalents, unsaved_s
 from makeway.policies.model import (
     CPU,
     GPU,
@@ -34,6 +33,7 @@ from makeway.policies.model import (
     Task,
     total,
 )
+from makeway.policies.safety.prices import node_equivalents, unsaved_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss, held_a
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.returns import method_of
-from makeway.policies.common.losses import unsaved_s
 from makeway.policies.model import Action, Cluster, Method
+from makeway.policies.safety.prices import unsaved_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

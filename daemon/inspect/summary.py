@@ -17,7 +17,6 @@ from makeway.daemon.inspect.losses import expected_cost
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
-from makeway.policies.common.losses import loss_node_s
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -33,6 +32,7 @@ from makeway.policies.model import (
     Shrink,
     kind_of,
 )
+from makeway.policies.safety.prices import loss_node_s
 
 _URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.FRONT})
 UNKNOWN = "unknown"

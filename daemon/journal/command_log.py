@@ -1,6 +1,7 @@
 """The commands that the limits count, kept in memory by the journal so that no cycle reads its whole file."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -59,6 +60,7 @@ class SentCommands:
         self._by_id: dict[int, _Sent] = {}
         self._signals: dict[int, tuple[tuple[str, RunIdentity], float]] = {}
         """The signals without an answer: to which run of which job, and when."""
+        self._past: Mapping[str, int] | None = None
         self._latest_s = float("-inf")
 
     def add(
@@ -72,6 +74,7 @@ class SentCommands:
     ) -> None:
         """Take note of a command that is sent after all others. `signalled`: the run that it signals."""
         self._latest_s = max(self._latest_s, issued_s)
+        self._past = None
         self._by_id[command_id] = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
         if signalled is not None:
             self._signals[command_id] = (job_id, signalled), issued_s
@@ -86,11 +89,13 @@ class SentCommands:
         if sent is None:
             return
         sent.outcome, sent.failed = outcome, failed
+        self._past = None
         if not (sent.evicted or sent.failed):
             del self._by_id[command_id]
 
     def forget(self, command_ids: Iterable[int]) -> None:
         """Drop commands that are so old that no limit counts them."""
+        self._past = None
         for command_id in command_ids:
             self._by_id.pop(command_id, None)
             self._signals.pop(command_id, None)
@@ -101,6 +106,12 @@ class SentCommands:
             Eviction(job_id=sent.job_id, at_s=sent.issued_s) for sent in self._since(since_s) if sent.evicted
         ]
         return tuple(reversed(found))
+
+    def past_evictions(self) -> Mapping[str, int]:
+        """How often each job was evicted, or may have been. Another object whenever it changes."""
+        if self._past is None:
+            self._past = Counter(sent.job_id for sent in self._by_id.values() if sent.evicted)
+        return self._past
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""

@@ -126,6 +126,18 @@ def _forgotten_run(task: JsonObject) -> JsonObject:
     return {**rest, "action": {**action, "forgotten_run": task.get("requeue_count", 0)}}
 
 
+def _limits_of_no_price(cluster: JsonObject) -> JsonObject:
+    """A cluster has limits on what urgent jobs may cost; before, there were none."""
+    limits = cluster.get("limits")
+    none: JsonObject = {
+        "min_progress_s": 0.0,
+        "max_loss_node_hours": None,
+        "max_loss_node_hours_per_day": None,
+        "price_past_evictions": False,
+    }
+    return {**cluster, "limits": {**none, **(limits if isinstance(limits, dict) else {})}}
+
+
 STEPS: Final = (
     # 0 to 1: a job's place in a planned order is its queue position.
     Step(action=renamed("place", "queue_position"), job=renamed("place", "queue_position")),
@@ -133,6 +145,8 @@ STEPS: Final = (
     Step(task=_forgotten_run, cluster=_actions_for_can_expand),
     # 2 to 3: a hold and an operation say their kind, a task its ending, an operation its outcome in one word.
     Step(action=kinds.action, task=kinds.task, operation=kinds.operation),
+    # 3 to 4: the work that evictions may lose is limited.
+    Step(cluster=_limits_of_no_price),
 )
 """The step at index n leads from format n to format n + 1."""
 FORMAT: Final = len(STEPS)

@@ -18,6 +18,7 @@ from makeway.daemon.estimate.checkpoint_times import (
     Measurement,
     Subject,
 )
+from makeway.daemon.estimate.recent_losses import RecentLosses
 from makeway.daemon.estimate.run_times import LATEST, History, Run
 from makeway.daemon.journal.database import Database, Row, Statement
 from makeway.policies.model import Acknowledgement, Method
@@ -114,6 +115,23 @@ def load_losses(database: Database, since_s: float, until_s: float) -> tuple[tup
         (since_s, until_s),
     )
     return tuple((row[1], _run_loss(row[3:])) for row in rows)
+
+
+def load_recent_losses(database: Database) -> RecentLosses:
+    """What evictions have lost, or are expected to lose."""
+    recent = RecentLosses()
+    if database.schema_version < 5:
+        return recent
+    rows = database.read(
+        f"SELECT left_s, lost_s, overhead_s, evicted, {_LEAVING_COLUMNS} FROM losses WHERE {_READABLE}"
+    )
+    for left_s, lost_s, overhead_s, evicted, *row in rows:
+        key, run = RunKey(*row[:3]), tuple(row[3:])
+        if left_s is None:
+            recent.expect(key, _leaving_run(run))
+        else:
+            recent.measured(key, _run_loss((*run, left_s, lost_s, overhead_s, evicted)))
+    return recent
 
 
 def _leaving_row(key: RunKey, run: LeavingRun) -> Row:

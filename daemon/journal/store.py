@@ -24,6 +24,7 @@ from makeway.daemon.journal.measurements import (
     load_checkpoint_times,
     load_history,
     load_leaving_runs,
+    load_recent_losses,
     loss_statements,
     run_statements,
 )
@@ -74,6 +75,7 @@ class Journal(Archive):
             self._times = load_checkpoint_times(self._database)
             self._history = load_history(self._database)
             self._leaving = load_leaving_runs(self._database)
+            self._losses = load_recent_losses(self._database)
         except BaseException:
             self._database.close()
             raise
@@ -162,6 +164,11 @@ class Journal(Archive):
         with self._mutex:
             return self._sent.evictions(since_s)
 
+    def past_evictions(self) -> Mapping[str, int]:
+        """How often each job was evicted, by job id. Another object whenever it changes."""
+        with self._mutex:
+            return self._sent.past_evictions()
+
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""
         with self._mutex:
@@ -197,6 +204,12 @@ class Journal(Archive):
             self._leaving.update((*lesson.begun, *lesson.changed))
             for key in (*[key for key, _ in lesson.measured], *lesson.void):
                 self._leaving.pop(key, None)
+            self._losses.learn(lesson)
+
+    def lost_node_s(self, since_s: float) -> Mapping[str, float]:
+        """Node-seconds of work by urgent job, of the decisions since then: lost, or expected to be lost."""
+        with self._mutex:
+            return self._losses.by_urgent_job(since_s)
 
     def usual_shares(self) -> Mapping[str, float]:
         """The share of their time limits that the finished runs of a user usually took, by user."""

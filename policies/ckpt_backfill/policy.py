@@ -37,7 +37,7 @@ from makeway.policies.ckpt_backfill.outlook import (
     waiting_jobs,
 )
 from makeway.policies.common.departures import committed, evict_for
-from makeway.policies.common.losses import loss_node_s, node_equivalents, system_s
+from makeway.policies.common.losses import system_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -65,6 +65,7 @@ from makeway.policies.model import (
     Reason,
     Reserve,
 )
+from makeway.policies.safety.prices import loss_node_s, node_equivalents
 
 
 def decide(cluster: Cluster, config: CkptBackfillConfig) -> Decision:

@@ -19,6 +19,7 @@ from makeway.policies.common.departures import (
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.model import Action, Cluster, Job, Reserve, Resources, memoise_last
+from makeway.policies.safety.prices import killed_node_s
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class Commitments:
     """The checkpoints that jobs are to write before they leave, by job id."""
     nodes: set[str] = field(default_factory=set[str])
     """The nodes that earlier proposals of this decision promise."""
+    killed_node_s: int = 0
+    """Node-seconds of work that the evictions of earlier proposals lose."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
@@ -48,6 +51,7 @@ class Commitments:
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Record the actions of a proposal."""
+        self.killed_node_s += killed_node_s(actions, self.cluster)
         self.pending.update(pending_of(actions, self.cluster))
         for action in actions:
             release = node_release_of(action, self.cluster.now_s)

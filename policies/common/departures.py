@@ -257,11 +257,13 @@ def _requested(
     action: Checkpoint, job: Job, issued_s: float | None, not_after_s: float, now_s: float
 ) -> PendingCheckpoint | None:
     """A checkpoint that a signal starts. None: the job takes none."""
-    duration_s = system_s(job)
-    if duration_s is None:
-        return None
     turn_s = action.not_before_s if issued_s is None else issued_s
     from_s = now_s if turn_s is None else turn_s
+    duration_s = system_s(job)
+    if duration_s is None and action.saved_by_s is not None:
+        duration_s = max(0.0, action.saved_by_s - from_s)  # its signal got no answer, and may have arrived
+    if duration_s is None:
+        return None
     return PendingCheckpoint(
         duration_s=duration_s,
         complete_s=from_s + duration_s if action.saved_by_s is None else action.saved_by_s,

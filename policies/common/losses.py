@@ -1,43 +1,17 @@
-"""What an eviction costs a job: the work that a kill loses, and how long a checkpoint takes.
+"""How long a checkpoint takes that a job leaves after.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
-    (DS-RT 2020), section III-B: the loss of a job that is killed, and the durations ts and ta of its
-    checkpoints.
+    (DS-RT 2020), section III-B: the durations ts and ta of a job's checkpoints.
 
 Differs from the paper:
-    A regular checkpoint that is overdue is expected at the next multiple of its period. Losses are whole
-    node-seconds, not node-hours. A job on shared nodes is priced by its share of them.
+    A regular checkpoint that is overdue is expected at the next multiple of its period.
 """
 
 import math
 
 from makeway.policies.model import Job
-
-
-def unsaved_s(job: Job, now_s: float) -> float:
-    """How long the job has worked since the last checkpoint of this run, else since its start. A job that has
-    not started: 0.
-    """
-    if job.start_s is None:
-        return 0.0
-    since_s = job.start_s if job.last_checkpoint_s is None else max(job.start_s, job.last_checkpoint_s)
-    return max(0.0, now_s - since_s)
-
-
-def loss_node_s(job: Job, now_s: float) -> int:
-    """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since
-    its start.
-
-    P2, section III-B. A job that has not started loses nothing. A job on a part of its nodes loses its share
-    of them.
-    """
-    return math.ceil(unsaved_s(job, now_s) * node_equivalents(job))
-
-
-def node_equivalents(job: Job) -> float:
-    """How many whole nodes the job's allocation counts as."""
-    return job.node_count if job.node_equivalents is None else job.node_equivalents
+from makeway.policies.safety.prices import reported_s
 
 
 def system_s(job: Job) -> float | None:
@@ -59,7 +33,8 @@ def application_s(job: Job, now_s: float) -> float | None:
     if not (_is_duration(spec.interval_s) and _is_duration(spec.application_s) and period_s > 0.0):
         return None
     working_s = job.start_s + job.setup_s
-    base_s = working_s if job.last_checkpoint_s is None else max(working_s, job.last_checkpoint_s)
+    saved_s = reported_s(job, now_s)
+    base_s = working_s if saved_s is None else max(working_s, saved_s)
     periods = max(1, math.ceil((now_s - base_s) / period_s))
     return max(0.0, base_s + periods * period_s - now_s)
 

@@ -32,6 +32,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
+from makeway.policies.safety.prices import killed_node_s, price_refusal
 
 
 def decide_each(
@@ -65,7 +66,9 @@ def decide_each(
         deadline_s = urgent.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + urgent.job.walltime_s + hold_slack_s
         request = evict_guests(request_for(commitments, urgent, policy, deadline_s, duration_s))
-        given = fits(request) if request.shortage <= 0 else proposal(request)
+        given = (
+            fits(request) if request.shortage <= 0 else affordable(request, proposal(request), commitments)
+        )
         if any(isinstance(action, Reserve) for action in given.actions):
             given = replace(given, actions=given.actions + request.guest_actions)
         commitments.add(given.actions)
@@ -76,6 +79,21 @@ def decide_each(
         rationale=(*(given.rationale for given in proposals), *blocked),
         again_s=min((given.again_s for given in proposals if given.again_s is not None), default=None),
     )
+
+
+def affordable(request: Request, given: Proposal, commitments: Commitments) -> Proposal:
+    """The proposal, unless its evictions lose more work than the site allows: then no job is evicted."""
+    refusal = price_refusal(
+        request.cluster,
+        request.urgent.job.job_id,
+        killed_node_s(given.actions, request.cluster),
+        commitments.killed_node_s,
+    )
+    if refusal is None:
+        return given
+    candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
+    why = f"{request.shortage} more nodes are needed: {refusal[1]}. No job is evicted."
+    return no_room(request, why, candidates)
 
 
 def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:

@@ -20,10 +20,11 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from makeway.policies.common.departures import NodeRelease, node_releases
-from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.shared_nodes import held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.model import Candidate, Cluster, Job, Reserve, Resources, memoise_last, names
+from makeway.policies.safety.prices import loss_node_s, price_node_s
 from makeway.policies.safety.protection import protection
 
 _Item = TypeVar("_Item")
@@ -40,6 +41,8 @@ class VictimGroup:
     """The nodes that would serve the urgent job, in the order in which the jobs hold them."""
     loss_node_s: int
     """Node-seconds of work that a kill loses."""
+    price_node_s: int
+    """What a kill counts as when groups are compared: see `price_node_s` of `safety.prices`."""
     system_s: float | None
     """How long checkpoints that a signal starts take, one after another. None: some job has none."""
     application_s: float | None
@@ -52,6 +55,11 @@ class VictimGroup:
     def job_ids(self) -> tuple[str, ...]:
         """The ids of the jobs, sorted."""
         return tuple(job.job_id for job in self.jobs)
+
+    @property
+    def past_evictions(self) -> int:
+        """How often the jobs were evicted before."""
+        return sum(job.past_evictions for job in self.jobs)
 
 
 def victim_groups(
@@ -105,6 +113,7 @@ def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[
         jobs=jobs,
         nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
         loss_node_s=sum(loss_node_s(job, cluster.now_s) for job in jobs),
+        price_node_s=sum(price_node_s(job, cluster.now_s) for job in jobs),
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
         protected_by=_protected_by(jobs, cluster, excluded),
@@ -185,6 +194,7 @@ class SharedCandidates:
                 jobs=(job,),
                 nodes=tuple(name for name in job.nodes if name in self.room),
                 loss_node_s=loss_node_s(job, cluster.now_s),
+                price_node_s=price_node_s(job, cluster.now_s),
                 system_s=system_s(job),
                 application_s=application_s(job, cluster.now_s),
                 protected_by=self.protected_by.get(job.job_id, ""),

@@ -11,9 +11,9 @@ loss. Because this costs nothing, the programme counts all spare nodes as given,
 only the nodes that it frees beyond its own spare ones. The items that leave have to free what all spare nodes
 together lack. How many nodes each of the others gives is decided afterwards.
 
-The best of several choices has, in this order: the least loss, the least checkpoint time, the fewest items
-evicted, the fewest nodes that these free, the fewest system checkpoints (application before system), and then
-the order of the items. The nodes that the staying items still have to give are spread evenly.
+The best of several choices has, in this order: the least loss, the least checkpoint time, the fewest
+evictions (past ones among them), the fewest nodes that these free, the fewest system checkpoints (application
+before system), and the order of the items. What the staying items still have to give is spread evenly.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -50,13 +50,15 @@ class EvictionJob:
     node_count: int
     """Nodes that its leaving frees for the urgent job; at least 1."""
     loss_node_s: int
-    """Node-seconds that a kill loses; never negative."""
+    """Node-seconds that a kill loses, or its price; never negative."""
     system_s: float | None = None
     """Duration of a checkpoint that a signal starts. None: there is none."""
     application_s: float | None = None
     """Wait for the next regular checkpoint plus its duration. None: there is none."""
     spare_node_count: int = 0
     """How many of its nodes it can give at once by shrinking, if it stays."""
+    past_evictions: int = 0
+    """How often it left before."""
     bandwidth_share: float = 1.0
     """The share of the bandwidth that its checkpoint uses if no other job writes; above 0, at most 1."""
     application_wait_s: float = 0.0
@@ -67,15 +69,14 @@ class EvictionJob:
         if (
             self.node_count < 1
             or not 0 <= self.spare_node_count <= self.node_count
-            or self.loss_node_s < 0
+            or min(self.loss_node_s, self.past_evictions) < 0
             or not 0.0 < self.bandwidth_share <= 1.0
             or not 0.0 <= self.application_wait_s <= (self.application_s or 0.0)
             or any(not (math.isfinite(duration) and duration >= 0.0) for duration in durations)
         ):
             raise ValueError(
                 f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
-                "no negative loss, no negative or infinite duration, a share of the bandwidth, "
-                "no wait beyond its end)"
+                "no negative number, no infinite duration, a share of the bandwidth, no wait beyond its end)"
             )
 
     @property
@@ -246,7 +247,7 @@ class _Weights:
 
     def price(self, item: EvictionJob, method: Method) -> int:
         """The price of the item leaving by `method`."""
-        price = self.eviction + self.node * item.node_count
+        price = self.eviction * (1 + item.past_evictions) + self.node * item.node_count
         if method is Method.SYSTEM:
             price += self.system
         return price + (self.loss * item.loss_node_s if method is Method.KILL else 0)
@@ -255,7 +256,7 @@ class _Weights:
 def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
     """Weights with which no criterion overflows into the one before it.
 
-    No cell is reached by more evictions than it has nodes, and no cell exceeds the last row by more than one
+    No cell is reached by more items than it has nodes, and no cell exceeds the last row by more than one
     item. (A malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on
     a very large cluster, the last ones are replaced by the order of the items.
 
@@ -263,7 +264,7 @@ def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
         ValueError: not even the losses fit.
     """
     losses = sum(item.loss_node_s for item in items)
-    evictions = min(len(items), rows)
+    evictions = sum(sorted((1 + item.past_evictions for item in items), reverse=True)[:rows])
     nodes = sum(item.node_count for item in items)
     if not any(item.spare_node_count for item in items):
         nodes = min(nodes, rows + max((item.node_count for item in items), default=0))

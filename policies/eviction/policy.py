@@ -25,7 +25,6 @@ from types import MappingProxyType
 from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.losses import loss_node_s
 from makeway.policies.common.proposals import decide_each, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
@@ -37,6 +36,7 @@ from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s,
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.eviction.waiting import Waiting, is_in_the_way
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
+from makeway.policies.safety.prices import loss_node_s
 
 CELLS = 50_000_000
 """How many (item, nodes, time) cells a decision may use: about a second and 50 MB. Beyond it, time gets
@@ -241,7 +241,8 @@ def eviction_job(group: VictimGroup) -> EvictionJob:
     return EvictionJob(
         job_ids=group.job_ids,
         node_count=len(group.nodes),
-        loss_node_s=group.loss_node_s,
+        loss_node_s=group.price_node_s,
+        past_evictions=group.past_evictions,
         system_s=group.system_s,
         application_s=group.application_s,
     )

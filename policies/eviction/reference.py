@@ -86,7 +86,7 @@ def backtracking(
 
 
 Price = tuple[int, int, int, int, int]
-"""Loss, steps used, items evicted, nodes freed, system checkpoints: compared in this order."""
+"""Loss, steps used, evictions with past ones, nodes freed, system checkpoints: compared in this order."""
 
 
 class _Search:
@@ -122,7 +122,8 @@ class _Search:
             used = price[1] + duration
             if used <= self.steps:
                 system = price[4] + (method is Method.SYSTEM)
-                dearer = (price[0] + loss, used, price[2] + 1, price[3] + item.node_count, system)
+                evictions = price[2] + 1 + item.past_evictions
+                dearer = (price[0] + loss, used, evictions, price[3] + item.node_count, system)
                 self.path.append(Departure(item=item, method=method))
                 self.descend(index + 1, freed + item.node_count, dearer)
                 self.path.pop()

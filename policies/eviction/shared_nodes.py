@@ -20,13 +20,14 @@ from types import MappingProxyType
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
 from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.model import Candidate, Job, Method
+from makeway.policies.safety.prices import loss_node_s, price_node_s
 
 
 def make_room_on_shared_nodes(
@@ -82,7 +83,7 @@ def _occupant(
         ()
         if job.job_id in candidates.protected_by
         else ways_to_leave(
-            loss_node_s(job, now_s),
+            price_node_s(job, now_s),
             system_s=system_s(job),
             application_s=application_s(job, now_s),
             within_s=within_s,
@@ -97,17 +98,19 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
     now_s = request.cluster.now_s
     jobs = {job.job_id: job for job in candidates.jobs}
     leaving = [(jobs[one.occupant.job_id], one.way.method) for one in choice.leaving]
+    lost_node_s = sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL)
     actions = [action for job, method in leaving for action in leave_actions(request, job, method, when)]
     named = ", ".join(f"{job.job_id} ({WORDS[method]})" for job, method in leaving)
     text = (
         f"{wanted(request)} is needed: evict {named} from {', '.join(choice.nodes)}; "
-        f"{choice.loss_node_s / 3600:.2f} node-hours are lost and there is room in "
+        f"{lost_node_s / 3600:.2f} node-hours are lost and there is room in "
         f"{when.saved_by_s - now_s:.0f} s."
     )
     if not leaving:
         text = f"{wanted(request)} is needed: jobs that end in time leave it on {', '.join(choice.nodes)}."
     if not choice.proven:
-        text += f" Any choice loses at least {choice.bound_node_s / 3600:.2f} node-hours."
+        least = min(choice.bound_node_s, lost_node_s)
+        text += f" Any choice is priced at {least / 3600:.2f} node-hours or more."
     if choice.ended_by_time:
         text += " The search was ended by its time limit: another run may choose otherwise."
     return Proposal(
@@ -116,7 +119,7 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
             request,
             text,
             candidates=_priced(request, candidates, choice),
-            loss_node_s=choice.loss_node_s,
+            loss_node_s=lost_node_s,
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
     )

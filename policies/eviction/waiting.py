@@ -19,18 +19,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.losses import loss_node_s
 from makeway.policies.common.requests import Proposal, Request, candidates_of
 from makeway.policies.model import (
     Action,
     Cancel,
     Cluster,
     Decision,
-    Method,
     OperationKind,
     Requeue,
     Reserve,
 )
+from makeway.policies.safety.prices import killed_node_s
 
 _MOST_GROWTH = 2
 """How many times the loss of a kill at once waiting may cost, if nothing comes of it."""
@@ -67,7 +66,7 @@ class Waiting:
         best = later if _is_better(later, at_once) else at_once
         if best is at_once and hopeless:
             return at_once
-        if not hopeless and _killed_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
+        if not hopeless and killed_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
             return at_once
         saving_s = 0.0 if best.rationale.ready_s is None else best.rationale.ready_s - now_s
         until_s = last_s - max(0.0, saving_s)
@@ -101,16 +100,6 @@ def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> boo
     limit = cluster.limits.evictions_per_hour
     leaving = sum(isinstance(action, Requeue | Cancel) for action in actions)
     return limit is None or len(cluster.evictions) + 2 * leaving <= limit
-
-
-def _killed_node_s(actions: tuple[Action, ...], cluster: Cluster, at_s: float) -> int:
-    """Node-seconds of work that the kills among the actions lose if they are sent at `at_s`."""
-    jobs = cluster.jobs_by_id()
-    return sum(
-        loss_node_s(jobs[action.job_id], at_s)
-        for action in actions
-        if isinstance(action, Requeue | Cancel) and action.method is Method.KILL
-    )
 
 
 def _hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:

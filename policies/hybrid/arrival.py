@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from makeway.policies.common.losses import loss_node_s, node_equivalents
 from makeway.policies.common.proposals import eviction_actions, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
@@ -36,6 +35,7 @@ from makeway.policies.common.victims import (
 from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.model import Action, Candidate, Job, JobKind, Method, Reserve, Resources
+from makeway.policies.safety.prices import loss_node_s, node_equivalents, price_node_s
 
 _OVERHEAD = "loss is the preemption overhead: lost work and the setup"
 
@@ -181,7 +181,7 @@ def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
     """The preemption overhead (section III-A): another setup, and for a kill the work since the last
     checkpoint.
     """
-    lost_node_s = loss_node_s(job, now_s) if method is Method.KILL else 0
+    lost_node_s = price_node_s(job, now_s) if method is Method.KILL else 0
     return lost_node_s + math.ceil(job.setup_s * node_equivalents(job))
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import ends_by
 from makeway.policies.common.holds import lost_for_good
-from makeway.policies.common.losses import loss_node_s, node_equivalents
 from makeway.policies.common.proposals import eviction_actions, hold
 from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
@@ -54,6 +53,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
+from makeway.policies.safety.prices import loss_node_s, node_equivalents, price_node_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig
     methods = tuple(way_out(job, config.warning_s) for job in group.jobs)
     warned = Method.SYSTEM in methods
     lost_node_s = sum(
-        loss_node_s(job, issue_s)
+        price_node_s(job, issue_s)
         for job, method in zip(group.jobs, methods, strict=True)
         if method is Method.KILL
     )

@@ -56,6 +56,16 @@ class Limits:
     protected_accounts: frozenset[str] = frozenset()
     protected_qos: frozenset[str] = frozenset()
     protected_partitions: frozenset[str] = frozenset()
+    min_progress_s: float = 1800.0
+    """A job that was requeued before is not evicted before its current run has done useful work for this
+    long."""
+    max_loss_node_hours: float | None = 200.0
+    """Node-hours of work that evictions for one urgent job may lose."""
+    max_loss_node_hours_per_day: float | None = 1000.0
+    """Node-hours of work that evictions for all urgent jobs may lose in 24 hours."""
+    price_past_evictions: bool = True
+    """Whether the past evictions of a job raise its price, so that it is not always the same job that leaves.
+    """
     breaker_failures: int | None = 5
     """After this many failed commands within `breaker_window_s`, nodes are only given back, not taken from
     jobs."""
@@ -165,6 +175,9 @@ class Cluster:
     leases: tuple[Lease, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     """makeway's evictions that the limits still count, the oldest first."""
+    lost_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By urgent job: node-seconds of work that were lost by decisions of the last day, or are expected to be.
+    """
     failures_s: tuple[float, ...] = ()
     """When commands of makeway failed, as far as the circuit breaker still counts them, the oldest first."""
     limits: Limits = Limits()

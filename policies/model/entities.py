@@ -181,6 +181,13 @@ class Job:
     saved_s: float = 0.0
     """Run time of earlier runs that is saved in a checkpoint, from which the current or next run resumes. 0:
     unknown."""
+    job_class: str = ""
+    """The name of the site's class that the job belongs to. Empty: none, or the cluster has no classes."""
+    usual_unsaved_s: float | None = None
+    """Of a job that reports no checkpoint though it should have had one: how long ago those of its class
+    reported theirs, the median. The daemon sets it. None: its loss counts from its start."""
+    past_evictions: int = 0
+    """How often makeway evicted it, if the site lets that enter its price. The daemon sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

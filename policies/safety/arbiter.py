@@ -29,14 +29,14 @@ from makeway.policies.model import (
     reservation_name,
 )
 from makeway.policies.safety.breaker import breaker_tripped
+from makeway.policies.safety.prices import HOUR_S, killed_node_s, price_refusal
 from makeway.policies.safety.protection import (
     Refusal,
     hard_protection,
     protection,
+    shrink_refusal,
     start_protection,
 )
-
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
     """
     if not actions:
         return ()
-    arbiter = _Arbiter(cluster)
+    arbiter = _Arbiter(cluster, actions)
     together = {
         action.for_job_id
         for action in actions
@@ -110,6 +110,10 @@ class _Spent:
     held: tuple[Reserve, ...] = ()
     released: frozenset[str] = frozenset()
     """Names of reservations."""
+    served: frozenset[str] = frozenset()
+    """The urgent jobs whose losses are among `lost_node_s`."""
+    lost_node_s: int = 0
+    """Node-seconds of work."""
 
 
 @dataclass(slots=True)
@@ -120,6 +124,7 @@ class _Arbiter:
     jobs: Mapping[str, Job] = field(init=False)
     operations: tuple[Operation, ...] = field(init=False)
     """The open operations. An urgent job may have several: one that makes way, and one for its priority."""
+    actions: Sequence[Action]
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
 
@@ -182,7 +187,7 @@ class _Arbiter:
             refusal = None if job is None else hard_protection(job, self.cluster)
             if refusal is not None:
                 return refusal, f"job {action.job_id}"
-            return _judge_shrink(action, job) if isinstance(action, Shrink) and job is not None else None
+            return shrink_refusal(action, job) if isinstance(action, Shrink) and job is not None else None
         if job is None:
             return Refusal.NOT_RUNNING, f"there is no job {action.job_id}"
         blocked = self._blocked(action.for_job_id)
@@ -194,10 +199,27 @@ class _Arbiter:
         if not self._held_for(action.for_job_id):
             return Refusal.NO_HOLD, f"no nodes are held for job {action.for_job_id}"
         if isinstance(action, Shrink):
-            ruling = _judge_shrink(action, job)
+            ruling = shrink_refusal(action, job)
             if ruling is not None:
                 return ruling
-        return self._count_eviction(action.job_id)
+        return self._count_loss(action.for_job_id) or self._count_eviction(action.job_id)
+
+    def _count_loss(self, for_job_id: str) -> Ruling:
+        """The limits of the work that evictions for one urgent job, and for all of a day, may lose."""
+        if for_job_id in self.spent.served:
+            return None
+        cost_node_s = killed_node_s(
+            (one for one in self.actions if one.for_job_id == for_job_id and not self.under_way(one)),
+            self.cluster,
+        )
+        ruling = price_refusal(self.cluster, for_job_id, cost_node_s, self.spent.lost_node_s)
+        if ruling is None:
+            self.spent = replace(
+                self.spent,
+                served=self.spent.served | {for_job_id},
+                lost_node_s=self.spent.lost_node_s + cost_node_s,
+            )
+        return ruling
 
     def _blocked(self, job_id: str) -> Ruling:
         """Nothing is taken for a waiting job that lacks something besides nodes."""
@@ -371,22 +393,3 @@ def _breaker(cluster: Cluster) -> tuple[Refusal, str]:
         Refusal.BREAKER,
         f"{limits.breaker_failures} commands failed within {limits.breaker_window_s:.0f} s",
     )
-
-
-def _judge_shrink(action: Shrink, job: Job) -> Ruling:
-    """A shrink keeps the batch host first, only nodes that the job has, and at least its smallest size."""
-    kept = set(action.keep_nodes)
-    if (
-        not action.keep_nodes
-        or not job.nodes
-        or action.keep_nodes[0] != job.nodes[0]
-        or not kept <= set(job.nodes)
-    ):
-        return (
-            Refusal.BATCH_HOST,
-            f"job {job.job_id} must keep its batch host as the first node, and only nodes that it has",
-        )
-    smallest = job.node_count if job.node_count_min is None else job.node_count_min
-    if len(kept) < smallest:
-        return Refusal.TOO_SMALL, f"job {job.job_id} needs {smallest} nodes, {len(kept)} would be left"
-    return None

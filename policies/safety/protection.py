@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from makeway.policies.model import Cluster, Job, JobKind, JobState
+from makeway.policies.model import Cluster, Job, JobKind, JobState, Shrink
 
 
 class Refusal(StrEnum):
@@ -16,6 +16,9 @@ class Refusal(StrEnum):
     PROTECTED_PARTITION = "protected_partition"
     NOT_RUNNING = "not_running"  # it ended, is completing, is suspended, or never existed
     MIN_RUNTIME = "min_runtime"  # its present run has not lasted long enough
+    MIN_PROGRESS = "min_progress"  # it was requeued before, and has done too little since
+    MAX_LOSS = "max_loss"  # the urgent job would cost too much work
+    MAX_LOSS_PER_DAY = "max_loss_per_day"  # all urgent jobs of a day would cost too much work
     PER_JOB = "per_job"  # it was evicted as often as the site allows
     PER_HOUR = "per_hour"  # as many jobs were evicted in the last hour as the site allows
     TOO_SMALL = "too_small"  # a shrink below the smallest size
@@ -45,6 +48,8 @@ def protection(job: Job, cluster: Cluster) -> Refusal | None:
         return Refusal.MIN_RUNTIME
     if limits.evictions_per_job is not None and job.requeue_count >= limits.evictions_per_job:
         return Refusal.PER_JOB
+    if job.requeue_count and cluster.now_s - job.start_s - job.setup_s < limits.min_progress_s:
+        return Refusal.MIN_PROGRESS
     return None
 
 
@@ -77,3 +82,25 @@ def start_protection(job: Job, cluster: Cluster) -> Refusal | None:
         return Refusal.NOT_WAITING
     limit = cluster.limits.evictions_per_job
     return Refusal.PER_JOB if limit is not None and job.requeue_count >= limit else None
+
+
+def shrink_refusal(action: Shrink, job: Job) -> tuple[Refusal, str] | None:
+    """Why `job` may not be shrunk in this way.
+
+    None: it keeps its batch host first, only nodes of its own, and at least its smallest size.
+    """
+    kept = set(action.keep_nodes)
+    if (
+        not action.keep_nodes
+        or not job.nodes
+        or action.keep_nodes[0] != job.nodes[0]
+        or not kept <= set(job.nodes)
+    ):
+        return (
+            Refusal.BATCH_HOST,
+            f"job {job.job_id} must keep its batch host as the first node, and only nodes that it has",
+        )
+    smallest = job.node_count if job.node_count_min is None else job.node_count_min
+    if len(kept) < smallest:
+        return Refusal.TOO_SMALL, f"job {job.job_id} needs {smallest} nodes, {len(kept)} would be left"
+    return None

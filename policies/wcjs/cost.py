@@ -21,9 +21,10 @@ Differs from the paper:
 import math
 from dataclasses import dataclass
 
-from makeway.policies.common.losses import loss_node_s, system_s
+from makeway.policies.common.losses import system_s
 from makeway.policies.contract import require_durations
 from makeway.policies.model import Job
+from makeway.policies.safety.prices import price_node_s
 
 MOST_WEIGHT = 10.0
 """Costs stay finite up to here."""
@@ -149,7 +150,7 @@ def _unsaved_hours(job: Job, now_s: float, config: WcjsConfig) -> float:
     """Hours of its run that the preemption would lose."""
     if just_in_time_s(job, config) is not None:
         return 0.0
-    return loss_node_s(job, now_s) / max(1, job.node_count) / 3600.0
+    return price_node_s(job, now_s) / max(1, job.node_count) / 3600.0
 
 
 def _remaining_share(job: Job, now_s: float) -> float:

@@ -30,15 +30,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.losses import loss_node_s, system_s
+from makeway.policies.common.losses import system_s
 from makeway.policies.common.placements import ANYWHERE, fitting
-from makeway.policies.common.proposals import blocked_rationales, eviction_actions, fits, hold, no_room
+from makeway.policies.common.proposals import (
+    affordable,
+    blocked_rationales,
+    eviction_actions,
+    fits,
+    hold,
+    no_room,
+)
 from makeway.policies.common.requests import Proposal, Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.knapsack import EvictionJob, solve
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
+from makeway.policies.safety.prices import loss_node_s
 from makeway.policies.wcjs.cost import (
     WcjsConfig,
     cost,
@@ -190,7 +198,7 @@ class _PlacementSearch:
                 f"None of {len(places)} placements of the right size can be cleared for {node_count} nodes."
             )
             return no_room(anywhere, text, candidates)
-        return self.clear(best, len(places), candidates)
+        return affordable(anywhere, self.clear(best, len(places), candidates), self.commitments)
 
     def ready_s(self, place: Placement) -> float | None:
         """When the placement has enough nodes without an eviction, now at the earliest. None: never."""

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.planner import PlanningFailed
@@ -32,6 +32,15 @@ together (p = 0.1).
 """
 
 
+UNPRICED: Final = Limits(
+    min_progress_s=0.0,
+    max_loss_node_hours=None,
+    max_loss_node_hours_per_day=None,
+    price_past_evictions=False,
+)
+"""The limits of a replay: none. The papers have none either, and policies are compared by what they do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
     """How the daemon runs in a replay."""
@@ -40,7 +49,7 @@ class ReplaySettings:
     poll_interval_s: float = 30.0
     poke: bool = True
     """Whether an urgent submission and an acknowledgement start a cycle at once."""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = UNPRICED
     timeouts: Timeouts = field(default_factory=Timeouts)
     keep_snapshots: bool = False
     """Whether decisions are stored with their snapshots, which costs time and space."""

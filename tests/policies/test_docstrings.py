@@ -23,7 +23,8 @@ WITHOUT_PAPER = re.compile(
 PAPERS = [name for name in MODULES if not WITHOUT_PAPER.fullmatch(name)]
 WITH_ALGORITHMS = {
     "eviction.policy": (),
-    "common.losses": ("loss_node_s", "system_s", "application_s"),
+    "safety.prices": ("loss_node_s",),
+    "common.losses": ("system_s", "application_s"),
     "ckpt_backfill.policy": ("decide",),
     "ckpt_backfill.early_starts": ("start_early",),
     "ckpt_backfill.outlook": ("outlook", "predicted_s"),

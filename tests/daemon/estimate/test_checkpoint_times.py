@@ -228,7 +228,7 @@ def test_the_next_decision_uses_it_and_can_be_taken_again(learns: bool, second: 
     assert measured == (Measurement(duration_s=400.0, acknowledged=True),)
 
     later = urgent("w", 2, submit_s=5000.0)
-    again = replace(slow, start_s=4000.0, requeue_count=1)
+    again = replace(slow, start_s=3000.0, requeue_count=1)
     hurried = replace(later, start_within_s=200.0)
     adapter.view = replace(adapter.view, now_s=5000.0, jobs=(hurried, again), reservations=())
     report = loop.reconcile()

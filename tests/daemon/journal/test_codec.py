@@ -151,9 +151,21 @@ def test_a_renamed_field_keeps_its_value() -> None:
 def test_format_2_lists_the_actions_of_a_cluster(can_expand: bool) -> None:
     old: dict[str, Any] = {"now_s": 5.0, "can_expand": can_expand}
     new = upgraded(Noun.CLUSTER, old, 1)
-    assert new.keys() == {"now_s", "actions"}
+    assert new.keys() == {"now_s", "actions", "limits"}
     assert isinstance(new["actions"], list)
     assert set(map(str, new["actions"])) == (VERBS if can_expand else VERBS - {"expand"})
+
+
+def test_format_4_has_no_limit_of_prices_where_there_was_none() -> None:
+    none = {
+        "min_progress_s": 0.0,
+        "max_loss_node_hours": None,
+        "max_loss_node_hours_per_day": None,
+        "price_past_evictions": False,
+    }
+    assert upgraded(Noun.CLUSTER, {"now_s": 5.0}, 3) == {"now_s": 5.0, "limits": none}
+    kept = upgraded(Noun.CLUSTER, {"limits": {"max_nodes": 7}}, 3)
+    assert kept == {"limits": {**none, "max_nodes": 7}}
 
 
 @pytest.mark.parametrize("forgotten", [True, False])

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.losses import application_s, loss_node_s, system_s
+from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.model import (
     CheckpointSpec,
 )
+from makeway.policies.safety.prices import loss_node_s
 from tests.policies.common.operations import NOW_S, Build
 
 
@@ -32,7 +33,7 @@ def test_loss_is_the_work_since_the_last_checkpoint_of_this_run(running: Build) 
     assert loss_node_s(job, NOW_S) == 2000
     assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 10.4), NOW_S) == 21, "rounded up"
     assert loss_node_s(replace(job, last_checkpoint_s=NOW_S - 5000.0), NOW_S) == 2000, "of an earlier run"
-    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S + 99.0), NOW_S) == 0
+    assert loss_node_s(replace(job, last_checkpoint_s=NOW_S + 99.0), NOW_S) == 2000, "the future is none"
     assert loss_node_s(replace(job, start_s=None), NOW_S) == 0
 
 

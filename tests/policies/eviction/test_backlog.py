@@ -97,6 +97,15 @@ def test_what_a_requested_checkpoint_still_takes(
     assert left(cluster) == Backlog(left_s=expected_s, over_s=expected_s, until_s=NOW_S + 510.0)
 
 
+def test_a_signal_that_got_no_answer_may_have_arrived(cluster_of: BuildCluster, running: Build) -> None:
+    """The job then counts as one that cannot be asked to save."""
+    leaving = (signal("a", saved_by_s=NOW_S + 240.0), requeue("a", "u", Method.SYSTEM, NOW_S + 510.0))
+    cluster = cluster_of(2, running("a", "n0", checkpoint=None), operations=(operation(*leaving),))
+    assert left(cluster).left_s == 240.0
+    unplanned = operation(signal("a", saved_by_s=None))
+    assert left(replace(cluster, operations=(unplanned,))) == Backlog()
+
+
 def test_what_is_over_or_never_comes_takes_no_time(cluster_of: BuildCluster, running: Build) -> None:
     leaving = (signal("a", saved_by_s=NOW_S + 240.0), requeue("a", "u", Method.SYSTEM, NOW_S + 510.0))
     a = running("a", "n0", checkpoint=SAVES)

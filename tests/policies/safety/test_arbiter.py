@@ -54,7 +54,10 @@ from tests.policies.safety.gate import (
         ({"start_s": 9_941.0}, {"min_runtime_s": 60.0}, Refusal.MIN_RUNTIME),
         ({"start_s": 9_940.0}, {"min_runtime_s": 60.0}, None),
         ({"requeue_count": 2}, {"evictions_per_job": 2}, Refusal.PER_JOB),
-        ({"requeue_count": 1}, {"evictions_per_job": 2}, None),
+        ({"requeue_count": 1, "start_s": 8_200.0}, {"evictions_per_job": 2}, None),
+        ({"requeue_count": 1, "start_s": 8_201.0}, {}, Refusal.MIN_PROGRESS),
+        ({"requeue_count": 1, "start_s": 8_200.0, "setup_s": 1.0}, {}, Refusal.MIN_PROGRESS),
+        ({"requeue_count": 1, "start_s": 9_941.0}, {"min_progress_s": 59.0}, None),
     ],
 )
 def test_protection(

@@ -45,14 +45,26 @@ def test_no_checkpoint_is_of_the_future_or_of_an_earlier_run() -> None:
 
 
 def test_a_job_may_tell_its_own_figures() -> None:
-    raw = replace(RUNNING, comment="makeway:ckpt-interval=900 makeway:ckpt-takes=45.5")
+    raw = replace(RUNNING, comment="makeway:ckpt-interval=500 makeway:ckpt-takes=45.5")
     told = translated(raw, ANY).checkpoint
-    assert told == replace(SPEC, interval_s=900.0, application_s=45.5, system_s=45.5)
+    assert told == replace(SPEC, interval_s=500.0, application_s=45.5, system_s=45.5)
     only_application = replace(ANY, checkpoint=CheckpointSpec(application_s=20.0))
     assert translated(raw, only_application).checkpoint == CheckpointSpec(
-        interval_s=900.0, application_s=45.5
+        interval_s=500.0, application_s=45.5
     )
     assert translated(raw, replace(ANY, checkpoint=None)).checkpoint is None
+
+
+def test_no_job_is_spared_for_what_it_says_of_its_checkpoints() -> None:
+    """It saves as often as its class at least, and takes no longer than its grace."""
+    raw = replace(RUNNING, comment="makeway:ckpt-interval=86400 makeway:ckpt-takes=99999")
+    told = translated(raw, replace(ANY, checkpoint=replace(SPEC, interval_s=600.0))).checkpoint
+    assert told is not None
+    assert (told.interval_s, told.application_s, told.system_s) == (600.0, SPEC.grace_s, SPEC.grace_s)
+    slow = replace(SPEC, application_s=2.0 * SPEC.grace_s)
+    told = translated(raw, replace(ANY, checkpoint=slow)).checkpoint
+    assert told is not None
+    assert told.application_s == slow.application_s, "the class's own is longer than its grace"
 
 
 @pytest.mark.parametrize(
