@@ -60,13 +60,27 @@ def test_a_whole_gpu_is_the_one_job_that_has_shards_of_it(story: Story, start_da
     fits_beside_its_neighbours(story, daemon, urgent, {alone})
 
 
-def test_several_shards_of_one_of_two_gpus_are_not_counted(story: Story, start_daemon: StartDaemon) -> None:
-    """Which of them has two free shards, no sum of the node says."""
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        # Which of the GPUs has two free shards, no sum of the node says.
+        (("--gres=shard:2",), "2 of gres/shard for one job"),
+        (("--gpus-per-socket=1", "--sockets-per-node=1"), "--gpus-per-socket"),
+        (("--ntasks-per-gpu=1",), "--ntasks-per-gpu"),
+        (("--sockets-per-node=2",), "--sockets-per-node"),
+    ],
+    ids=["shards", "gpus-per-socket", "ntasks-per-gpu", "sockets"],
+)
+def test_no_job_leaves_for_what_cannot_be_counted(
+    story: Story, start_daemon: StartDaemon, options: tuple[str, ...], why: str
+) -> None:
     for _ in range(2):
         shares(story, "n1", *SMALL, "--gres=shard:2")
+        shares(story, "n2", "--ntasks=4", "--mem=1000", "--time=30", "--gres=gpu:1")
+    shares(story, "n1", "--ntasks=6", "--mem=1000", "--time=30")
     daemon = start_daemon()
-    urgent = urgent_comes(story, *SMALL, "--gres=shard:2")
-    waits_and_none_leaves(story, daemon, urgent, "2 of gres/shard for one job")
+    urgent = urgent_comes(story, *SMALL, *options)
+    waits_and_none_leaves(story, daemon, urgent, why)
 
 
 def test_a_slice_is_one_of_the_jobs_that_have_one(story: Story, start_daemon: StartDaemon) -> None:
