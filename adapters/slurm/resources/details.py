@@ -25,9 +25,10 @@ _START = re.compile(r"^(?=JobId=\d+ )", re.MULTILINE)
 _AFTER_NAME = re.compile(r" (?:SLUID=\S+ )?(?:HetJobIdSet=\S+ )?UserId=\S+ GroupId=\S+ MCS_label=\S+ ")
 _AFTER_ACCOUNT = re.compile(r" QOS=\S* (?:WCKey=\S* )?JobState=")
 _BODY = re.compile(
-    r" NodeList=\S* (?:BatchHost=\S+ )?(?:StepMgrEnabled=\S+ )?NumNodes=(?P<nodes>[\d\-KM]+) NumCPUs=\d+ "
+    # Between the nodes and their number: those that backfill has planned, the batch host, a federation.
+    r" NodeList=\S* (?:[A-Z]\w*=\S* )*?NumNodes=(?P<nodes>[\d\-KM]+) NumCPUs=\d+ "
     r".*?ReqB:S:C:T=\d+:\d+:(?P<cores>\d+|\*):(?P<threads>\d+|\*) .*?(?:Socks/Node=(?P<sockets>\S+) )?"
-    r"NtasksPerN:B:S:C=\d+:\d+:(?P<per_socket>\d+|\*):(?P<per_core>\d+|\*) CoreSpec=\S+ +"
+    r"NtasksPerN:B:S:C=\d+:\d+:(?P<per_socket>\d+|\*):(?P<per_core>\d+|\*) (?:Core|Thread)Spec=\S+ +"
     r"(?:JOB_GRES=\S* +)?(?P<held>(?:Nodes=\S+ CPU_IDs=\S* Mem=\d+ GRES=\S* +)*)"
     r"MinCPUsNode=\d+ MinMemory(?P<per>Node|CPU|TRES)=(?P<memory>\S+) "
     r"MinTmpDiskNode=(?P<disk>\S+) "

@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.adapters.slurm.resources.details import details
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
@@ -151,6 +152,16 @@ def test_the_same_options_ask_for_the_same_before_they_are_submitted(found: Shar
     asked = found.resources().submitted(submission(given, found.partitions, None))
     assert (asked.demand, asked.eligible_nodes) == ASKED[options]
     assert asked.uncounted == UNCOUNTED.get(options, "")
+
+
+@pytest.mark.parametrize("options", PARTS_REQUESTS)
+def test_a_job_that_slurm_has_planned_asks_for_the_same(found: Shared, options: str) -> None:
+    """Once backfill has planned it, its text has the planned nodes as well. The captured jobs are held."""
+    job = found.job(options)
+    text = found.texts[job.job_id]
+    planned = text.replace(" NodeList= ", " NodeList= SchedNodeList=n[1,3] ", 1)
+    assert planned != text
+    assert details(planned, job) == details(text, job) is not None
 
 
 def test_what_is_not_counted_does_not_matter_for_jobs_that_are_not_urgent(found: Shared) -> None:
