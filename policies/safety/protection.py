@@ -48,7 +48,8 @@ def protection(job: Job, cluster: Cluster) -> Refusal | None:
         return Refusal.MIN_RUNTIME
     if limits.evictions_per_job is not None and job.requeue_count >= limits.evictions_per_job:
         return Refusal.PER_JOB
-    if job.requeue_count and cluster.now_s - job.start_s - job.setup_s < limits.min_progress_s:
+    progress_s = max(0.0, cluster.now_s - job.start_s - job.setup_s)
+    if job.requeue_count and progress_s < limits.min_progress_s:
         return Refusal.MIN_PROGRESS
     return None
 

@@ -58,6 +58,7 @@ from tests.policies.safety.gate import (
         ({"requeue_count": 1, "start_s": 8_201.0}, {}, Refusal.MIN_PROGRESS),
         ({"requeue_count": 1, "start_s": 8_200.0, "setup_s": 1.0}, {}, Refusal.MIN_PROGRESS),
         ({"requeue_count": 1, "start_s": 9_941.0}, {"min_progress_s": 59.0}, None),
+        ({"requeue_count": 1, "start_s": 9_990.0, "setup_s": 60.0}, {"min_progress_s": 0.0}, None),
     ],
 )
 def test_protection(
