@@ -24,7 +24,6 @@ from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.faults import NO_FAULTS, Fault, FaultKind, FaultPlan
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
-from makeway.simharness.engine.snapshot import LEAST_GRACE_S
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
@@ -34,6 +33,8 @@ LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, Fault
 
 
 MEMORY = Path("/dev/shm")
+START_WITHIN_S = 600.0
+"""An urgent job that starts so long after its submission is on time."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,14 @@ def rigid(job_id: str, submit_s: float, node_count: int, runtime_s: float, **mor
 
 def urgent(job_id: str, submit_s: float, node_count: int) -> SimJob:
     return SimJob(
-        job_id, submit_s, 900.0, 1200.0, node_count, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0
+        job_id,
+        submit_s,
+        900.0,
+        1200.0,
+        node_count,
+        user="beam",
+        kind=JobKind.ON_DEMAND,
+        start_within_s=START_WITHIN_S,
     )
 
 
@@ -149,10 +157,10 @@ class End:
 
     @property
     def late_s(self) -> float:
-        """How much later a job may start than without a death: the grace comes on top if the signal never
-        came.
+        """How much later a job may start than without a death: if the signal never came, makeway waits for
+        the job until the urgent job's deadline.
         """
-        return 90.0 + (LEAST_GRACE_S if self.unsure else 0.0)
+        return START_WITHIN_S if self.unsure else 90.0
 
 
 def replay(
