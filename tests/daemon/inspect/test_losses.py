@@ -47,7 +47,7 @@ def evicted(path: Path, mode: Mode = Mode.ACT) -> list[CycleReport]:
             adapter,
             journal,
             find("eviction"),
-            EvictionConfig(),
+            EvictionConfig(kills="at_once"),
             LoopSettings(mode=mode),
             now=lambda: adapter.view.now_s,
         )
