@@ -69,7 +69,12 @@ def operations_validated() -> Iterator[None]:
 
 
 def tell_validated(story: Story) -> Told:
-    """Tell a story, and check each operation that its daemon writes down."""
+    """Tell a story, and check each operation that its daemon writes down.
+
+    Not where the clock is set: then what came later can bear an earlier instant.
+    """
+    if any(trouble.kind is TroubleKind.CLOCK for trouble in story.troubles):
+        return tell(story)
     with operations_validated():
         return tell(story)
 

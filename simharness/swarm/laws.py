@@ -42,9 +42,10 @@ class Law(StrEnum):
     IN_VAIN = "in_vain"  # nothing is taken for a job that was seen not to be able to start
     STALE_VIEW = "stale_view"  # nothing is taken on a view older than the limit
     OTHER_RUN = "other_run"  # the run that is hit is the run that was meant
-    SECOND_SIGNAL = "second_signal"  # one operation signals a run once
+    SECOND_SIGNAL = "second_signal"  # one decision signals a run once
     UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
     TOO_MANY = "too_many"  # the commands of one cycle are bounded
+    DEFECT = "defect"  # no cycle ends by an exception
     STUCK = "stuck"  # every job that nobody cancelled ends
     LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way
     AS_DECIDED = "as_decided"  # an eviction loses what was decided, if nothing has gone wrong since
@@ -77,6 +78,8 @@ class _Meant:
     action: Action
     operation_id: str
     run: int
+    planned_s: float | None
+    """When its task was planned. None: with its operation."""
     signalled: bool
     """Whether the operation had signalled the job, or was told that it could not."""
 
@@ -123,7 +126,7 @@ class Laws:
         self._idle: dict[str, tuple[float, int]] = {}
         """Since when makeway's reservations have no use, and for how many cycles."""
         self._decided: dict[_RunOfLoss, int] = {}
-        self._signals: Counter[tuple[int, str, str, int]] = Counter()
+        self._signals: Counter[tuple[int, str, float | None, str, int]] = Counter()
 
     def memory_lost(self) -> None:
         """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
@@ -157,9 +160,10 @@ class Laws:
             action=action,
             operation_id=operation.operation_id,
             run=task.requeue_count,
+            planned_s=task.planned_s,
             signalled=any(other.issued_s is not None for other in asked) or not asked,
         )
-        if takes(action):
+        if takes(action) and not task.puts_back:
             self._takes(action, operation, now_s)
 
     def before(self, action: Action) -> Before:
@@ -201,7 +205,7 @@ class Laws:
                 f"job {action.job_id} may save its work first, and has to leave without a signal",
             )
         if isinstance(action, Checkpoint) and before.run is not None:
-            key = (self._memory, meant.operation_id, action.job_id, before.run)
+            key = (self._memory, meant.operation_id, meant.planned_s, action.job_id, before.run)
             self._signals[key] += 1
             self._check(
                 Law.SECOND_SIGNAL,
@@ -247,6 +251,10 @@ class Laws:
                 now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
                 f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
             )
+
+    def cycle_failed(self, error: Exception | None) -> None:
+        """A cycle has ended. `error`: the exception that ended it; None: it went to its end."""
+        self._check(Law.DEFECT, error is None, f"a cycle ended by {type(error).__name__}: {error}")
 
     def stuck(self, text: str) -> None:
         """The story does not end."""

@@ -232,7 +232,7 @@ class _Telling:
             self._look_at(self._poll_s(now_s + max(0.0, wakeup_s - clock_s), after=True))
 
     def _one_cycle(self) -> CycleReport | None:
-        """One cycle. None: the journal could not be written, which ends the cycle as in the service."""
+        """One cycle. None: it ended by an exception, as in the service: the next one goes on."""
         assert self._reconciler is not None
         self._cycles += 1
         self._laws.cycle_begins()
@@ -240,7 +240,11 @@ class _Telling:
             self._tell_notices()
             report = self._reconciler.reconcile()
         except sqlite3.OperationalError:
+            return None  # the disk is full
+        except Exception as error:  # noqa: BLE001 - whatever it is, it breaks a law
+            self._laws.cycle_failed(error)
             return None
+        self._laws.cycle_failed(None)
         self._commands += len(report.actions)
         self._compare_losses(report)
         if report.planning_failure is not None:
@@ -252,7 +256,7 @@ class _Telling:
         troubles = self._weather.met.total() + sum(
             mark.kind is MarkKind.NODE_DOWN for mark in self._cluster.machine.marks
         )
-        for run in report.leaving:
+        for run in () if self._weather.any_now(self._cluster.now_s) else report.leaving:
             self._laws.decided(run, troubles)
         for loss in report.losses:
             self._laws.lost(loss, troubles, 2 * self._story.poll_interval_s)

@@ -3,8 +3,8 @@
 A mutant that is not found is a check that does not work.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,12 +14,14 @@ from makeway.daemon.operation import due, observation, transitions
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
 from makeway.policies.common import victims
-from makeway.policies.model import Checkpoint, Cluster, Job, Progress, Task
+from makeway.policies.model import Checkpoint, Cluster, Job, JobKind, Progress, Reservation, Task
 from makeway.policies.safety import arbiter
+from makeway.simharness.engine import commands
 from makeway.simharness.swarm import telling
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.laws import Law
-from makeway.simharness.swarm.story import TroubleKind
+from makeway.simharness.swarm.story import Story, Trouble, TroubleKind
+from makeway.simharness.workloads.job import SimJob
 
 STORIES = 300
 """How many stories may be told until a mutant is found."""
@@ -35,6 +37,15 @@ class Mutant:
     make: Callable[[Patch], None]
     troubles: tuple[TroubleKind, ...] = tuple(TroubleKind)
     policies: tuple[str, ...] = POLICIES
+    story: Story | None = None
+    """Told with one seed after another. None: stories that are drawn."""
+
+    def stories(self) -> Iterator[Story]:
+        for seed in range(STORIES):
+            if self.story is None:
+                yield draw(seed, policies=self.policies, kinds=self.troubles)
+            else:
+                yield replace(self.story, seed=seed)
 
 
 def no_wait_for_the_hold(patch: Patch) -> None:
@@ -59,8 +70,31 @@ def operations_never_end(patch: Patch) -> None:
     patch.setattr(transitions, "is_over", lambda *_: False)
 
 
+def half_a_sentence(patch: Patch) -> None:
+    patch.setattr(reconciler, "sentence_of", lambda *_: 1 / 0)
+
+
 def every_cycle_is_followed_by_one(patch: Patch) -> None:
     patch.setattr(CycleReport, "again", True)
+
+
+def held_jobs_are_served(patch: Patch) -> None:
+    patch.setattr(due, "may_take", lambda *_: True)
+    patch.setattr(transitions, "cannot_start", lambda *_: False)
+
+
+def any_run_will_do(patch: Patch) -> None:
+    patch.setattr(commands, "_check_run", lambda *_: None)
+
+
+def no_signal_is_sent(patch: Patch) -> None:
+    patch.setattr(due, "_has_turn", lambda *_: False)
+    patch.setattr(due, "_ready_to_leave", lambda *_: True)
+
+
+def every_reservation_is_makeways(patch: Patch) -> None:
+    patch.setattr(Reservation, "by_makeway", True)
+    patch.setattr(Cluster, "owns_reservation", lambda *_: True)
 
 
 def views_never_grow_old(patch: Patch) -> None:
@@ -85,6 +119,18 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
     patch.setattr(transitions, "observe", observe)
 
 
+LATE_REQUEUES = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch"),
+        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0),
+    ),
+    troubles=(Trouble(kind=TroubleKind.ANSWER_LATE, at_s=600.0, lasts_s=100.0, chance=0.5, amount=400.0),),
+    poll_interval_s=10.0,
+)
+"""A requeue that is carried out late may find the job in its next run."""
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -98,6 +144,7 @@ MUTANTS = (
         troubles=(TroubleKind.JOURNAL_LOST,),
     ),
     Mutant(name="operations never end", law=Law.LEFT_BEHIND, make=operations_never_end, troubles=()),
+    Mutant(name="half a sentence", law=Law.DEFECT, make=half_a_sentence, troubles=()),
     Mutant(
         name="every cycle is followed by one",
         law=Law.STUCK,
@@ -106,10 +153,31 @@ MUTANTS = (
         policies=("eviction",),
     ),
     Mutant(
+        name="held jobs are served",
+        law=Law.IN_VAIN,
+        make=held_jobs_are_served,
+        troubles=(TroubleKind.HOLDS, TroubleKind.SLOW),
+    ),
+    Mutant(
+        name="any run will do",
+        law=Law.OTHER_RUN,
+        make=any_run_will_do,
+        story=LATE_REQUEUES,
+    ),
+    Mutant(name="no signal is sent", law=Law.UNSIGNALLED, make=no_signal_is_sent, troubles=()),
+    Mutant(
+        name="every reservation is makeway's",
+        law=Law.FOREIGN,
+        make=every_reservation_is_makeways,
+        troubles=(TroubleKind.MAINTENANCE,),
+        policies=("eviction",),
+    ),
+    Mutant(
         name="views never grow old",
         law=Law.STALE_VIEW,
         make=views_never_grow_old,
-        troubles=(TroubleKind.SLOW, TroubleKind.HANGS),
+        troubles=(TroubleKind.SLOW,),
+        policies=("eviction", "n-paa"),
     ),
     Mutant(name="cycles have no limit", law=Law.TOO_MANY, make=cycles_have_no_limit, troubles=()),
     Mutant(
@@ -122,11 +190,14 @@ MUTANTS = (
 )
 
 
+def test_every_law_has_a_mutant() -> None:
+    assert {mutant.law for mutant in MUTANTS} == set(Law)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_found(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.make(monkeypatch)
-    for seed in range(STORIES):
-        story = draw(seed, policies=mutant.policies, kinds=mutant.troubles)
+    for story in mutant.stories():
         if any(violation.law is mutant.law for violation in telling.tell(story).violations):
             return
     pytest.fail(f"{mutant.name}: no story of {STORIES} breaks the law {mutant.law}")

@@ -1,0 +1,24 @@
+"""No law is broken: some stories of the swarm; `make swarm` tells more of them."""
+
+import pytest
+
+from makeway.simharness.swarm.campaign import tell_all
+from makeway.simharness.swarm.drawing import POLICIES, draw
+from makeway.simharness.swarm.laws import Law
+
+SEEDS = 72
+PER_TEST = 9
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
+def test_no_law_is_broken(first: int) -> None:
+    campaign = tell_all([draw(seed) for seed in range(first, first + PER_TEST)], 1)
+    broken = [f"seed {story.seed}: {violation}" for story, violation in campaign.failures]
+    assert not broken, "\n".join(broken)
+    assert {story.policy for story in map(draw, range(first, first + PER_TEST))} == set(POLICIES)
+
+
+def test_the_stories_meet_the_laws() -> None:
+    """Each law is checked, so that none holds because nothing ever comes near it."""
+    campaign = tell_all([draw(seed) for seed in range(100, 130)], 1)
+    assert {law for law in Law if campaign.checks[law] == 0} == set()
