@@ -15,6 +15,8 @@
 # Outside a job, makeway_run only runs the program.
 
 makeway_pid= # of the program that makeway_run runs
+_makeway_starting= # not empty: makeway_run starts its program, and does not know its number yet
+_makeway_deferred= # not empty: a signal came meanwhile
 _makeway_signal=
 _makeway_kind=
 _makeway_command=
@@ -44,6 +46,7 @@ makeway_run() {
         "$@"
         return
     fi
+    _makeway_starting=1
     # A trap runs while the shell waits, not while a program runs in the foreground. The redirections keep the program's
     # standard input, which would be empty in the background.
     if (: 8<&0) 2>/dev/null; then
@@ -52,6 +55,11 @@ makeway_run() {
         "$@" &
     fi
     makeway_pid=$!
+    _makeway_starting=
+    if [ -n "$_makeway_deferred" ]; then
+        _makeway_deferred=
+        _makeway_signalled
+    fi
     _makeway_await
     makeway_pid=
     return "$_makeway_status"
@@ -154,6 +162,10 @@ _makeway_arm() {
 
 _makeway_signalled() {
     _makeway_interrupted=1
+    if [ "$_makeway_kind" = forward ] && [ -n "$_makeway_starting" ]; then
+        _makeway_deferred=1 # makeway_run comes back to it as soon as it knows the program
+        return 0
+    fi
     # Signals during a checkpoint are ignored: that checkpoint answers them.
     trap '' "$_makeway_signal"
     case $_makeway_kind in

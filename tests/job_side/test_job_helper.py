@@ -224,6 +224,21 @@ def test_a_program_that_is_still_starting_gets_the_signal_later(batch: Batch) ->
     assert set(words(ended)) == {"ckpt-begin"}
 
 
+def test_a_signal_that_comes_before_the_number_of_the_program_is_forwarded(batch: Batch) -> None:
+    """A busy machine may run the program before the shell goes on."""
+    ended = batch.run(
+        f"""
+        set -eu
+        makeway_forward_checkpoint
+        _makeway_starting=1
+        kill -s USR1 $$
+        makeway_run sh -c '{HANDLES}; {UNTIL_GOT}; exit 3'
+        """
+    )
+    assert (ended.status, ended.errors) == (3, [])
+    assert set(words(ended)) == {"ckpt-begin"}
+
+
 def test_a_program_that_never_handles_the_signal_does_not_get_it(batch: Batch) -> None:
     batch.stand_in("sleep", DOZES)
     ended = batch.run(f"makeway_forward_checkpoint\nmakeway_run sh -c '{ASKS}; {UNTIL_DOZED}; exit 3'")
