@@ -90,11 +90,20 @@ def _lost(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
 
 
 def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
-    """The operation with the instant since which its hold is short."""
-    short = is_short(operation, cluster)
+    """The operation with the instant since which its hold is short.
+
+    A hold that waits for jobs to end by themselves lacks their room on purpose.
+    """
+    short = is_short(operation, cluster) and not _waits_for_ends(operation, cluster)
     if short is (operation.short_since_s is not None):
         return operation
     return replace(operation, short_since_s=cluster.now_s if short else None)
+
+
+def _waits_for_ends(operation: Operation, cluster: Cluster) -> bool:
+    """Whether no job was asked to leave yet for a hold, all nodes of which are up."""
+    takes = any(isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink) for task in operation.tasks)
+    return not takes and cluster.up_nodes().keys() >= set(operation.nodes)
 
 
 def awaits_a_reason(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:

@@ -35,6 +35,7 @@ PROMISED = frozenset(
         "Policy",
         "Prioritise",
         "Proposal",
+        "Quota",
         "Rationale",
         "Reason",
         "Release",

@@ -290,7 +290,7 @@ def test_on_shared_nodes_it_says_what_the_policy_would_do(view: Cluster, gpus: i
     answer = what_if(view, question)
     losses = [loss for loss in answer.losses_node_s if loss is not None]
     assert losses == sorted(losses, reverse=True)
-    config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0)
+    config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, kills="at_once")
     asked = replace(urgent("u", 1, submit_s=NOW_S), demand=demand)
     (why,) = EVICTION.decide(replace(view, jobs=(*view.jobs, asked)), config).rationale
     assert (why.loss_node_s if why.ready_s is not None else None) == answer.losses_node_s[index]

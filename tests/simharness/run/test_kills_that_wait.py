@@ -4,7 +4,7 @@ once with kills at once, on the same future.
 
 from dataclasses import replace
 
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
@@ -94,7 +94,33 @@ def lost_node_s(record: ReplayRecord) -> float:
     return sum(one.lost_node_s for one in record.jobs)
 
 
+def cpus(count: int) -> Resources:
+    return Resources.of({CPU: count})
+
+
+A_LONG_WAIT = [
+    SimJob("b0", 300.0, 950.0, 950.0, 1, demand=cpus(2)),
+    SimJob("b1", 950.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
+    SimJob("b2", 950.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
+    SimJob("b3", 0.0, 1201.0, 1201.0, 1, demand=cpus(8), preemptible=False),
+    SimJob(
+        "b4",
+        0.0,
+        950.0,
+        950.0,
+        1,
+        checkpoint_interval_s=120.0,
+        checkpoint_cost_s=5.0,
+        save_s=5.0,
+        demand=cpus(2),
+    ),
+    SimJob("u", ARRIVAL_S, 200.0, 400.0, 2, kind=JobKind.ON_DEMAND),
+]
+"""The hold lacks room for longer than a hold may that lost its nodes."""
+
+
 @settings(deadline=None, max_examples=150)
+@example(jobs=A_LONG_WAIT)
 @given(jobs=futures())
 def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[SimJob]) -> None:
     """On time whenever kills at once are. Then more is lost at most by the growth that the policy allows, and
