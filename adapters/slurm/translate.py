@@ -250,7 +250,7 @@ class Translator:
         if raw.reservations or job.kind is JobKind.ON_DEMAND or (raw.licenses and not raw.nodes):
             return False
         # An instant in the future does not count yet.
-        words = comment_words(raw.comment) if raw.comment else {}
+        words = comment_words(raw.comment)
         written = (words.get("ckpt"), words.get("ckpt-begin"))
         instants = (*written, job.last_checkpoint_s, job.checkpointing_since_s, raw.eligible_s)
         return all(instant is None or instant < self.now_s for instant in instants)

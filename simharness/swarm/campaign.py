@@ -1,7 +1,7 @@
 """Many stories, on several processors, and what they came to together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,7 +59,7 @@ class Campaign:
 
 
 @contextmanager
-def operations_validated() -> Iterator[None]:
+def operations_validated() -> Generator[None]:
     """Every operation that is written down meanwhile is checked to be one that can come about."""
     before, Journal.check = Journal.check, validate
     try:

@@ -205,6 +205,7 @@ class _Telling:
         if self._cluster.now_s < self._stopped_until_s:
             self._due_s = self._stopped_until_s
             return
+        report = None
         for _ in range(CYCLES_AT_ONCE):
             try:
                 report = self._one_cycle()

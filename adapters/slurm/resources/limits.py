@@ -117,12 +117,17 @@ def _of_association(found: re.Match[str], line: str) -> list[Limited]:
     return [Limited(account=found["account"], user_id=user["id"] if user else None, left=left)]
 
 
+def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
+    """A key and its value, without what divides them."""
+    return parts[0], parts[2]
+
+
 def _left(text: str, jobs: str, resources: str) -> dict[str, float]:
     """What is left by what is limited. `jobs`, `resources`: the keys of these limits."""
-    pairs = dict(word.partition("=")[::2] for word in text.split(" "))
+    pairs = dict(_pair(word.partition("=")) for word in text.split(" "))
     limited = {JOBS: pairs.get(jobs, "")}
     # Such as cpu=8(2),mem=N(0),gres/gpu=2(1).
-    limited.update(part.rpartition("=")[::2] for part in pairs.get(resources, "").split(",") if "=" in part)
+    limited.update(_pair(part.rpartition("=")) for part in pairs.get(resources, "").split(",") if "=" in part)
     return {
         what: max(0.0, float(number["limit"]) - float(number["used"]))
         for what, text in limited.items()
