@@ -21,12 +21,19 @@ def limit_s(idle_s: float = LIMIT_S) -> float:
 
 
 def await_that(
-    what: str, condition: Callable[[], bool], explain: Callable[[], str] = str, *, poll_s: float = POLL_S
+    what: str,
+    condition: Callable[[], bool],
+    explain: Callable[[], str] = str,
+    *,
+    poll_s: float = POLL_S,
+    waits_s: float = 0.0,
 ) -> None:
     """Look again and again until the condition holds. Fails, with `explain`, if it does not within
     the limit.
+
+    `waits_s`: how long what is tested may wait by itself, which does not count.
     """
-    limit = TimeLimit(LIMIT_S)
+    limit = TimeLimit(LIMIT_S + waits_s)
     while not condition():
         if limit.passed():
             pytest.fail(f"it never came about that {what}\n{explain()}")

@@ -192,6 +192,8 @@ class DaemonProcess:
         self.folder = folder
         self.config = folder / "makeway.yaml"
         self.socket = folder / "daemon.sock"
+        # A job whose signal is in doubt, or whose acknowledgement is lost, is waited for until the deadline.
+        self.start_within_s = 150 if killing is None else round(limit_s(60.0))
         daemon_dies = killing is not None and killing.target == "daemon"
         self._configured: dict[str, object] = {
             "mode": mode,
@@ -200,11 +202,10 @@ class DaemonProcess:
             "placements": "topology" if cluster.spec.switches else "any",
             "poll_interval_s": poll_interval_s,
             "timeout_s": min(600, round(limit_s(60.0))),
+            "start_within_s": self.start_within_s,
             # On a busy machine a daemon that is killed again and again takes longer. The jobs then have
             # longer to save, so that their grace is not over before the daemon is back. Not where slurmctld
-            # is killed: what a job acknowledges meanwhile is lost, and the urgent job waits for all of the
-            # grace.
-            "start_within_s": round(limit_s(150.0)) if daemon_dies else 150,
+            # is killed: what a job acknowledges meanwhile is lost.
             "grace_s": round(limit_s(30.0)) if daemon_dies else 30,
         }
         self._process: subprocess.Popen[bytes] | None = None

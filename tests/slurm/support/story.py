@@ -190,7 +190,12 @@ class Story:
 def starts_on_the_held_nodes(story: Story, daemon: DaemonProcess, *urgent: str) -> None:
     """These urgent jobs start, each on exactly the nodes that were held for it last."""
     for job_id in urgent:
-        await_that(f"urgent job {job_id} runs", lambda one=job_id: story.runs(one), story.explain(daemon))  # type: ignore[misc]
+        await_that(
+            f"urgent job {job_id} runs",
+            lambda one=job_id: story.runs(one),  # type: ignore[misc]
+            story.explain(daemon),
+            waits_s=daemon.start_within_s,
+        )
         holds = [
             command.action.nodes
             for command in daemon.commands()
