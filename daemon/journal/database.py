@@ -60,7 +60,7 @@ class Database:
         self.mutex = threading.RLock()
         self._lock_file = None if path is None or read_only else _take_lock(path)
         self._generation: int | None = None
-        """How many transactions the file has had. None: nobody counts them, in memory or for a reader."""
+        """How many transactions the file has had. None: it is not counted, in memory or for a reader."""
         self._state: FileState | None = None
         """The files after the last transaction. None: there are none, or they are only read."""
         try:

@@ -103,20 +103,20 @@ def text_of(action: Action, now_s: float) -> str | None:
     A job that is requeued after it was asked to save has been told then.
     """
     who = f"makeway (policy {printable(action.policy)})"
-    whom = f"job {printable(action.for_job_id)}"
+    urgent = f"job {printable(action.for_job_id)}"
     match action:
         case Checkpoint():
             by = datetime.fromtimestamp(now_s + action.grace_s, UTC)
             return (
-                f"{who} asks this job by signal {action.signal} to save its work and leave for {whom}, by "
+                f"{who} asks this job by signal {action.signal} to save its work and leave for {urgent}, by "
                 f"{by:%Y-%m-%d %H:%M:%S} UTC at the latest"
             )
         case Requeue():
             told = action.puts_back or action.method is Method.SYSTEM
-            return None if told else f"{who} requeues this job now for {whom}"
+            return None if told else f"{who} requeues this job now for {urgent}"
         case Cancel():
-            return None if action.method is Method.SYSTEM else f"{who} ends this job now for {whom}"
+            return None if action.method is Method.SYSTEM else f"{who} ends this job now for {urgent}"
         case Shrink():
-            return f"{who} takes nodes from this job now for {whom}; it keeps {fold(action.keep_nodes)}"
+            return f"{who} takes nodes from this job now for {urgent}; it keeps {fold(action.keep_nodes)}"
         case _:
             return None
