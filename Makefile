@@ -4,16 +4,22 @@ PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 CHROOTS ?= /var/cache/makeway-chroots
 
-.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm lint format bench bench-fight slurm slurm-accounting slurm-% clean
+# The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
+	@mkdir -p out
 	@$(VENV)/bin/makeway demo --report out/demo.html
 
 # All tests. Those on a real Slurm run on this machine's release and at the same time on another one: they wait more than
-# they work. Every part runs, and the target fails if a part fails.
-test: $(STAMP) slurm-accounting slurm-24.11
-	@rest=0; slurm=0; \
+# they work. Every part runs, and the target fails if a part fails. Meanwhile pyslurm is built, on a new machine only.
+test: $(STAMP) slurm-accounting slurm-24.11 browser
+	@rest=0; slurm=0; mkdir -p out; \
+	$(MAKE) --no-print-directory pyslurm-24.11 >out/pyslurm.log 2>&1 & \
 	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm || rest=$$?; \
+	wait; cat out/pyslurm.log; \
 	echo "make test: now on this machine's Slurm and on Slurm 24.11, at the same time"; \
 	$(MAKE) --keep-going --jobs=2 --output-sync=target --no-print-directory test-slurm test-slurm-24.11 || slurm=$$?; \
 	echo "make test: exit status $$rest, $$slurm on a real Slurm"; \
@@ -29,7 +35,7 @@ test-quick: $(STAMP)
 test-slurm: $(STAMP) slurm-accounting
 	$(SLURM_TESTS)
 
-test-slurm-24.11: $(STAMP) slurm-accounting slurm-24.11
+test-slurm-24.11: $(STAMP) slurm-accounting slurm-24.11 pyslurm-24.11
 	$(call on_release,24.11)
 
 test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
@@ -37,20 +43,42 @@ test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Four files at once: these tests wait more than they work.
-SLURM_TESTS = $(PYTHON) -m pytest -n 4 --dist loadfile tests/slurm
+# Eight files at once, the longest first: these tests wait more than they work.
+SLURM_TESTS = $(PYTHON) -m pytest -n 8 --dist loadfile --no-loadscope-reorder tests/slurm
 
 # The daemon in random troubles on simulated clusters: every law is checked at every command. SWARM="--stories 5000" for more.
 SWARM ?= --stories 1200 --jobs 2
 swarm: $(STAMP)
 	$(VENV)/bin/makeway swarm $(SWARM)
 
+# Random stories on two real Slurms, while the daemon and slurmctld are killed, hang, and lose their files.
+STORIES ?= 20
+SEED ?= 0
+swarm-slurm: $(STAMP) slurm-accounting slurm-24.11
+	$(SWARM_SLURM)
+	MAKEWAY_SLURM_ROOT=$(CHROOTS)/24.11 $(SWARM_SLURM)
+
+SWARM_SLURM = MAKEWAY_SWARM_SEED=$(SEED) MAKEWAY_SWARM_STORIES=$(STORIES) $(PYTHON) -m pytest -n 4 -rP tests/slurm/loop/test_swarm_slurm.py
+
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy -p makeway
-	$(VENV)/bin/mypy tests bench docs/examples
+	$(VENV)/bin/mypy tests bench docs/examples docs/generate
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+
+# The documentation as a site in out/site. A broken link or anchor is an error. The variable turns off an advertisement.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+	@echo "out/site/index.html"
+
+# A Debian package with the Python of this machine, in out/.
+deb: $(STAMP)
+	@sh deploy/package/build.sh $(CURDIR)/$(PYTHON) out
+
+# Installs and removes it in a clean Debian, which takes some minutes. Needs root.
+deb-test: deb
+	@sh deploy/package/test-deb.sh out/makeway_*_$$(dpkg --print-architecture).deb
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .
@@ -63,6 +91,9 @@ bench: $(STAMP)
 bench-fight: $(STAMP) slurm-accounting
 	$(PYTHON) -m bench.fight $(FIGHT)
 
+browser:
+	@sh deploy/install-browser.sh
+
 slurm:
 	@sh deploy/install-slurm.sh
 
@@ -71,6 +102,10 @@ slurm-accounting:
 
 slurm-%:
 	@MAKEWAY_CHROOTS=$(CHROOTS) sh deploy/install-slurm-chroot.sh $*
+
+# pyslurm in the same folder, for the tests of the reader that uses it.
+pyslurm-24.11: slurm-24.11 $(STAMP)
+	@MAKEWAY_CHROOTS=$(CHROOTS) MAKEWAY_PYTHON=$(PYTHON) sh deploy/install-pyslurm-chroot.sh 24.11
 
 $(STAMP): pyproject.toml deploy/setup-venv.sh
 	@sh deploy/setup-venv.sh $(VENV)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import IO, Protocol
@@ -18,6 +18,10 @@ from makeway.adapters.protocol import Unavailable, Unreadable
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for, whatever the caller's own PATH."""
 _CHUNK_BYTES = 1 << 16
+_KEPT_ERRORS = 4096
+"""How much of the error output of a program that is kept running is remembered, in bytes."""
+_END_S = 1.0
+"""How long a program that has closed its output may take to end."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -116,6 +120,117 @@ class CommandRunner:
             argv=argv, returncode=process.returncode, stdout=_decode(stdout), stderr=_decode(stderr)
         )
 
+    def start(self, argv: tuple[str, ...], *, name: str) -> "LiveProgram":
+        """Start a program that answers requests until it is ended. `name` is what errors call it.
+
+        Raises `Unavailable` if it cannot be started.
+        """
+        variables = {"PATH": SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment}
+        process = _popen(self.prefix + argv, variables, self.folder, subprocess.PIPE)
+        return LiveProgram(process, name, self.output_limit_bytes)
+
+
+class LiveProgram:
+    """A program that is kept running, reads requests and answers each of them with lines.
+
+    Use `CommandRunner.start`. Once it has failed, it has been ended, with whatever it started.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str, limit_bytes: int) -> None:
+        self._process = process
+        self._name = name
+        self._limit_bytes = limit_bytes
+        self._errors = bytearray()
+        """The end of its error output."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def ask(self, request: bytes, *, timeout_s: float, is_last: Callable[[bytes], bool]) -> list[bytes]:
+        """Write a request and read the lines of the answer, without their line ends.
+
+        Args:
+            request: a few bytes, which a pipe takes at once. Empty: it speaks first.
+            timeout_s: how long the answer may take.
+            is_last: whether a line is the last one of the answer.
+
+        Raises:
+            Unavailable: it did not answer in time.
+            ProgramEnded: it has ended.
+            Unreadable: it printed more than the limit.
+        """
+        try:
+            if request:
+                self._write(request)
+            return bytes(self._answer(time.monotonic() + timeout_s, timeout_s, is_last)).splitlines()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """End it and whatever it started. May be called again."""
+        _kill(self._process)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _write(self, request: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            os.write(self._process.stdin.fileno(), request)
+        except OSError:
+            raise self._ended() from None
+
+    def _answer(self, deadline_s: float, timeout_s: float, is_last: Callable[[bytes], bool]) -> bytearray:
+        stdout, stderr = self._process.stdout, self._process.stderr
+        assert stdout is not None
+        assert stderr is not None
+        found = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            selector.register(stderr, selectors.EVENT_READ)
+            while not (found.endswith(b"\n") and is_last(bytes(found[found.rfind(b"\n", 0, -1) + 1 : -1]))):
+                ready = selector.select(max(0.0, deadline_s - time.monotonic()))
+                if not ready:
+                    raise Unavailable(f"{self._name} gave no answer within {timeout_s:g} s")
+                for key, _ in ready:
+                    chunk = os.read(key.fd, _CHUNK_BYTES)
+                    if key.fileobj is stderr:
+                        self._errors = (self._errors + chunk)[-_KEPT_ERRORS:]
+                    else:
+                        found += chunk
+                    if not chunk and key.fileobj is stdout:
+                        raise self._ended()
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+                if len(found) > self._limit_bytes:
+                    message = f"{self._name} printed more than {self._limit_bytes} bytes"
+                    raise Unreadable(message, command=(self._name,), text=_decode(found[:_CHUNK_BYTES]))
+        return found
+
+    def _ended(self) -> "ProgramEnded":
+        """How it has ended, with the last line of its error output. It is given a moment to end by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_END_S)
+        status = self._process.poll()
+        assert self._process.stderr is not None
+        os.set_blocking(self._process.stderr.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._process.stderr.fileno(), _CHUNK_BYTES):
+                self._errors = (self._errors + chunk)[-_KEPT_ERRORS:]
+        how = "closed its output" if status is None else f"ended with exit status {status}"
+        if status is not None and status < 0:
+            how = f"was ended by signal {-status}"
+        said = _decode(self._errors).strip().splitlines()
+        return ProgramEnded(f"{self._name} {how}" + (f": {said[-1]}" if said else ""))
+
+
+class ProgramEnded(Unavailable):
+    """A program that should answer has ended."""
+
 
 def _start(
     command: tuple[str, ...], environment: dict[str, str], folder: str, stdin: bytes
@@ -124,18 +239,24 @@ def _start(
     with os.fdopen(os.memfd_create("stdin"), "w+b") as given:
         given.write(stdin)
         given.seek(0)
-        try:
-            return subprocess.Popen(
-                [os.fsencode(word) for word in command],
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=folder,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Unavailable(f"{command[0]} cannot be started in {folder}: {error.strerror}") from None
+        return _popen(command, environment, folder, given)
+
+
+def _popen(
+    command: tuple[str, ...], environment: dict[str, str], folder: str, stdin: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [os.fsencode(word) for word in command],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable(f"{command[0]} cannot be started in {folder}: {error.strerror}") from None
 
 
 def _read(
@@ -166,6 +287,21 @@ def _read(
     return outputs[process.stdout], outputs[process.stderr], why
 
 
+@contextlib.contextmanager
+def at_death(argv: Sequence[str]) -> Generator[None, None, None]:
+    """For a `with` block: if this process dies in it, even by SIGKILL, the command is run. It is not run if
+    the block ends in any other way.
+    """
+    # `cat` ends when this process and with it the other end of the pipe is gone. In a session of its own the
+    # guard outlives Ctrl-C.
+    guard = ("sh", "-c", 'cat >/dev/null; exec "$@"', "makeway-guard", *argv)
+    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End the command and whatever it started in its session; it leads a process group of its own."""
     if process.poll() is None:
@@ -177,3 +313,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _decode(data: bytearray) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def kill_children() -> None:
+    """Kill the workers of this process's process pools, without waiting for them."""
+    # Imported here: no other use of this module needs it, and it takes longer than the rest.
+    import multiprocessing
+
+    for child in multiprocessing.active_children():
+        child.kill()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from makeway.policies.model import RESERVATION_PREFIX, Action, Cluster, Job, Verb
+from makeway.policies.model import RESERVATION_PREFIX, Action, Cluster, Job, LeaderLease, Resources, Verb
 
 
 class AdapterError(Exception):
@@ -109,6 +109,12 @@ class Adapter(Protocol):
       common queue, the lowest first, and lifts no delay. `Gone` if the job is not pending.
     - `RestorePriority`: let the cluster set the job's priority again: a running job's, or that of one in a
       queue position. `Gone` if it neither runs nor waits in one, `Rejected` if it is held.
+    - `RestoreLimit`: lower the job's time limit to `walltime_s`, and keep `left` with the job in place of
+      what was taken from it. `Gone` if it neither runs nor waits, or if that is not `taken` any more.
+
+    Before `Checkpoint`, `Requeue` and `Shrink` take something from a job, or together with that, the adapter
+    writes it into the job, where `Job.taken` shows it. `Prioritise` to the front gives a requeued job its
+    time limit back, and removes what is written there.
     """
 
     @property
@@ -148,6 +154,42 @@ def unsupported(action: Action) -> Unsupported:
     return Unsupported(f"this cluster does not support the action {action.verb}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedJob:
+    """An urgent job that a user means to submit."""
+
+    user: str
+    node_count: int
+    walltime_s: float
+    demand: Resources | None = None
+    """What it needs on each node. None: whole nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entitlement:
+    """Whether a user could submit an urgent job."""
+
+    refusal: str | None = None
+    """Why the user may not, in one line. None: the user may."""
+    account: str = ""
+    """The account that the job can be charged to. Empty: unknown, or refused."""
+
+
+class EntitlementReader(Protocol):
+    """Says who could submit an urgent job. May be called from any thread."""
+
+    def entitlement(self, job: AnnouncedJob) -> Entitlement:
+        """Whether the user could submit this job as an urgent one: one of a class of the kind on_demand,
+        within the limits that the cluster has for the user.
+
+        Raises:
+            Unavailable: no answer in time.
+            Unreadable: an answer that cannot be understood.
+            Rejected: the cluster does not tell.
+        """
+        raise NotImplementedError
+
+
 @runtime_checkable
 class SubmissionReader(Protocol):
     """What an adapter may offer besides: to say what a job would ask for that is not submitted."""
@@ -165,3 +207,46 @@ class SubmissionReader(Protocol):
             Unreadable: an answer that is not whole or cannot be understood.
         """
         raise NotImplementedError
+
+
+@runtime_checkable
+class LeaseKeeper(Protocol):
+    """What an adapter may also offer: it keeps the leases by which one of several daemons acts.
+
+    `Cluster.leader_leases` of each snapshot has them. They are of the daemons that share an instance. Like
+    `Adapter`, only the daemon's cycle calls it.
+    """
+
+    @property
+    def command_s(self) -> float:
+        """The longest that one command can take, in real seconds."""
+        raise NotImplementedError
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        """Make the lease. Of several daemons that make one of the same term at once, one succeeds.
+
+        Raises:
+            Rejected: there is one of that term, or this daemon may not make any.
+            Unavailable: no answer in time; it may have been made.
+            Unreadable: an answer that cannot be understood; it may have been made.
+        """
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        """Give the lease of that term this mark and length.
+
+        Raises:
+            Gone: there is none of that term.
+            Rejected: the cluster refused it.
+            Unavailable: no answer in time; it may have been changed.
+            Unreadable: an answer that cannot be understood; it may have been changed.
+        """
+
+    def remove_lease(self, term: int) -> None:
+        """Remove the lease of that term.
+
+        Raises:
+            Gone: there is none.
+            Rejected: the cluster refused it.
+            Unavailable: no answer in time; it may have been removed.
+            Unreadable: an answer that cannot be understood; it may have been removed.
+        """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, get_args
 
-from makeway.adapters.protocol import Adapter
+from makeway.adapters.protocol import Adapter, EntitlementReader
 from makeway.adapters.site.checks import Check, DoctorContext
 
 if TYPE_CHECKING:
@@ -34,6 +34,25 @@ class Connection:
     """How many of those seconds pass in a real one."""
     clock_ahead_s: Callable[[], float] | None = None
     """By how much the system clock is ahead of `now`, because it was set. None: `now` is no such clock."""
+    entitlements: EntitlementReader | None = None
+    """Who could submit urgent jobs. None: the adapter cannot say, and no announcement is taken."""
+    adopt: "Callable[[AdapterSection], bool] | None" = None
+    """Uses another section of the same type from the next snapshot on, as far as it can change at run time.
+    False: a part of it waits for a restart. Called between two cycles. None: all of it waits.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNames:
+    """What classes of jobs can name on a cluster, sorted. Empty: unknown."""
+
+    partitions: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+
+
+def no_names(section: "AdapterSection") -> ClusterNames:
+    """The names of an adapter that cannot list them."""
+    return ClusterNames()
 
 
 def no_checks(section: "AdapterSection", context: DoctorContext) -> tuple[Check, ...]:
@@ -53,6 +72,8 @@ class AdapterType(Generic[SectionT]):
     """Opens the cluster. May raise a `ValueError` about the settings; asks the cluster nothing yet."""
     check: Callable[[SectionT, DoctorContext], tuple[Check, ...]] = no_checks
     """The checks that `doctor` adds, once a snapshot was read."""
+    names: Callable[[SectionT], ClusterNames] = no_names
+    """What classes can name on the cluster; empty where it does not answer. For `makeway init`."""
     acts: bool = True
     """Whether it can act on a cluster. False: it only reads, and `mode: act` is refused."""
     unreachable_hint: str = "is the cluster up, and is the section `adapter` right?"

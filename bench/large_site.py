@@ -147,6 +147,7 @@ def _row(random: Random, number: int, node: str | None) -> dict[str, str]:
         "HetJobID": "N/A",
         "Reservation": "(null)",
         "PriorityLong": str(random.randint(1000, 90_000)),
+        "admin_comment": "(null)",
         "Name": f"run_{random.randint(1, 10**6)}.sh",
         "Comment": "(null)" if random.random() < 0.7 else f"makeway:ckpt={submit_s + 40}",
     }

@@ -4,9 +4,9 @@ traceback.
 
 from typing import ClassVar, Final
 
-from makeway.adapters.site.text import printable
+from makeway.adapters.site.text import counted, printable
 
-__all__ = ["CANNOT_GO_ON", "TRY_AGAIN", "UserError", "printable"]
+__all__ = ["CANNOT_GO_ON", "TRY_AGAIN", "UserError", "counted", "printable"]
 
 CANNOT_GO_ON: Final = 2
 """The exit status of an error that only a person can mend: systemd does not start the daemon again."""

@@ -3,15 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from traceback import extract_tb
 from typing import Generic, TypeVar
 
-from makeway.policies.model import Cluster, Decision, Job, Plan, memoise_last
+from makeway.policies.model import Cluster, Decision, Job, JobKind, JobState, Plan, memoise_last
 
 ConfigT = TypeVar("ConfigT")
+_JOBS_SHOWN = 5
 
 
 class PolicyError(ValueError):
     """A policy cannot be used here. The message tells the user why, and what would be accepted."""
+
+
+class PolicyFailed(PolicyError):
+    """A policy raised an exception instead of deciding: a defect of the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +67,18 @@ class Policy(Generic[ConfigT]):
     """None: it needs no plans."""
 
     def decision(self, cluster: Cluster, config: ConfigT) -> Decision:
-        """What it wants done for a snapshot, of which it sees what it knows about."""
-        return self.decide(self.view(cluster), config)
+        """What it wants done for a snapshot, of which it sees what it knows about.
+
+        Raises:
+            PolicyFailed: it raised an exception, which is the cause. The message names the time of the
+                snapshot, the urgent jobs that wait, and the line.
+        """
+        try:
+            return self.decide(self.view(cluster), config)
+        except PolicyError:
+            raise
+        except Exception as error:
+            raise PolicyFailed(_failure(self.name, cluster, error)) from error
 
     def view(self, cluster: Cluster) -> Cluster:
         """The snapshot as the policy sees it."""
@@ -70,6 +86,21 @@ class Policy(Generic[ConfigT]):
             return cluster
         jobs = _without_demands(cluster.jobs)
         return cluster if jobs is cluster.jobs else replace(cluster, jobs=jobs)
+
+
+def _failure(name: str, cluster: Cluster, error: Exception) -> str:
+    """Which policy failed, when, for which jobs and where."""
+    waiting = [
+        job.job_id for job in cluster.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
+    ]
+    shown = ", ".join(waiting[:_JOBS_SHOWN]) or "none"
+    more = f" and {len(waiting) - _JOBS_SHOWN} more" if len(waiting) > _JOBS_SHOWN else ""
+    frames = extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return (
+        f"policy {name} failed at {cluster.now_s:.0f} s (urgent jobs that wait: {shown}{more}): "
+        f"{type(error).__name__}: {error}{where}"
+    )
 
 
 @memoise_last

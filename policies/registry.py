@@ -1,29 +1,49 @@
-"""Every policy under its configured name."""
+"""Every policy under its configured name. The module of a policy is imported when the policy is looked up."""
 
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
-from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.policies.contract import Policy, PolicyError
-from makeway.policies.eviction.policy import EVICTION
-from makeway.policies.horizon.policy import HORIZON
-from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, CUP_SPAA, N_PAA, N_SPAA
-from makeway.policies.none import NONE
-from makeway.policies.wcjs.policy import WCJS
 
-POLICIES: dict[str, Policy[Any]] = {
-    "none": NONE,
-    "eviction": EVICTION,
-    "n-paa": N_PAA,
-    "n-spaa": N_SPAA,
-    "cua-paa": CUA_PAA,
-    "cua-spaa": CUA_SPAA,
-    "cup-paa": CUP_PAA,
-    "cup-spaa": CUP_SPAA,
-    "ckpt-backfill": CKPT_BACKFILL,
-    "horizon": HORIZON,
-    "wcjs": WCJS,
+_HYBRID = "makeway.policies.hybrid.policy"
+_PLACES: dict[str, tuple[str, str]] = {
+    "none": ("makeway.policies.none", "NONE"),
+    "eviction": ("makeway.policies.eviction.policy", "EVICTION"),
+    "least-price": ("makeway.policies.least_price.policy", "LEAST_PRICE"),
+    "n-paa": (_HYBRID, "N_PAA"),
+    "n-spaa": (_HYBRID, "N_SPAA"),
+    "cua-paa": (_HYBRID, "CUA_PAA"),
+    "cua-spaa": (_HYBRID, "CUA_SPAA"),
+    "cup-paa": (_HYBRID, "CUP_PAA"),
+    "cup-spaa": (_HYBRID, "CUP_SPAA"),
+    "ckpt-backfill": ("makeway.policies.ckpt_backfill.policy", "CKPT_BACKFILL"),
+    "horizon": ("makeway.policies.horizon.policy", "HORIZON"),
+    "wcjs": ("makeway.policies.wcjs.policy", "WCJS"),
 }
+"""The module of each policy, and its name there."""
+
+
+class _Policies(Mapping[str, Policy[Any]]):
+    """The table, whose values are imported when they are read."""
+
+    def __getitem__(self, name: str) -> Policy[Any]:
+        module, attribute = _PLACES[name]
+        policy: Policy[Any] = getattr(import_module(module), attribute)
+        return policy
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _PLACES
+
+
+POLICIES: Mapping[str, Policy[Any]] = _Policies()
 """The settings of each policy have a type of their own, which only the policy itself reads: hence `Any`."""
 
 

@@ -12,10 +12,12 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     RunIdentity,
     Shrink,
     SignalTarget,
+    TakenFromJob,
 )
 
 _FOR = "urgent"
@@ -143,3 +145,18 @@ def prioritise(job_id: str, *, queue_position: int | None = None) -> Prioritise:
 def restore_priority(job_id: str) -> RestorePriority:
     """Give the job the priority again that the cluster sets by itself."""
     return RestorePriority(job_id=job_id, for_job_id=_FOR, policy=_POLICY, reason=_WHY)
+
+
+def restore_limit(
+    job_id: str, taken: TakenFromJob, walltime_s: float | None = None, left: TakenFromJob | None = None
+) -> RestoreLimit:
+    """Give the job its time limit back."""
+    return RestoreLimit(
+        job_id=job_id,
+        for_job_id=_FOR,
+        policy=_POLICY,
+        reason=_WHY,
+        walltime_s=walltime_s,
+        taken=taken,
+        left=left,
+    )

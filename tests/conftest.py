@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,7 +13,24 @@ from makeway.daemon.operation.validation import validate
 from tests.paths import SHARED
 from tests.waiting import limit_s
 
-NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces", "shellcheck"}
+_LONGEST = ("test_quick.py", "test_crash.py")
+"""The files whose tests take longest."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests come first, so that no worker ends with one. The order is kept otherwise."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
+def pytest_configure() -> None:
+    """Let programs that tests start be interrupted, also where a shell has started the tests in the
+    background: SIGINT is ignored there, and programs inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+NEVER_SKIPPED_IN_CI = {"slurm", "shared", "shared_traces", "shellcheck", "chromium"}
 """Markers and fixtures of tests that need something of the machine. In CI the machine has it, or the run
 fails.
 """
@@ -39,6 +57,15 @@ def shellcheck() -> str:
     found = shutil.which("shellcheck")
     if found is None:
         pytest.skip("shellcheck is not installed here")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser Chromium. Skips if it is not installed."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("chromium is not installed here: deploy/install-browser.sh installs it")
     return found
 
 

@@ -31,12 +31,13 @@ _OPERATION = (*_POLICIES, "daemon.errors")
 _ESTIMATE = (*_OPERATION, "daemon.operation")
 _JOURNAL = (*_ESTIMATE, "daemon.estimate")
 _CONFIG = (*_DAEMON, "daemon.operation")
-_CONTROL = (*_CONFIG, "daemon.estimate", "daemon.journal", "daemon.config")
-_SERVICE = (*_CONTROL, "daemon.control")
+_LEADER = (*_CONFIG, "daemon.estimate", "daemon.journal", "daemon.config")
+_CONTROL = (*_LEADER, "daemon.leader")
+_SERVICE = (*_CONTROL, "adapters.command", "daemon.control")
 _INSPECT = (*_SERVICE, "daemon.service")
 _CLI = (*_INSPECT, "daemon.inspect", "adapters.devcluster")
 _ENGINE = ("policies", "adapters.protocol", "simharness.workloads")
-_RUN = (*_ENGINE, "adapters.registry", "adapters.site", "daemon", "simharness.engine")
+_RUN = (*_ENGINE, "adapters.command", "adapters.registry", "adapters.site", "daemon", "simharness.engine")
 
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "policies.model": (),
@@ -48,6 +49,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "policies.none": _POLICY,
     "policies.eviction": _POLICY,
     "policies.hybrid": _POLICY,
+    "policies.least_price": _POLICY,
     "policies.wcjs": _POLICY,
     "policies.horizon": _POLICY,
     "policies.ckpt_backfill": _POLICY,
@@ -65,22 +67,32 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "daemon.estimate": _ESTIMATE,
     "daemon.journal": _JOURNAL,
     "daemon.config": _CONFIG,
+    "daemon.leader": _LEADER,
     "daemon.control": _CONTROL,
     "daemon.service": _SERVICE,
     "daemon.inspect": _INSPECT,
     "daemon.cli": _CLI,
+    "daemon.page": (*_CLI, "daemon.cli"),
     "simharness.workloads": ("policies.model", "daemon.errors"),
     "simharness.engine": _ENGINE,
     "simharness.run": _RUN,
-    "simharness.swarm": (*_RUN,),
+    "simharness.swarm": (*_RUN, "simharness.run"),
     "simharness.results": ("policies.model", "daemon.errors", "simharness.workloads", "simharness.engine"),
+    "simharness.history": (
+        *_RUN,
+        "adapters.slurm",
+        "simharness.run",
+        "simharness.results",
+        "simharness.papers.common",
+    ),
+    "simharness.sweep": (*_RUN, "simharness.run", "simharness.results", "simharness.papers.common"),
     "simharness.papers": ("policies", "daemon", "simharness"),
     "simharness.cli": ("policies", "daemon", "simharness"),
 }
 """What each room, or module outside a room, may import besides itself."""
 
 FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
-    "policies.eviction.knapsack": frozenset({"numpy"}),
+    **{f"policies.eviction.{name}": frozenset({"numpy"}) for name in ("bound", "fixing", "knapsack")},
     "policies.horizon.cp_sat": frozenset({"ortools"}),
     "policies.choice.highs": frozenset({"numpy", "highspy"}),
     **{
@@ -311,6 +323,22 @@ def test_adapters_are_found_by_name() -> None:
     assert wrong == []
 
 
+def test_pyslurm_is_loaded_by_a_program_of_its_own() -> None:
+    """It is GPL-2.0-only, and it can end its process: no module of makeway imports it, or that program."""
+    program = "adapters.slurm.reader.pyslurm_helper"
+    own = {found.name.split(".")[0] for found in imports_of(modules()[program])}
+    assert own <= sys.stdlib_module_names
+    assert [str(found) for _, found, target in every_import() if target == program] == []
+    naming = [
+        name
+        for name, path in modules().items()
+        if "pyslurm" in {one.name.split(".")[0] for one in imports_of(path)}
+    ]
+    assert naming == []
+    loading = [name for name, path in modules().items() if 'import_module("pyslurm")' in path.read_text()]
+    assert loading == [program]
+
+
 def test_an_adapter_has_one_way_to_act() -> None:
     assert {name for name in vars(Adapter) if not name.startswith("_")} == {
         "apply",
@@ -325,7 +353,7 @@ def test_every_room_is_packaged() -> None:
     rooms = {
         "makeway." + dotted(path) for folder in FOLDERS for path in sources(folder) if path.stem == "__init__"
     }
-    assert set(tool["packages"]) == rooms
+    assert set(tool["packages"]) == rooms | {"makeway.deploy"}
     for folder in FOLDERS:
         assert (ROOT / folder / "py.typed").is_file()
         assert {path.parent for path in sources(folder)} == {

@@ -12,7 +12,13 @@ from makeway.adapters.devcluster.load import TimeLimit, scaled
 LIMIT_S = 60.0
 """How long anything is awaited before a test fails, in seconds of an idle machine."""
 POLL_S = 0.1
-"""Between two looks. Most looks start a command of Slurm: shorter pauses would keep a processor busy."""
+"""Between two looks at first. Most looks start a command of Slurm: shorter pauses would keep a processor
+busy.
+"""
+POLL_MOST_S = 0.5
+"""Between two looks of a wait that lasts."""
+POLL_GROWTH = 1.1
+"""By how much each pause is longer than the one before."""
 
 
 def limit_s(idle_s: float = LIMIT_S) -> float:
@@ -25,7 +31,6 @@ def await_that(
     condition: Callable[[], bool],
     explain: Callable[[], str] = str,
     *,
-    poll_s: float = POLL_S,
     waits_s: float = 0.0,
 ) -> None:
     """Look again and again until the condition holds. Fails, with `explain`, if it does not within
@@ -34,7 +39,9 @@ def await_that(
     `waits_s`: how long what is tested may wait by itself, which does not count.
     """
     limit = TimeLimit(LIMIT_S + waits_s)
+    pause_s = POLL_S
     while not condition():
         if limit.passed():
             pytest.fail(f"it never came about that {what}\n{explain()}")
-        time.sleep(poll_s)
+        time.sleep(pause_s)
+        pause_s = min(POLL_MOST_S, pause_s * POLL_GROWTH)

@@ -20,8 +20,10 @@ from pathlib import Path, PurePosixPath
 from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster import processes
 from makeway.adapters.devcluster.conf import DevSpec, other_files, slurm_conf
+from makeway.adapters.devcluster.guard import guarded
 from makeway.adapters.devcluster.load import TimeLimit, scaled
 from makeway.adapters.devcluster.ports import NoFreePorts, claimed_ports, loopback_address
+from makeway.adapters.devcluster.state_folder import inner_folder, log_ends
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
@@ -70,7 +72,7 @@ class DevCluster:
     @property
     def inner_folder(self) -> PurePosixPath:
         """The state folder as Slurm and its jobs see it."""
-        return _inner(self.folder, self.spec.root)
+        return inner_folder(self.folder, self.spec.root)
 
     @property
     def runner(self) -> CommandRunner:
@@ -186,14 +188,20 @@ def up(
         DevClusterError: Slurm is not installed, the folder is in use, or the cluster did not come up.
     """
     version = slurm_version(spec.root)
-    folder = _prepared(folder, spec.root)
+    return _started(spec, _prepared(folder, spec.root), version, before_controller)
+
+
+def _started(
+    spec: DevSpec, folder: Path, version: tuple[int, int], before_controller: Callable[[], None] | None
+) -> DevCluster:
+    """The cluster in a folder that is prepared for it."""
     cluster = DevCluster(spec, folder, version)
     try:
         with claimed_ports(spec.node_count + 1) as ports:
             _write(spec, folder, version, ports)
             cluster.start_all(before_controller)
     except BaseException as error:
-        left = _log_ends(folder)
+        left = log_ends(folder)
         if (folder / _RECORD).exists():
             down(folder)
         else:
@@ -268,12 +276,17 @@ def status(folder: Path) -> Status:
 def dev_cluster(
     spec: DevSpec, folder: Path | None = None, before_controller: Callable[[], None] | None = None
 ) -> Generator[DevCluster, None, None]:
-    """A cluster for a `with` block, as by `up`. It is stopped and removed at the end, also after an error."""
-    cluster = up(spec, folder, before_controller)
-    try:
-        yield cluster
-    finally:
-        down(cluster.folder)
+    """A cluster for a `with` block, as by `up`. It is stopped and removed at the end, also after an error,
+    and also if this process is killed.
+    """
+    version = slurm_version(spec.root)
+    folder = _prepared(folder, spec.root)
+    with guarded(folder):
+        cluster = _started(spec, folder, version, before_controller)
+        try:
+            yield cluster
+        finally:
+            down(cluster.folder)
 
 
 def slurm_version(root: str | None = None) -> tuple[int, int]:
@@ -307,7 +320,7 @@ def _prepared(folder: Path | None, root: str | None) -> Path:
         raise DevClusterError(f"{folder} is not empty: `makeway devcluster down` removes what a cluster left")
     if root is not None and not folder.resolve().is_relative_to(Path(root).resolve()):
         raise DevClusterError(f"the state folder has to be inside the chroot {root}; {folder} is not")
-    if len(str(_inner(folder, root))) > _FOLDER_CHARACTERS:
+    if len(str(inner_folder(folder, root))) > _FOLDER_CHARACTERS:
         raise DevClusterError(f"the name of the state folder is too long for a socket in it: {folder}")
     for name in (".", "state", "spool", "work"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -324,7 +337,7 @@ def _write(spec: DevSpec, folder: Path, version: tuple[int, int], ports: range) 
     if spec.root is not None:
         # Inside the chroot the name of this machine resolves to loopback, whatever it resolves to outside.
         (Path(spec.root) / "etc" / "hosts").write_text(f"127.0.0.1 localhost {host}\n")
-    inner = _inner(folder, spec.root)
+    inner = inner_folder(folder, spec.root)
     text = slurm_conf(
         spec,
         folder=inner,
@@ -340,14 +353,8 @@ def _write(spec: DevSpec, folder: Path, version: tuple[int, int], ports: range) 
     key.write_bytes(os.urandom(128))
 
 
-def _inner(folder: Path, root: str | None) -> PurePosixPath:
-    if root is None:
-        return PurePosixPath(folder)
-    return PurePosixPath("/") / folder.resolve().relative_to(Path(root).resolve())
-
-
 def _runner(spec: DevSpec, folder: Path, *, marked: bool = False) -> CommandRunner:
-    inner = str(_inner(folder, spec.root))
+    inner = str(inner_folder(folder, spec.root))
     environment = {"SLURM_CONF": f"{inner}/slurm.conf"}
     if marked:
         environment[processes.MARKER] = inner
@@ -384,12 +391,3 @@ def _until(what: str, true: Callable[[], bool], limit_s: float = _START_S) -> No
         if limit.passed():
             raise DevClusterError(f"waited {time.monotonic() - since_s:.0f} s in vain until {what}")
         time.sleep(_POLL_S)
-
-
-def _log_ends(folder: Path) -> str:
-    """The last lines of the logs of a cluster that did not come up."""
-    ends: list[str] = []
-    for path in (folder / "munge.log", folder / "slurmctld.log", folder / "slurmd.n1.log"):
-        if path.exists():
-            ends += [f"{path.name}: {line}" for line in path.read_text(errors="replace").splitlines()[-5:]]
-    return "\n".join(ends)

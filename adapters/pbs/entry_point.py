@@ -3,13 +3,15 @@
 from makeway.adapters.pbs.settings import PbsAdapterSettings
 from makeway.adapters.registry import AdapterType, Connection
 from makeway.adapters.site.checks import Check, DoctorContext, ok, problem
+from makeway.adapters.site.entitlement import ClassEntitlements
 
 
 def _open(section: PbsAdapterSettings) -> Connection:
     """A PBS Pro. Nothing is asked of it yet."""
     from makeway.adapters.pbs.adapter import PbsAdapter
 
-    return Connection(adapter=PbsAdapter(section))
+    classes = tuple(one.to_class() for one in section.classes)
+    return Connection(adapter=PbsAdapter(section), entitlements=ClassEntitlements(classes))
 
 
 def _check(section: PbsAdapterSettings, context: DoctorContext) -> tuple[Check, ...]:

@@ -17,12 +17,17 @@ class PbsAdapterSettings(AdapterSection):
     """
 
     type: Literal["pbs"] = Field(description="pbs")
+    """Chooses this adapter."""
     classes: JobClasses = Field(
         default=(),
         description="a list of mappings, each a class of jobs with its name, conditions and properties",
     )
+    """The first class whose conditions a job fulfils is its class. A job of no class is rigid and never
+    touched."""
     bin_dir: FilePath = Field(
         default=Path("/opt/pbs/bin"),
         description="the path of the directory with qstat and pbsnodes",
     )
+    """The folder of qstat and pbsnodes."""
     timeout_s: float = Field(default=20.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
+    """How long a command may take."""

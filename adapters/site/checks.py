@@ -1,7 +1,10 @@
 """What `makeway doctor` reports: checks, each a value."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from makeway.adapters.site.text import printable
 
 
 class Level(StrEnum):
@@ -48,3 +51,17 @@ def warning(name: str, text: str) -> Check:
 def problem(name: str, text: str) -> Check:
     """It does not work."""
     return Check(name=name, level=Level.PROBLEM, text=text)
+
+
+def unknown_names(
+    what: str, known: frozenset[str] | None, wanted: Mapping[str, frozenset[str]]
+) -> list[Check]:
+    """A warning if classes ask for names that the cluster does not know. `known` None: unknown."""
+    missing = sorted(
+        f"{class_name}: {printable(name)}"
+        for class_name, names in wanted.items()
+        for name in names
+        if known is not None and name not in known
+    )
+    text = f"Slurm knows no such {what} ({', '.join(missing)}): no job ever has it; correct the name"
+    return [warning("classes", text)] if missing else []

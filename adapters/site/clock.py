@@ -9,7 +9,7 @@ FOLLOWS: Final = 0.1
 """By which part of the time that passes the clock may differ, to follow a system clock that was set."""
 
 
-def _since_boot_s() -> float:
+def since_boot_s() -> float:
     """Seconds that no setting of the clock changes; they pass while the machine is suspended too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -28,7 +28,7 @@ class SteadyClock:
     """
 
     def __init__(
-        self, system: Callable[[], float] = time.time, steady: Callable[[], float] = _since_boot_s
+        self, system: Callable[[], float] = time.time, steady: Callable[[], float] = since_boot_s
     ) -> None:
         self._system = system
         self._steady = steady

@@ -12,10 +12,15 @@ class JobClass:
     """What is true of the jobs that fulfil all conditions. An empty condition is fulfilled by every job."""
 
     name: str
+    """What the log and `makeway doctor` call it."""
     partitions: frozenset[str] = frozenset()
+    """The job may run in at least one of these partitions."""
     qos: frozenset[str] = frozenset()
+    """The job has one of these QOS."""
     accounts: frozenset[str] = frozenset()
+    """The job is charged to one of these accounts."""
     users: frozenset[str] = frozenset()
+    """The job belongs to one of these users."""
     features: frozenset[str] = frozenset()
     """The job asks for at least one of these node features."""
     words: frozenset[str] = frozenset()
@@ -23,6 +28,7 @@ class JobClass:
     anything there.
     """
     kind: JobKind = JobKind.RIGID
+    """Rigid jobs keep their size, malleable jobs may be shrunk, and jobs of the kind on_demand are urgent."""
     preemptible: bool = False
     """Whether makeway may touch these jobs. An urgent job is never touched."""
     node_count_min: int | None = None
@@ -30,6 +36,7 @@ class JobClass:
     checkpoint: CheckpointSpec | None = None
     """How these jobs checkpoint. None: they cannot."""
     setup_s: float = 0.0
+    """The time from a start until useful work begins."""
     start_within_s: float | None = None
     """Urgent jobs: within what time a start is on time. None: the policy's default."""
 

@@ -55,6 +55,8 @@ class Controller:
     """Its year and month."""
     counts: Counting
     """What it gives to jobs in amounts."""
+    superuser: bool = False
+    """Whether makeway runs as root."""
     enforces_limits: bool = False
     """Whether the limits of QOS and associations hold."""
     default_memory: MemoryDefault | None = None
@@ -97,6 +99,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         capabilities=capabilities,
         release=release,
         counts=counting(settings),
+        superuser=superuser,
         enforces_limits=not {"limits", "safe"}.isdisjoint(
             settings.get("AccountingStorageEnforce", "").lower().split(",")
         ),

@@ -1,22 +1,29 @@
 """Slurm by its commands: `squeue` and `scontrol` to read, `scontrol`, `scancel` and `salloc` to act.
 
-One snapshot is two commands, whatever the number of jobs.
+One snapshot is two commands, whatever the number of jobs. Where the settings ask for it, pyslurm reads
+instead, in a process of its own, and `scontrol` only what pyslurm cannot tell.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from makeway.adapters.command import Runner
+from makeway.adapters.command import CommandRunner, Runner
 from makeway.adapters.protocol import Capabilities
+from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse, parse_cluster
-from makeway.adapters.slurm.access import SlurmClient, new_token
+from makeway.adapters.slurm.access import SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.holds import HoldNames, holds_among
+from makeway.adapters.slurm.lease.keeper import SlurmLeases
+from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.reader.answer import ClusterRecords
+from makeway.adapters.slurm.reader.source import cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.holdings import Holdings
@@ -35,7 +42,7 @@ from makeway.adapters.slurm.translate import (
     reservation,
     state,
 )
-from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, Placement
+from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, LeaderLease, Placement
 
 _MOST_WAITING = 200
 """Of so many waiting urgent jobs the details are read: 2 ms each."""
@@ -65,6 +72,7 @@ class SlurmCliAdapter:
         settings: where Slurm is, and the classes of its jobs.
         runner: what runs the commands. None: one that follows the settings.
         now: the clock of the snapshots.
+        starter: what starts the process with pyslurm, if the settings ask for one. None: as for the commands.
 
     The first use reads the controller's version and configuration (and its topology, if asked to), and raises
     `Unavailable` if it does not answer.
@@ -76,16 +84,24 @@ class SlurmCliAdapter:
         *,
         runner: Runner | None = None,
         now: Callable[[], float] = time.time,
+        starter: CommandRunner | None = None,
     ) -> None:
         self._settings = settings
         self._now = now
         self._client = SlurmClient(settings, runner)
+        self._source = source_of(settings, self._client, starter or runner_of(settings))
         self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
-        self._commands = SlurmCommands(self._client, self._notices)
+        self._commands = SlurmCommands(self._client, TakenWords(self._client, now), self._notices)
+        self._leases = SlurmLeases(self._client)
         self._placements: tuple[Placement, ...] | None = None
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
         self._translated = TranslatedJobs()
+
+    def use_classes(self, classes: tuple[JobClass, ...]) -> None:
+        """Use these classes of jobs from the next snapshot on."""
+        self._settings = replace(self._settings, classes=classes)
+        self._translated.forget()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -93,14 +109,16 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands."""
+        """The whole cluster at one instant, by two commands at most."""
         known = self._client.known()
-        jobs = [job for job in self._client.all_jobs() if not over(job)]
+        first = self._source.read()
+        jobs = [job for job in first.jobs if not over(job)]
         now_s = self._now()
-        read = self._read(jobs)
+        read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
-        self._commands.remember(jobs, holds)
+        self._commands.remember(holds)
+        leases = leases_among(read.reservations, prefix)
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = [
                 replace(job, excluded_nodes=read.excluded[job.job_id]) if job.job_id in read.excluded else job
@@ -123,14 +141,20 @@ class SlurmCliAdapter:
         cluster = Cluster(
             now_s=now_s,
             nodes=tuple(node(one, resources.capacities.get(one.name)) for one in read.nodes),
-            jobs=self._translated.jobs(jobs, translator, self._commands.size_before),
-            reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in read.reservations),
+            jobs=self._translated.jobs(jobs, translator, self._commands.taken_from),
+            reservations=tuple(
+                reservation(one, owned=holds.has(one.name))
+                for one in read.reservations
+                if one.name not in leases
+            ),
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
             reservation_prefix=prefix,
             placements=self._placing(),
+            leader_leases=tuple(leases.values()),
         )
         check_whole(cluster, build.show_cluster())
+        self._leases.remember(cluster.nodes)
         return cluster
 
     def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
@@ -156,8 +180,26 @@ class SlurmCliAdapter:
         """See `Adapter.apply`."""
         self._commands.apply(action)
 
+    @property
+    def command_s(self) -> float:
+        """See `LeaseKeeper`."""
+        return self._settings.timeout_s
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._leases.create(lease)
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._leases.renew(lease)
+
+    def remove_lease(self, term: int) -> None:
+        """See `LeaseKeeper`."""
+        self._leases.remove(term)
+
     def close(self) -> None:
         """See `Adapter.close`. What jobs are still to be told is sent, for a second at the most."""
+        self._source.close()
         if self._notices is not None:
             self._notices.close()
 
@@ -202,31 +244,44 @@ class SlurmCliAdapter:
         self._known_resources = (read, resources)
         return resources
 
-    def _read(self, jobs: list[RawJob]) -> _Read:
-        """Everything besides the list of jobs, by one command."""
+    def _read(self, jobs: list[RawJob], cluster: ClusterRecords | None = None) -> _Read:
+        """Everything besides the list of jobs and what is known of the cluster, by one command or none."""
         waiting = [job for job in jobs if self._waits_urgently(job)][:_MOST_WAITING]
         by_id, all_jobs = self._holdings().to_ask(jobs)
         asked = (*by_id, *(job.job_id for job in waiting))
         licenses = any(job.licenses for job in waiting)
-        token, command = new_token(), build.show_cluster()
         # Of one job, Slurm's reason says as much.
         shared = chosen(waiting) if self._client.known().enforces_limits and len(waiting) > 1 else ""
-        script = build.show_script(token, asked, all_jobs=all_jobs, licenses=licenses, limits=shared)
-        done = self._client.run(command, stdin=script, environment={"SLURM_TIME_FORMAT": "%s"})
-        sections = parse.sections(done.stdout, token=token, command=command)
-        texts = job_details.texts(done.stdout, token=token, names=(*asked, build.ALL_JOBS))
+        unknown = self._unknown(cluster)
+        output, command = "", build.show_cluster()
+        token = new_token()
+        if unknown or asked or all_jobs:
+            script = build.show_script(
+                token, asked, all_jobs=all_jobs, licenses=licenses, limits=shared, sections=unknown
+            )
+            times = {"SLURM_TIME_FORMAT": "%s"}
+            output = self._client.run(command, stdin=script, environment=times).stdout
+        sections = parse.sections(output, token=token, command=command) if output else {}
+        texts = job_details.texts(output, token=token, names=(*asked, build.ALL_JOBS))
         records = job_details.records(texts.pop(build.ALL_JOBS, ""))
         self._holdings().learn(jobs, texts, records)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
+        records_read = _completed(cluster, sections, command)
         return _Read(
-            nodes=parse_cluster.nodes(sections.get("nodes", []), command=command),
-            partitions=parse_cluster.partitions(sections.get("partitions", []), command=command),
-            reservations=parse_cluster.reservations(sections.get("reservations", []), command=command),
+            nodes=records_read.nodes,
+            partitions=records_read.partitions,
+            reservations=records_read.reservations,
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
             limits=limits(sections.get("limits", [])),
             details={job.job_id: details for job, details in found if details is not None},
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
         )
+
+    def _unknown(self, cluster: ClusterRecords | None) -> tuple[str, ...]:
+        """The sections of scontrol that have to be read. pyslurm tells no billing weights."""
+        if cluster is None:
+            return build.CLUSTER_SECTIONS
+        return ("partitions",) if self._settings.price is Price.BILLING_WEIGHTS else ()
 
     def _waits_urgently(self, job: RawJob) -> bool:
         """Whether it is a waiting urgent job, of which squeue does not tell everything."""
@@ -234,3 +289,14 @@ class SlurmCliAdapter:
             return False
         found = job_class(job, self._settings.classes)
         return found is not None and found.kind is JobKind.ON_DEMAND
+
+
+def _completed(
+    cluster: ClusterRecords | None, sections: dict[str, list[str]], command: tuple[str, ...]
+) -> ClusterRecords:
+    """What is known of the cluster, with the sections that were read."""
+    if cluster is None:
+        return cluster_records(sections, command)
+    if "partitions" not in sections:
+        return cluster
+    return replace(cluster, partitions=parse_cluster.partitions(sections["partitions"], command=command))

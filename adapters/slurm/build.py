@@ -24,6 +24,8 @@ PURGE_MIN = 1
 """Slurm removes makeway's reservation once it has had no job for this many minutes, if makeway does not."""
 RESTART_S = 3
 """How soon a requeued job may start again; more than the clocks of controller and nodes differ."""
+LONGEST_HOLD_S = 360 * 86_400.0
+"""No hold lasts longer, for one of a year would not be makeway's (`holds.made_as_hold`)."""
 RESERVATION_LIMIT = 255
 """The longest name of a reservation: slurmctld takes any, the accounting database no longer one."""
 EXPANDER_NAME = "mw_expand"
@@ -69,12 +71,14 @@ JOB_FIELDS = (
     "HetJobID",
     "Reservation",
     "PriorityLong",
+    "admin_comment",
     "Name",
     "Comment",
 )
 """What is read of every job, by squeue's names, which 22.05, 24.11 and 26.05 share."""
 ALL_JOBS = "job"
 """The section of `show_script` that has all jobs."""
+CLUSTER_SECTIONS = ("nodes", "partitions", "reservations")
 EXCLUDED_NODES = "ExcNodes"
 """Read too where squeue knows it: 22.05 does not."""
 KNOWS_EXCLUDED_NODES = (24, 11)
@@ -148,6 +152,7 @@ def show_script(
     all_jobs: bool = False,
     licenses: bool = False,
     limits: str = "",
+    sections: tuple[str, ...] = CLUSTER_SECTIONS,
 ) -> bytes:
     """What `show_cluster` is given to read: each section is preceded by a line `token`-name, the end by
     `token`-end.
@@ -158,10 +163,11 @@ def show_script(
         all_jobs: whether to show all jobs, in a section `job`.
         licenses: whether to show the licenses, in a section `licenses`.
         limits: of which users, accounts and QOS to show the limits, in a section `limits`. Empty: of none.
+        sections: which of `CLUSTER_SECTIONS` to show.
     """
     lines: list[str] = []
-    sections = ["nodes", "partitions", "reservations", *(["licenses"] if licenses else [])]
-    for section in [*sections, *([ALL_JOBS] if all_jobs else [])]:
+    more = [*(["licenses"] if licenses else []), *([ALL_JOBS] if all_jobs else [])]
+    for section in [*sections, *more]:
         lines += [f"show hostnames {token}-{section}", f"show {section}"]
     if limits:
         lines += [f"show hostnames {token}-limits", f"show assoc_mgr {limits}"]
@@ -369,7 +375,7 @@ def _update_job(job_id: str) -> tuple[str, ...]:
 
 
 def _end(duration_s: float) -> str:
-    return f"EndTime=now+{max(1, math.ceil(duration_s))}seconds"
+    return f"EndTime=now+{max(1, math.ceil(min(duration_s, LONGEST_HOLD_S)))}seconds"
 
 
 def _job(job_id: str) -> str:

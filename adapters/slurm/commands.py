@@ -6,7 +6,6 @@ for it to start, `scontrol requeue` runs a finished job again).
 """
 
 import re
-from collections.abc import Iterable
 from typing import assert_never
 
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, unsupported
@@ -16,6 +15,7 @@ from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, u
 from makeway.adapters.slurm.holds import HoldNames, is_hold
 from makeway.adapters.slurm.leaving.ended import put_back
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import (
@@ -28,8 +28,10 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
+    TakenFromJob,
 )
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
@@ -42,14 +44,14 @@ class SlurmCommands:
 
     Args:
         client: what runs the commands.
+        taken: keeps with the jobs what is taken from them.
         notices: tells jobs why they have to leave. None: they are not told.
     """
 
-    def __init__(self, client: SlurmClient, notices: LeaveNotices | None = None) -> None:
+    def __init__(self, client: SlurmClient, taken: TakenWords, notices: LeaveNotices | None = None) -> None:
         self._client = client
+        self._taken = taken
         self._notices = notices
-        self._asked: dict[str, tuple[int, int]] = {}
-        """The jobs that makeway has shrunk: their restarts and their size before."""
         self._holds: HoldNames | None = None
         """Those of the last snapshot. None: there was none."""
 
@@ -57,8 +59,6 @@ class SlurmCommands:
         """See `Adapter.apply`."""
         if action.verb not in self._client.known().capabilities.actions:
             raise unsupported(action)
-        if self._notices is not None:
-            self._notices.tell(action)
         match action:
             case Checkpoint():
                 self._checkpoint(action)
@@ -67,6 +67,7 @@ class SlurmCommands:
             case Cancel():
                 job = self._client.look(action.job_id)
                 check_run(job, action.run)
+                self._tell(action)
                 self._client.do(build.cancel(action.job_id))
             case Shrink():
                 self._shrink(action)
@@ -80,38 +81,35 @@ class SlurmCommands:
                 self._prioritise(action)
             case RestorePriority():
                 self._restore_priority(action.job_id)
+            case RestoreLimit():
+                self._restore_limit(action)
             case _:
                 assert_never(action)
 
-    def size_before(self, job: RawJob) -> int | None:
-        """How many nodes the job's present run had before makeway shrank it. None: it was not shrunk."""
-        restarts, size = self._asked.get(job.job_id, (-1, 0))
-        return size if restarts == job.restarts else None
+    def taken_from(self, job: RawJob) -> TakenFromJob | None:
+        """What makeway has taken from the job. None: nothing."""
+        return self._taken.of(job)
 
-    def remember(self, jobs: Iterable[RawJob], holds: HoldNames) -> None:
-        """Remember which reservations are holds, and forget all jobs but these."""
+    def remember(self, holds: HoldNames) -> None:
+        """Remember which reservations are holds."""
         self._holds = holds
-        there = {job.job_id for job in jobs if job.job_id in self._asked}
-        self._asked = {job_id: self._asked[job_id] for job_id in sorted(there)}
+
+    def _tell(self, action: Action) -> None:
+        """Have the job told why it has to leave, if jobs are told.
+
+        Called after the look at the run that is meant: no other run is told.
+        """
+        if self._notices is not None:
+            self._notices.tell(action)
 
     def _checkpoint(self, action: Checkpoint) -> None:
         """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps
         or both.
-
-        22.05 without accounting changes nothing more of a job that was shrunk: its checkpoint is worth more
-            than its limit.
         """
         job_id, walltime_s = action.job_id, action.walltime_s
         job = self._client.running(job_id, action.run)
-        if _is_longer(walltime_s, job):
-            try:
-                done = self._client.run(build.resize(job_id, None, build.minutes(walltime_s)))
-            except Unavailable as silence:
-                raise Unavailable(f"job {job_id} is not signalled: {silence}", sent=False) from silence
-            if done.returncode != 0 and not (
-                isinstance(error := refusal(done), Rejected) and error.retryable
-            ):
-                raise error
+        self._taken.note(job, action, build.minutes(walltime_s) if _is_longer(walltime_s, job) else None)
+        self._tell(action)
         first, *others = build.signal_job(job_id, action.signal, action.signal_to)
         self._client.do(first)
         for command in others:
@@ -127,7 +125,11 @@ class SlurmCommands:
         elif action.ended_by is not None:
             put_back(self._client, action, action.ended_by)
         else:
-            self._client.running(action.job_id, action.run)
+            job = self._client.running(action.job_id, action.run)
+            taken = self._taken.of(job)
+            if taken is None or taken.run != job.restarts:
+                self._taken.note(job, action, None)
+            self._tell(action)
             self._client.do(build.requeue(action.job_id))
 
     def _requeue_again(self, job_id: str, run: int) -> None:
@@ -156,10 +158,10 @@ class SlurmCommands:
                 raise Rejected(
                     f"job {job_id} is exclusive: this Slurm would lose the nodes that it gives away"
                 )
-            self._client.do(build.resize(job_id, keep_nodes, limit_min))
-            self._asked[job_id] = (job.restarts, self.size_before(job) or len(job.nodes))
+            self._tell(action)
+            self._taken.take(job, action, keep_nodes=keep_nodes, limit_min=limit_min)
         elif limit_min is not None:
-            self._client.do(build.resize(job_id, None, limit_min))
+            self._taken.take(job, action, limit_min=limit_min)
 
     def _expand(self, action: Expand) -> None:
         """Add `nodes` to the running job: allocate them as its user, then merge the allocation into
@@ -301,13 +303,16 @@ class SlurmCommands:
             self._client.do(build.to_queue_position(job_id, queue_position))
             return
         lost = job.restarts > 0 and job.requested_node_count > job.node_count
-        self._client.do(
-            build.to_front(
-                job_id,
-                requeued=job.restarts > 0,
-                node_count=job.requested_node_count if lost else None,
-            )
+        front = build.to_front(
+            job_id, requeued=job.restarts > 0, node_count=job.requested_node_count if lost else None
         )
+        taken = self._taken.of(job)
+        if taken is None or job.restarts <= taken.run:
+            self._client.do(front)
+            return
+        usual_s = None if job.limit_s is None else taken.usual_walltime_s(job.limit_s)
+        limit = () if usual_s is None else (f"TimeLimit={build.minutes(usual_s)}",)
+        self._taken.give_back(job, (*front, *limit))
 
     def _restore_priority(self, job_id: str) -> None:
         """Let Slurm set the job's priority again: of a running one, or of one in a queue position; a user's
@@ -321,6 +326,18 @@ class SlurmCommands:
         else:
             self._client.running(job_id)
         self._client.do(build.restore_priority(job_id))
+
+    def _restore_limit(self, action: RestoreLimit) -> None:
+        """Lower the time limit of a job that has got everything else back, and change the word for that."""
+        job = self._client.look(action.job_id)
+        if state(job) not in {JobState.PENDING, JobState.RUNNING}:
+            raise Gone(f"job {action.job_id} neither runs nor waits: it is {job.state}")
+        if self._taken.of(job) != action.taken:
+            raise Gone(f"job {action.job_id}: something else was taken from it since")
+        limit_s = action.walltime_s
+        lower = limit_s is not None and job.limit_s is not None and limit_s < job.limit_s
+        limit_min = build.minutes(limit_s) if limit_s is not None and lower else None
+        self._taken.give_back(job, build.resize(job.job_id, None, limit_min), action.left)
 
     def _started_elsewhere(self, job_id: str, nodes: tuple[str, ...]) -> str | None:
         """Why a job that was just bound has no use for its reservation. None: it waits, or runs in it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
+from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, unknown_names, warning
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
@@ -66,6 +66,12 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
         parameters(survey.settings.get("PrivateData", "")).keys() & {"jobs", "nodes", "reservations"}
     )
     match survey.privilege:
+        case Privilege.NO_USER if acts or hidden:
+            return problem(
+                "privilege",
+                f"Slurm's accounting knows no user {user}: sacctmgr add user {user} account=root "
+                "adminlevel=operator",
+            )
         case Privilege.NONE if hidden:
             return problem(
                 "privilege",
@@ -77,7 +83,7 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
                 f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an "
                 f"operator (sacctmgr modify user {user} set adminlevel=operator)",
             )
-        case Privilege.NONE:
+        case Privilege.NONE | Privilege.NO_USER:
             return ok(
                 "privilege",
                 f"{user} may read the state, which is all that observe mode needs; "
@@ -88,6 +94,13 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
                 "privilege",
                 f"the privileges of {user} are unknown: see `sacctmgr show user {user} "
                 "format=user,adminlevel`; observe mode needs none, act mode an operator",
+            )
+        case Privilege.OPERATOR as granted:
+            return ok(
+                "privilege",
+                f"{user} may do all that both modes need ({granted}); what makeway takes from a job is "
+                "written into the job's Comment, which its owner can change, because an operator may not "
+                "write AdminComment",
             )
         case granted:
             return ok("privilege", f"{user} may do all that both modes need ({granted})")
@@ -148,7 +161,10 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         )
         checks.append(warning("classes", text))
     by_qos = sorted(one.name for one in classes if one.qos)
-    if by_qos and not accounting(survey):
+    if accounting(survey):
+        checks += unknown_names("QOS", survey.qos, {one.name: one.qos for one in classes})
+        checks += unknown_names("account", survey.accounts, {one.name: one.accounts for one in classes})
+    elif by_qos:
         text = f"without accounting no job has a QOS, so that no job is ever of class {', '.join(by_qos)}"
         checks.append(warning("classes", f"{text}: use partitions, or set up slurmdbd"))
     return checks

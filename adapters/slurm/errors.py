@@ -70,6 +70,11 @@ def absent_reservation(done: CompletedCommand) -> bool:
     )
 
 
+def denied(done: CompletedCommand) -> bool:
+    """Whether a command was refused because makeway's level does not allow it."""
+    return done.returncode != 0 and "denied" in done.words
+
+
 def refusal(done: CompletedCommand) -> AdapterError:
     """The error for a command that failed; its message has Slurm's own words."""
     words = done.words or f"exit status {done.returncode}"

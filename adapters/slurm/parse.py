@@ -91,9 +91,7 @@ class RawJob:
     nodes: tuple[str, ...]
     """The batch host first."""
     exclusive: bool
-    """Whether it shares no node with others. Before 26.05; there every job that did not ask to share is said
-    to be so.
-    """
+    """Whether it shares no node with others. 26.05 says so of every job that did not ask to share."""
     requeueable: bool
     batch: bool
     restarts: int
@@ -103,6 +101,7 @@ class RawJob:
     priority: int
     name: str
     comment: str
+    admin_comment: str
 
     @property
     def requested_node_count(self) -> int:
@@ -129,9 +128,11 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
         raise Unreadable(
             f"squeue broke off or printed other fields than {fields}", command=command, text=text
         )
-    rows = (cells[first : first + len(fields)] for first in range(0, len(cells), len(fields)))
+    each = (cells[first : first + len(fields)] for first in range(0, len(cells), len(fields)))
     try:
-        return tuple(_job((_row_start(number, row[0]), *row[1:]), fields) for number, row in enumerate(rows))
+        return tuple(
+            job_of((_row_start(number, row[0]), *row[1:]), fields) for number, row in enumerate(each)
+        )
     except (ValueError, KeyError) as error:
         raise Unreadable(f"squeue printed what cannot be read: {error}", command=command, text=text) from None
 
@@ -149,13 +150,13 @@ class JobReader:
         known, self._known = self._known, {}
         found: list[RawJob] = []
         try:
-            for row in _rows(text, token, len(fields)):
+            for row in rows(text, token, len(fields)):
                 # Without the token, which is another one in each text. No name contains a zero byte.
                 key = blake2b(
                     row.replace(token, "\0").encode(errors="surrogatepass"), digest_size=16
                 ).digest()
                 job = known.get(key) if "\0" not in row else None
-                found.append(_job(row.split(token), fields) if job is None else job)
+                found.append(job_of(row.split(token), fields) if job is None else job)
                 self._known[key] = found[-1]
         except (ValueError, KeyError) as error:
             self._known = {}
@@ -164,7 +165,7 @@ class JobReader:
         return tuple(found)
 
 
-def _rows(text: str, token: str, width: int) -> Iterator[str]:
+def rows(text: str, token: str, width: int) -> Iterator[str]:
     """The rows of a text: `width` cells each, with the token between them. Raises ValueError otherwise."""
     begin = seek = 0
     while begin < len(text):
@@ -309,9 +310,9 @@ def _row_start(number: int, cell: str) -> str:
     return cell[1:] if number else cell
 
 
-def _job(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
-    # What many jobs have in common is kept once: a long queue would need a gigabyte.
-    row = dict(zip(fields, cells, strict=True))
+def job_of(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
+    """A job by the values of squeue's fields. Raises KeyError or ValueError for what cannot be read."""
+    row = dict(zip(fields, cells, strict=True))  # what many have in common is kept once, to save a gigabyte
     excluded = row.get("ExcNodes")
     return RawJob(
         job_id=row["JobArrayID"],
@@ -355,6 +356,7 @@ def _job(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
         priority=int(row["PriorityLong"]),
         name=row["Name"],
         comment=_text(row["Comment"]),
+        admin_comment=_text(row["admin_comment"]),
     )
 
 

@@ -1,7 +1,7 @@
 """What `scontrol show` prints of nodes, partitions and reservations, as records: pure functions of text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -129,10 +129,15 @@ def _license(line: str) -> tuple[str, int]:
 def _node(line: str) -> RawNode:
     words = dict(reversed(_WORD.findall(line)))  # of several words of one key the first counts
     try:
-        found = _node_like(tuple(words[key] for key in _NODE_KEYS), tuple(map(words.get, _NODE_OPTIONS)))
-        return replace(found, name=words["NodeName"])
+        return node_of(words)
     except KeyError as error:
         raise ValueError(f"no {error.args[0]} in {line[:200]!r}") from None
+
+
+def node_of(words: Mapping[str, str]) -> RawNode:
+    """A node by scontrol's words. Raises KeyError or ValueError for what is missing or cannot be read."""
+    found = _node_like(tuple(words[key] for key in _NODE_KEYS), tuple(map(words.get, _NODE_OPTIONS)))
+    return replace(found, name=words["NodeName"])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -175,18 +180,38 @@ def same_hardware(before: tuple[RawNode, ...], now: tuple[RawNode, ...]) -> bool
 def _partition(line: str) -> RawPartition:
     # From 26.05 on one field says what were three.
     keys = ("Exclusive", "ExclusiveUser", "ExclusiveTopo")
-    exclusive = any(_optional(line, key, "NO") != "NO" for key in keys)
-    sharing = _optional(line, "OverSubscribe", "NO")
-    return RawPartition(
+    return partition_of(
         name=value(line, "PartitionName"),
         state=value(line, "State"),
+        exclusive=any(_optional(line, key, "NO") != "NO" for key in keys),
+        sharing=_optional(line, "OverSubscribe", "NO"),
+        weights=_optional(line, "TRESBillingWeights", ""),
+        default=_optional(line, "Default", "NO"),
+        memory_per_node=_optional(line, "DefMemPerNode", ""),
+        memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
+    )
+
+
+def partition_of(
+    *,
+    name: str,
+    state: str,
+    exclusive: bool,
+    sharing: str,
+    weights: str,
+    default: str,
+    memory_per_node: str,
+    memory_per_cpu: str,
+) -> RawPartition:
+    """A partition by scontrol's words. `sharing` is OverSubscribe. Raises ValueError for no weights."""
+    return RawPartition(
+        name=name,
+        state=state,
         exclusive=exclusive or sharing == "EXCLUSIVE",
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
-        weights=billing_weights(_optional(line, "TRESBillingWeights", "")),
-        by_default=_optional(line, "Default", "NO") == "YES",
-        default_memory=default_memory(
-            _optional(line, "DefMemPerNode", ""), _optional(line, "DefMemPerCPU", "")
-        ),
+        weights=billing_weights(weights),
+        by_default=default == "YES",
+        default_memory=default_memory(memory_per_node, memory_per_cpu),
     )
 
 
@@ -218,15 +243,35 @@ def billing_weights(text: str) -> tuple[tuple[str, float], ...]:
 def _reservation(line: str) -> RawReservation:
     # Of all names of the site, this one alone may hold blanks.
     found = re.match(r"ReservationName=(.*?) StartTime=", line)
-    return RawReservation(
+    return reservation_of(
         name=found.group(1) if found else value(line, "ReservationName"),
-        nodes=expand(value(line, "Nodes")),
-        start_s=float(value(line, "StartTime")),
-        end_s=float(value(line, "EndTime")),
-        users=_listed(line, "Users"),
-        flags=frozenset(_listed(line, "Flags")),
+        nodes=value(line, "Nodes"),
+        start=value(line, "StartTime"),
+        end=value(line, "EndTime"),
+        users=_optional(line, "Users", ""),
+        flags=_optional(line, "Flags", ""),
         limited_by=frozenset(key for key in _RESTRICTIONS if _optional(line, key, "") not in NOTHING),
     )
+
+
+def reservation_of(
+    *, name: str, nodes: str, start: str, end: str, users: str, flags: str, limited_by: frozenset[str]
+) -> RawReservation:
+    """A reservation by scontrol's words. Raises ValueError for what cannot be read."""
+    return RawReservation(
+        name=name,
+        nodes=expand(nodes),
+        start_s=float(start),
+        end_s=float(end),
+        users=listed(users),
+        flags=frozenset(listed(flags)),
+        limited_by=limited_by,
+    )
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The parts of a list with commas; none for one of Slurm's words for no value."""
+    return () if text in NOTHING else tuple(text.split(","))
 
 
 def _records(
@@ -237,12 +282,6 @@ def _records(
     except ValueError as error:
         message = f"scontrol printed what cannot be read: {error}"
         raise Unreadable(message, command=command, text="\n".join(lines)) from None
-
-
-def _listed(line: str, key: str) -> tuple[str, ...]:
-    """The parts of a list with commas; none if the line does not have the key."""
-    found = _optional(line, key, "")
-    return () if found in NOTHING else tuple(found.split(","))
 
 
 def _optional(line: str, key: str, default: str) -> str:

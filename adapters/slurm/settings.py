@@ -28,6 +28,14 @@ class Price(StrEnum):
     BILLING_WEIGHTS = "billing_weights"  # by TRESBillingWeights, where the job's partition has some
 
 
+class Reader(StrEnum):
+    """What reads jobs, nodes, partitions and reservations."""
+
+    CLI = "cli"  # squeue and scontrol
+    PYSLURM = "pyslurm"  # pyslurm, in a process of its own
+    AUTO = "auto"  # pyslurm as long as it works and agrees with squeue and scontrol, else those
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """Where Slurm is, and the classes of its jobs."""
@@ -37,30 +45,40 @@ class SlurmSettings:
     touched.
     """
     conf: str | None = None
-    """The path of slurm.conf. None: where Slurm's commands look by themselves."""
+    """The path of slurm.conf. None: where Slurm's commands look if SLURM_CONF is not set."""
     bin_dir: str | None = None
     """The folder of Slurm's commands. None: the usual ones of the system."""
     timeout_s: float = 20.0
     """How long a command may take."""
     placements: Placing = Placing.ANY
+    """Whether an urgent job gets any nodes, or under policy `wcjs` the nodes of one switch or block."""
     price: Price = Price.DOMINANT_SHARE
+    """What a job that shares a node counts as."""
     tell_jobs: bool = True
     """Whether a job that has to leave is told so by a line in its output."""
     instance: str | None = None
     """The name of this makeway among several on the cluster. None: the cluster's own name."""
+    reader: Reader = Reader.CLI
+    """What reads jobs, nodes, partitions and reservations. Slurm's commands make all changes."""
+    pyslurm_python: str | None = None
+    """The Python interpreter that has pyslurm. None: makeway's own."""
 
 
 class SlurmAdapterSettings(AdapterSection):
     """A real Slurm, by its commands: `SlurmSettings`, with ranges."""
 
     type: Literal["slurm"] = Field(description="slurm")
+    """Chooses this adapter."""
     classes: JobClasses = Field(
         default=(),
         description="a list of mappings, each a class of jobs with its name, conditions and properties",
     )
     conf: FilePath | None = Field(
         default=None,
-        description="the path of slurm.conf, or null for where Slurm's commands look by themselves",
+        description=(
+            "the path of slurm.conf, or null for that of SLURM_CONF in the environment, else where Slurm's "
+            "commands look by themselves"
+        ),
     )
     bin_dir: FilePath | None = Field(
         default=None, description="the folder of Slurm's commands, or null for the system's usual ones"
@@ -92,25 +110,42 @@ class SlurmAdapterSettings(AdapterSection):
             "null for the name of the cluster"
         ),
     )
+    reader: Reader = Field(
+        default=Reader.CLI,
+        description=(
+            "cli (squeue and scontrol read the cluster), pyslurm (pyslurm does, in a process of its own), or "
+            "auto (pyslurm if it works and tells the same as squeue and scontrol, else those)"
+        ),
+    )
+    pyslurm_python: FilePath | None = Field(
+        default=None, description="the path of the Python interpreter that has pyslurm, or null for makeway's"
+    )
+
+    @field_validator("bin_dir", "pyslurm_python")
+    @classmethod
+    def _trusted(cls, path: Path | None) -> Path | None:
+        if path is not None and os.geteuid() == 0 and path.exists() and (why := distrust(path)) is not None:
+            raise ValueError(f"commands are run from there: {why}")
+        return path
 
     @field_validator("bin_dir")
     @classmethod
     def _one_folder(cls, path: Path | None) -> Path | None:
         if path is not None and ":" in str(path):
             raise ValueError("one folder is expected, without a colon in its name")
-        if path is not None and os.geteuid() == 0 and path.exists() and (why := distrust(path)) is not None:
-            raise ValueError(f"commands are run from there: {why}")
         return path
 
     def to_settings(self) -> SlurmSettings:
-        """The same as the adapter has it."""
+        """The same as the adapter has it. Without `conf`: SLURM_CONF of the environment."""
         return SlurmSettings(
             classes=tuple(one.to_class() for one in self.classes),
-            conf=None if self.conf is None else str(self.conf),
+            conf=os.environ.get("SLURM_CONF") or None if self.conf is None else str(self.conf),
             bin_dir=None if self.bin_dir is None else str(self.bin_dir),
             timeout_s=self.timeout_s,
             placements=self.placements,
             price=self.price,
             tell_jobs=self.tell_jobs,
             instance=self.instance,
+            reader=self.reader,
+            pyslurm_python=None if self.pyslurm_python is None else str(self.pyslurm_python),
         )

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.registry import ClusterNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
@@ -22,6 +23,8 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import job_class, over, state
 from makeway.policies.model import JobState
 
+_STATE = "Current Association Manager state"
+"""What `scontrol show assoc_mgr` begins with."""
 _OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnly=NO")
 
 
@@ -33,6 +36,7 @@ class Privilege(StrEnum):
     ADMINISTRATOR = "administrator"
     OPERATOR = "operator"
     NONE = "none"
+    NO_USER = "no user of Slurm's accounting"
     UNKNOWN = "unknown"
 
     @property
@@ -78,6 +82,10 @@ class Survey:
     """How each partition gives out its nodes."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
+    qos: frozenset[str] | None = None
+    """The names of every QOS. None: unknown, or no class asks for a QOS."""
+    accounts: frozenset[str] | None = None
+    """The classes' accounts that Slurm knows. None: unknown, or no class asks for an account."""
 
     def parameters(self, name: str) -> Mapping[str, str]:
         """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
@@ -93,7 +101,8 @@ def survey(
     now: Callable[[], float] = time.time,
     user_id: int | None = None,
 ) -> Survey:
-    """Look at the Slurm that the settings describe, by four commands.
+    """Look at the Slurm that the settings describe, by four commands, or five if classes ask for a QOS or an
+    account.
 
     Args:
         settings: where it is, and the classes of its jobs.
@@ -118,6 +127,7 @@ def survey(
     user = _user_name(user_id)
     asked = ("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users")
     levels = runner.run(asked, timeout_s=settings.timeout_s)
+    qos, accounts = _known_names(runner, settings)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
     return Survey(
         settings=told,
@@ -129,6 +139,19 @@ def survey(
         partitions=open_partitions(partitions.stdout),
         layout=parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv),
         counts=count(_jobs(runner, settings, release), settings.classes),
+        qos=qos,
+        accounts=accounts,
+    )
+
+
+def cluster_names(settings: SlurmSettings, *, runner: Runner | None = None) -> ClusterNames:
+    """The partitions, and each QOS that the user may see. Raises `AdapterError` if Slurm does not answer."""
+    runner = runner_of(settings) if runner is None else runner
+    partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
+    shown = runner.run(("scontrol", "show", "assoc_mgr", "flags=qos"), timeout_s=settings.timeout_s)
+    return ClusterNames(
+        partitions=tuple(sorted(open_partitions(partitions.stdout))),
+        qos=tuple(sorted(_qos_names(shown.stdout))) if shown.returncode == 0 else (),
     )
 
 
@@ -164,7 +187,7 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
         case "none" | "not":
             return Privilege.NONE
         case _:
-            return Privilege.UNKNOWN
+            return Privilege.NO_USER if users.startswith(_STATE) else Privilege.UNKNOWN
 
 
 def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
@@ -214,6 +237,30 @@ def _counted(name: str | None, jobs: list[RawJob]) -> ClassCount:
         unable=sum(1 for job in jobs if not (job.batch and job.requeueable)),
         nodes=sum(len(job.nodes) for job in jobs),
     )
+
+
+def _known_names(
+    runner: Runner, settings: SlurmSettings
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """Every QOS, and those of the classes' accounts that Slurm knows; see `Survey`."""
+    by_qos = any(one.qos for one in settings.classes)
+    asked = sorted({name for one in settings.classes for name in one.accounts})
+    if not by_qos and not asked:
+        return None, None
+    flags = [name for name, wanted in (("qos", by_qos), ("assoc", asked)) if wanted]
+    accounts = (f"accounts={','.join(asked)}",) if asked else ()
+    command = ("scontrol", "show", "assoc_mgr", *accounts, f"flags={','.join(flags)}")
+    done = runner.run(command, timeout_s=settings.timeout_s)
+    if done.returncode != 0 or not done.stdout.startswith(_STATE):
+        return None, None
+    qos = _qos_names(done.stdout)
+    known = re.findall(r"^ClusterName=\S+ Account=(\S+) ", done.stdout, re.MULTILINE)
+    return frozenset(qos) if by_qos else None, frozenset(known) if asked else None
+
+
+def _qos_names(text: str) -> list[str]:
+    """The names of every QOS that `scontrol show assoc_mgr` prints."""
+    return re.findall(r"^QOS=(.*?)\(\d+\)", text, re.MULTILINE)
 
 
 def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:

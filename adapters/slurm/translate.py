@@ -33,6 +33,7 @@ from makeway.policies.model import (
     Quota,
     Reservation,
     Resources,
+    TakenFromJob,
 )
 
 _STATES = MappingProxyType(
@@ -149,7 +150,7 @@ def state(raw: RawJob) -> JobState:
     return _STATES.get(raw.state, JobState.SUSPENDED if raw.nodes else JobState.PENDING)
 
 
-_Translated = tuple[RawJob, int | None, Holding | None, Job]
+_Translated = tuple[RawJob, TakenFromJob | None, Holding | None, Job]
 """What a job was made from, and the job."""
 
 
@@ -186,18 +187,17 @@ class Translator:
         self._limits = limits
         self.now_s = now_s
 
-    def job(self, raw: RawJob, *, asked_node_count: int | None = None) -> Job:
-        """One job. `asked_node_count` is the size before makeway shrank it; None: it did not."""
+    def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
+        """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
-        found = self._class(raw, pending)
-        kind = self._kind(raw, found)
+        kind = self._kind(raw, found := self._class(raw, pending))
         words = comment_words(raw.comment)
         started_s = None if pending else raw.start_s
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held = Held() if pending else self._resources.held(raw)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
-        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
-        size_max = max(size, asked_node_count or 0) if kind is JobKind.MALLEABLE else size_max
+        size_max = max(size, _size_before(raw, taken)) if kind is JobKind.MALLEABLE else None
+        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else size_max
         blocked_by = self._blocked_by(raw, asked) if asked else ""
         return Job(
             job_id=raw.job_id,
@@ -235,6 +235,7 @@ class Translator:
             queue_position=queue_position_of(raw.priority),
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
+            taken=taken,
         )
 
     def holding(self, raw: RawJob) -> Holding | None:
@@ -303,6 +304,11 @@ class Translator:
         return (*asked, *quotas(raw, self._limits))
 
 
+def _size_before(raw: RawJob, taken: TakenFromJob | None) -> int:
+    """The size of the job's present run before makeway shrank it. 0: it did not."""
+    return taken.lost_nodes.node_count if taken and taken.lost_nodes and taken.run == raw.restarts else 0
+
+
 def _lacks(raw: RawJob) -> str | None:
     """What Slurm's reason says that a waiting job lacks: see `_REASONS`."""
     reason = raw.reason.replace("_", " ")
@@ -320,7 +326,7 @@ class TranslatedJobs:
         self._at_s = inf
 
     def forget(self) -> None:
-        """Keep no job: the nodes or the partitions have changed."""
+        """Keep no job: the nodes, the partitions or the classes have changed."""
         self._known = {}
 
     def has(self, raw: RawJob) -> bool:
@@ -329,25 +335,27 @@ class TranslatedJobs:
         return last is not None and last[0] is raw
 
     def jobs(
-        self, raws: Iterable[RawJob], translator: Translator, size_before: Callable[[RawJob], int | None]
+        self,
+        raws: Iterable[RawJob],
+        translator: Translator,
+        taken_from: Callable[[RawJob], TakenFromJob | None],
     ) -> tuple[Job, ...]:
         """The jobs of a snapshot.
 
         Args:
             raws: the jobs as they were read.
             translator: of that snapshot.
-            size_before: the size of a job before makeway shrank it; None: it did not.
+            taken_from: what makeway has taken from a job; None: nothing.
         """
         if translator.now_s < self._at_s:
             self.forget()  # the clock was set back: what was over may lie ahead again
         known, self._known, self._at_s = self._known, {}, translator.now_s
         found: list[Job] = []
         for raw in raws:
-            size, holding = size_before(raw), translator.holding(raw)
+            taken, holding = taken_from(raw), translator.holding(raw)
             last = known.get(raw.job_id)
-            if last is None or last[:3] != (raw, size, holding):
-                job = translator.job(raw, asked_node_count=size)
-                last = (raw, size, holding, job)
+            if last is None or last[:3] != (raw, taken, holding):
+                last = (raw, taken, holding, translator.job(raw, taken))
             found.append(last[3])
             if translator.lasts(raw, last[3]):
                 self._known[raw.job_id] = last

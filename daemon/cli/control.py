@@ -1,30 +1,20 @@
-"""The commands that talk to the running daemon: status, poke, notice."""
+"""The commands that talk to the running daemon: poke, notice, pause, resume and handover."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
+from makeway.daemon.cli.options import SOCKET_PATH, config_option, from_config, socket_option
 from makeway.daemon.errors import printable
-from makeway.daemon.service.socket_api import request
-
-
-def status(path: Path, *, as_json: bool) -> None:
-    """Print the state of the daemon behind the socket `path`."""
-    values: dict[str, object] = request(path, {"command": "status"})["status"]
-    if as_json:
-        click.echo(json.dumps(values, indent=2))
-        return
-    for name, value in values.items():
-        click.echo(f"{printable(name.replace('_', ' ')):<16} {printable(str(value))}")
 
 
 def poke(path: Path, job_id: str | None) -> None:
     """Start a cycle; with a job's id only if an open operation waits for that job."""
     if job_id is None:
-        request(path, {"command": "poke"})
-    elif not request(path, {"command": "ack", "job_id": job_id})["awaited"]:
+        _ask(path, {"command": "poke"})
+    elif not _ask(path, {"command": "ack", "job_id": job_id})["awaited"]:
         click.echo(f"No operation waits for job {printable(job_id)}: no cycle was started.")
 
 
@@ -48,4 +38,47 @@ def notice(
         message["user"] = user
     if per_node is not None:
         message["per_node"] = dict(per_node)
-    click.echo(printable(str(request(path, message)["notice_id"])))
+    click.echo(printable(str(_ask(path, message)["notice_id"])))
+
+
+@click.command()
+@socket_option
+@config_option
+def pause(socket: Path | None, config: Path | None) -> None:
+    """Take nothing from jobs until `makeway resume`, also after a restart of the daemon.
+
+    What was taken is given back as usual. For root and the daemon's user only.
+    """
+    _request(socket, config, "pause")
+
+
+@click.command()
+@socket_option
+@config_option
+def resume(socket: Path | None, config: Path | None) -> None:
+    """End `makeway pause`. For root and the daemon's user only."""
+    _request(socket, config, "resume")
+
+
+@click.command()
+@socket_option
+@config_option
+def handover(socket: Path | None, config: Path | None) -> None:
+    """Give the lease up, so that another daemon of the cluster leads from its next poll on.
+
+    For root and the daemon's user only.
+    """
+    if not _request(socket, config, "handover")["led"]:
+        click.echo("This daemon does not lead: there is nothing to hand over.")
+
+
+def _request(socket: Path | None, config: Path | None, command: str) -> dict[str, Any]:
+    """Send a command without arguments to the running daemon, and return its reply."""
+    return _ask(socket or from_config(config, "socket", SOCKET_PATH), {"command": command})
+
+
+def _ask(path: Path, message: Mapping[str, object]) -> dict[str, Any]:
+    """Send a request to the daemon, and return its reply."""
+    from makeway.daemon.service.socket_api import request
+
+    return request(path, message)

@@ -12,10 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import RunLoss
-from makeway.daemon.inspect.explain import Explanation, explain, is_urgent, measured_count, numbers
+from makeway.daemon.inspect.explain import (
+    Explanation,
+    explain,
+    is_urgent,
+    job_events,
+    measured_count,
+    numbers,
+)
 from makeway.daemon.inspect.losses import ExplainedLoss, total_cost
+from makeway.daemon.inspect.now import decision_values
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
@@ -53,21 +61,36 @@ def show(path: Path, decision: str | None, *, as_json: bool) -> None:
         render(found, console())
 
 
+def show_job(path: Path, job_id: str, *, as_json: bool) -> None:
+    """What happened to a job, on standard output: the decisions about it and the commands for it.
+
+    Raises:
+        UserError: the journal has nothing about it.
+        JournalError: the journal cannot be read.
+    """
+    with closing(Journal(path, read_only=True)) as journal:
+        found = job_events(journal, job_id)
+    if not found:
+        raise UserError(f"{printable(str(path))}: nothing is stored about job {printable(job_id)}")
+    if as_json:
+        click.echo(json.dumps([asdict(event) for event in found], indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("at", "decision", "what", "for", "how", "outcome"):
+        table.add_column(heading)
+    for event in found:
+        decision = "" if event.decision_id is None else str(event.decision_id)
+        how = "" if event.action is None else _how(event.action)
+        cells = (instant(event.at_s), decision, event.what, event.for_job_id, how, event.outcome)
+        table.add_row(*map(plain, cells))
+    console().print(table)
+
+
 def _show_list(listed: tuple[StoredDecision, ...], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([_listed_values(entry) for entry in listed], indent=2))
+        click.echo(json.dumps([decision_values(entry) for entry in listed], indent=2))
     else:
         _render_list(listed, console())
-
-
-def _listed_values(entry: StoredDecision) -> dict[str, Any]:
-    return {
-        "decision": entry.decision_id,
-        "at_s": entry.at_s,
-        "policy": entry.decision.policy,
-        "actions": len(entry.decision.actions),
-        "summaries": [why.summary for why in entry.decision.rationale],
-    }
 
 
 def _values(found: Explanation) -> dict[str, Any]:
@@ -199,8 +222,8 @@ def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> N
     out.print()
     out.print(
         plain(
-            f"{job} {why.for_job_id}: {why.node_count} nodes, {why.free_node_count} free, on time for "
-            f"another {span(left_s)}"
+            f"{job} {why.for_job_id}: {counted(why.node_count, 'node')}, {why.free_node_count} free, "
+            f"on time for another {span(left_s)}"
         )
     )
     out.print(plain(why.summary))
@@ -241,10 +264,18 @@ def _how(action: Action) -> str:
     """The fields that only this kind of action has: the method, the nodes, the signal."""
     common = {"job_id", "for_job_id", "policy", "reason", "verb", "not_after_s"}
     own = {name: value for name, value in asdict(action).items() if name not in common}
-    return ", ".join(f"{name} {_brief(value)}" for name, value in own.items())
+    return ", ".join(
+        f"{name.removesuffix('_s').replace('_', ' ')} {_brief(name, value)}"
+        for name, value in own.items()
+        if value is not None and value != () and value is not False
+    )
 
 
-def _brief(value: object) -> str:
+def _brief(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return span(value) if name.endswith("_s") else f"{value:g}"
+    if value is True:
+        return "yes"
     if not isinstance(value, tuple):
         return str(value)
     parts = [str(part) for part in cast("tuple[object, ...]", value)]

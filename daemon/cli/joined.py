@@ -1,6 +1,7 @@
-"""Commands of other packages: click commands at the entry points of the group `makeway.commands`.
+"""Commands of other modules: those of `OWN`, and click commands at the entry points of the group
+`makeway.commands`, which other packages offer.
 
-A package is imported when its command is run, or listed by `--help`; no other command imports it.
+A module is imported when its command is run, or listed by `--help`; no other command imports it.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -10,6 +11,16 @@ import click
 from makeway.daemon.errors import UserError, printable
 
 GROUP = "makeway.commands"
+OWN = {
+    name: EntryPoint(name=name, value=value, group=GROUP)
+    for name, value in {
+        "init": "makeway.daemon.cli.init:init",
+        "policies": "makeway.daemon.cli.policies:policies",
+        "status": "makeway.daemon.cli.live.status:status",
+        "stop": "makeway.daemon.cli.live.stop:stop",
+    }.items()
+}
+"""Commands of makeway that are click commands of their own."""
 
 
 class CommandUnusable(UserError):
@@ -21,7 +32,7 @@ class JoinedCommands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, sorted."""
-        return sorted({*self.commands, *(point.name for point in entry_points(group=GROUP))})
+        return sorted({*self.commands, *OWN, *(point.name for point in entry_points(group=GROUP))})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name. None: there is no such command.
@@ -30,6 +41,8 @@ class JoinedCommands(click.Group):
         """
         if cmd_name in self.commands:
             return self.commands[cmd_name]
+        if cmd_name in OWN:
+            return _load(OWN[cmd_name])
         for point in entry_points(group=GROUP, name=cmd_name):
             return _load(point)
         return None

@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from makeway.daemon.cli.control import handover, pause, resume
 from makeway.daemon.cli.joined import JoinedCommands
-from makeway.daemon.cli.options import CONFIG_PATH, JOURNAL_PATH, SOCKET_PATH, Shell, duration, resources
+from makeway.daemon.cli.options import (
+    CONFIG_PATH,
+    FILE,
+    JOURNAL_PATH,
+    SOCKET_PATH,
+    Shell,
+    config_option,
+    duration,
+    from_config,
+    resources,
+    socket_option,
+)
 from makeway.daemon.errors import CANNOT_GO_ON, UserError, printable
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_config_option = click.option(
-    "--config", type=_FILE, envvar="MAKEWAY_CONFIG", help=f"Configuration file [default: {CONFIG_PATH}]."
-)
-_socket_option = click.option(
-    "--socket", type=_FILE, help=f"Socket of the daemon [default: the configuration's, else {SOCKET_PATH}]."
-)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -38,7 +43,7 @@ def cli() -> None:
 
 
 @cli.command()
-@_config_option
+@config_option
 @click.pass_obj
 def run(shell: Shell, config: Path | None) -> int:
     """Run the daemon in the foreground.
@@ -51,7 +56,7 @@ def run(shell: Shell, config: Path | None) -> int:
 
 
 @cli.command("check-config")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 def check_config(file: Path) -> None:
     """Check a configuration FILE and print it with every default written out."""
     from makeway.daemon.config.load import effective, load
@@ -60,7 +65,7 @@ def check_config(file: Path) -> None:
 
 
 @cli.command()
-@_config_option
+@config_option
 @_json_option
 @click.pass_obj
 def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
@@ -100,9 +105,9 @@ def doctor(shell: Shell, config: Path | None, as_json: bool) -> int:
         "configured]."
     ),
 )
-@_config_option
+@config_option
 @click.option(
-    "--journal", type=_FILE, help="Use a stored snapshot of this journal instead of the present cluster."
+    "--journal", type=FILE, help="Use a stored snapshot of this journal instead of the present cluster."
 )
 @click.option(
     "--decision",
@@ -127,25 +132,34 @@ def whatif(shell: Shell, /, **options: Any) -> None:
 
 @cli.command()
 @click.argument("decision", required=False)
-@_config_option
-@click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
+@config_option
+@click.option("--job", "job_id", metavar="JOB", help="What happened to this job, instead of one decision.")
+@click.option("--journal", type=FILE, help="The journal [default: the configuration's].")
 @_json_option
-def explain(decision: str | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
+def explain(
+    decision: str | None, job_id: str | None, config: Path | None, journal: Path | None, as_json: bool
+) -> None:
     """Why a DECISION was taken: its candidates, their costs, and what became of its actions.
 
     DECISION is its number in the log, or `last`. Without it, the latest decisions are listed.
     """
     from makeway.daemon.cli import explain as cli_explain
 
-    cli_explain.show(journal or _from_config(config, "journal", JOURNAL_PATH), decision, as_json=as_json)
+    path = journal or from_config(config, "journal", JOURNAL_PATH)
+    if job_id is None:
+        cli_explain.show(path, decision, as_json=as_json)
+    elif decision is None:
+        cli_explain.show_job(path, job_id, as_json=as_json)
+    else:
+        raise click.UsageError("accepted: a DECISION or --job, not both")
 
 
 @cli.command()
 @click.option(
     "--since", type=duration, help="How far back from the newest decision [default: all that is kept]."
 )
-@_config_option
-@click.option("--journal", type=_FILE, help="The journal [default: the configuration's].")
+@config_option
+@click.option("--journal", type=FILE, help="The journal [default: the configuration's].")
 @_json_option
 def summary(since: float | None, config: Path | None, journal: Path | None, as_json: bool) -> None:
     """The decisions of some days, and what became of them.
@@ -155,23 +169,12 @@ def summary(since: float | None, config: Path | None, journal: Path | None, as_j
     """
     from makeway.daemon.cli import summary as cli_summary
 
-    cli_summary.show(journal or _from_config(config, "journal", JOURNAL_PATH), since, as_json=as_json)
+    cli_summary.show(journal or from_config(config, "journal", JOURNAL_PATH), since, as_json=as_json)
 
 
 @cli.command()
-@_socket_option
-@_config_option
-@_json_option
-def status(socket: Path | None, config: Path | None, as_json: bool) -> None:
-    """Print the state of the running daemon."""
-    from makeway.daemon.cli import control as cli_control
-
-    cli_control.status(socket or _from_config(config, "socket", SOCKET_PATH), as_json=as_json)
-
-
-@cli.command()
-@_socket_option
-@_config_option
+@socket_option
+@config_option
 @click.option(
     "--ack",
     "job_id",
@@ -182,7 +185,7 @@ def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
     """Start a cycle of the running daemon at once."""
     from makeway.daemon.cli import control as cli_control
 
-    cli_control.poke(socket or _from_config(config, "socket", SOCKET_PATH), job_id)
+    cli_control.poke(socket or from_config(config, "socket", SOCKET_PATH), job_id)
 
 
 @cli.command()
@@ -198,8 +201,8 @@ def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
     metavar="TRES",
     help="What it will want of each node, such as cpu=8,mem=16G,gres/gpu=2 [default: whole nodes].",
 )
-@_socket_option
-@_config_option
+@socket_option
+@config_option
 def notice(
     nodes: int,
     walltime: float,
@@ -212,8 +215,12 @@ def notice(
     """Announce an urgent job to the running daemon. Prints the id of the announcement."""
     from makeway.daemon.cli import control as cli_control
 
-    path = socket or _from_config(config, "socket", SOCKET_PATH)
+    path = socket or from_config(config, "socket", SOCKET_PATH)
     cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user, per_node=per_node)
+
+
+for _command in (pause, resume, handover):
+    cli.add_command(_command)
 
 
 @cli.group()
@@ -357,18 +364,6 @@ def _complain(message: str, status: int = CANNOT_GO_ON) -> int:
     for line in message.splitlines() or ["unknown error"]:
         click.echo(f"makeway: error: {printable(line)}", err=True)
     return status
-
-
-def _from_config(config: Path | None, name: str, default: Path) -> Path:
-    """A path that a configuration says. Without one: the default configuration's if there is one, else
-    `default`.
-    """
-    if config is None and not CONFIG_PATH.exists():
-        return default
-    from makeway.daemon.config.load import load
-
-    path: Path = getattr(load(config or CONFIG_PATH).settings, name)
-    return path
 
 
 if __name__ == "__main__":

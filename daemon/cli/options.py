@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 CONFIG_PATH = Path("/etc/makeway/makeway.yaml")
 SOCKET_PATH = Path("/run/makeway/makeway.sock")
 JOURNAL_PATH = Path("/var/lib/makeway/journal.sqlite")
+FILE = click.Path(path_type=Path, dir_okay=False)
+config_option = click.option(
+    "--config", type=FILE, envvar="MAKEWAY_CONFIG", help=f"Configuration file [default: {CONFIG_PATH}]."
+)
+socket_option = click.option(
+    "--socket", type=FILE, help=f"Socket of the daemon [default: the configuration's, else {SOCKET_PATH}]."
+)
 YEAR_S = 365 * 86_400.0
 _UNITS_MB = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -76,3 +83,18 @@ def duration_s(text: str) -> float | None:
             float(count) * _UNITS_S[unit] for count, unit in re.findall(r"([0-9.]+)([smhd])", text, re.ASCII)
         )
     return None
+
+
+def from_config(config: Path | None, name: str, default: Path) -> Path:
+    """A path that a configuration says. Without one: the default configuration's if there is one, else
+    `default`.
+
+    Raises:
+        UserError: the configuration cannot be used.
+    """
+    if config is None and not CONFIG_PATH.exists():
+        return default
+    from makeway.daemon.config.load import load
+
+    path: Path = getattr(load(config or CONFIG_PATH).settings, name)
+    return path

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import Cost
 from makeway.daemon.inspect.summary import DecisionSummary, LenderTotals, UrgentAnswer, summarise
 from makeway.daemon.journal.store import Journal
@@ -83,7 +83,7 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
     counts = {answer: sum(1 for job in urgent if job.answer is answer) for answer in UrgentAnswer}
     found_answers = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
     out.print()
-    out.print(plain(f"{len(urgent)} urgent jobs asked for nodes: {found_answers}."))
+    out.print(plain(f"{counted(len(urgent), 'urgent job')} asked for nodes: {found_answers}."))
     expected = sum(1 for job in urgent if job.expected_on_time)
     on_time = sum(1 for job in urgent if job.started_on_time)
     waiting = sum(1 for job in urgent if job.started_s is None and job.still_waiting)
@@ -116,11 +116,12 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
     if not count:
         out.print("\nNo job had to leave." if found.acted else "\nNo job would have had to leave.")
         return
+    jobs = f"{counted(all_lenders.jobs, 'job')} {'had' if found.acted else 'would have had'}"
     out.print()
     out.print(
         plain(
-            f"{all_lenders.jobs} jobs {'had' if found.acted else 'would have had'} to leave, or to shrink, "
-            f"{count} times: a loss of {hours(_expected(all_lenders))} of work was expected."
+            f"{jobs} to leave, or to shrink, {counted(count, 'time')}: a loss of "
+            f"{hours(_expected(all_lenders))} of work was expected."
         )
     )
     measured = all_lenders.actual.departures > 0

@@ -1,5 +1,6 @@
 """What the commands print with: a console that does not cut tables in pipes, durations, instants."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -58,3 +59,9 @@ def instant(at_s: float) -> str:
     if at_s >= POSIX_FROM_S:
         return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")
     return f"{at_s:.0f} s"
+
+
+def status_lines(values: Mapping[str, object]) -> list[str]:
+    """A line for each value of a status, on which nothing of the cluster acts on the terminal."""
+    names = {name: printable(name.replace("_", " ")) for name in values}
+    return [f"{names[name]:<16} {printable(str(value))}" for name, value in values.items()]

@@ -83,7 +83,7 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
             json.dumps(file.values), context=LoadContext(path.absolute().parent)
         )
     except ValidationError as error:
-        found = _problems(error, model)
+        found = problems_of(error, model)
         problems += [one for one in found if not (unchecked and one.key[0] == "adapter")]
     chosen = _choose_policy(file, find_policy, problems)
     file.refuse(problems)
@@ -230,7 +230,7 @@ def _policy_config(
         ], None
 
 
-def _problems(error: "ValidationError", model: "type[BaseModel]") -> "list[Problem]":
+def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Problem]":
     """What pydantic found, in makeway's words."""
     from makeway.daemon.config.yaml_file import Problem
 

@@ -11,6 +11,7 @@ from enum import Enum
 
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.estimate.actual_losses import Cost
+from makeway.daemon.leader.standing import Role
 from makeway.policies.model import Rationale
 
 CYCLE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -145,6 +146,21 @@ CYCLE_METRICS = (
         ],
     ),
     CycleMetric(
+        name="makeway_leader",
+        help="1 for what this daemon is among those of its instance, 0 for the other roles.",
+        kind=MetricKind.GAUGE,
+        labels=("role",),
+        read=lambda report: [
+            CycleSample(value=float(report.standing.role is role), labels=(role.value,)) for role in Role
+        ],
+    ),
+    CycleMetric(
+        name="makeway_paused",
+        help="1 while an operator has paused makeway, else 0.",
+        kind=MetricKind.GAUGE,
+        read=lambda report: _one(float(report.paused)),
+    ),
+    CycleMetric(
         name="makeway_operations_open",
         help="Operations that are not closed.",
         kind=MetricKind.GAUGE,
@@ -175,6 +191,22 @@ CYCLE_METRICS = (
         help="Node-hours of work that evictions were expected to lose.",
         kind=MetricKind.COUNTER,
         read=lambda report: _one(report.lost_node_s / 3600.0),
+    ),
+    CycleMetric(
+        name="makeway_lost_in_a_day_node_hours",
+        help="Node-hours of work that urgent jobs of the last 24 hours have cost, or are expected to cost.",
+        kind=MetricKind.GAUGE,
+        read=lambda report: [CycleSample(value=_hours((one.node_s,))) for one in report.lost_in_a_day[:1]],
+    ),
+    CycleMetric(
+        name="makeway_lost_in_a_day_limit_node_hours",
+        help="The most that they may cost. Absent: there is no limit.",
+        kind=MetricKind.GAUGE,
+        read=lambda report: [
+            CycleSample(value=_hours((one.limit_node_s,)))
+            for one in report.lost_in_a_day[:1]
+            if one.limit_node_s is not None
+        ],
     ),
     CycleMetric(
         name="makeway_lost_core_hours",

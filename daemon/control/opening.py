@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
@@ -22,6 +23,10 @@ class Opening:
     """The actions that are only recorded, because the mode is observe."""
     lost_node_s: float
     """Node-seconds of work that the evictions are expected to lose."""
+
+
+NOTHING_OPENED: Final = Opening(operations=(), refused=(), observed=(), lost_node_s=0.0)
+"""What becomes of a decision while nothing may be begun."""
 
 
 def open_decided(

@@ -10,29 +10,29 @@ from typing import Any
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor
-from makeway.daemon.control.opening import Opening, open_clean_up, open_decided
+from makeway.daemon.control.joining import joined
+from makeway.daemon.control.opening import NOTHING_OPENED, Opening, open_clean_up, open_decided
+from makeway.daemon.control.permission import ONLY_DAEMON, Permission
 from makeway.daemon.control.planner import Planning
-from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings
+from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings, start_delay_s
+from makeway.daemon.control.resumed import ResumedJobs
 from makeway.daemon.control.sending import Sending, report_of_refusal
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
-from makeway.daemon.estimate.checkpoint_times import Measurement, lesson, with_learned
-from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
-from makeway.daemon.estimate.recent_losses import DAY_S
+from makeway.daemon.estimate.checkpoint_times import Measurement, lesson
 from makeway.daemon.estimate.run_times import ended_runs, running
-from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.leader.leaving_off import left_off
 from makeway.daemon.operation.due import awaits_regular_checkpoint, wakeup_s
-from makeway.daemon.operation.giving_back import give_back
-from makeway.daemon.operation.handover import changes, handed_over
+from makeway.daemon.operation.giving_back import give_back, give_everything_back
+from makeway.daemon.operation.handover import Watch, changes, handed_over
+from makeway.daemon.operation.kept.remaining import is_restored, remaining
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
-from makeway.daemon.operation.returns import leases
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
-    VERBS,
     Cluster,
     Decision,
     Job,
@@ -43,11 +43,9 @@ from makeway.policies.model import (
     OperationOutcome,
     Phase,
     Reason,
-    Verb,
 )
 from makeway.policies.safety.arbiter import Verdict
-
-EVICTIONS_COUNTED_S = 3600.0
+from makeway.policies.safety.prices import spending
 
 
 class Reconciler:
@@ -62,6 +60,7 @@ class Reconciler:
         clock: a monotonic clock in real seconds, by which a view grows old.
         plan_in_thread: whether plans are made in a thread, so that no cycle waits for one; else within the
             cycle that asks for it, as in a replay.
+        permission: this daemon's lease, and what an operator has said. Default: it is the only daemon.
 
     Raises:
         SolverUnavailable: the policy plans, and OR-Tools is not installed.
@@ -78,20 +77,23 @@ class Reconciler:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         plan_in_thread: bool = True,
+        permission: Permission = ONLY_DAEMON,
     ) -> None:
         self._adapter = adapter
         self._journal = journal
         self._executor = Executor(adapter, journal, now)
         self._now = now
         self._clock = clock
+        self._permission = permission
         self._planning = Planning(journal, in_thread=plan_in_thread)
-        self._snapshot_s: float | None = None
+        self._watch = Watch()
         self._again_s: float | None = None
         # Whether commands are due that the last cycle did not send.
         self._unsent = False
         # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
         # depends on it.
         self._ran: dict[str, Job] = {}
+        self._resumed = ResumedJobs()
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
         self._waiting_before: frozenset[str] = frozenset()
@@ -103,17 +105,18 @@ class Reconciler:
         self._policy = policy
         self._policy_config = policy_config
         self._settings = settings
+        # Those of this cycle: a daemon that follows another one only observes.
+        self._present = settings
 
     def reconcile(self) -> CycleReport:
         """Run one cycle. A failure of the adapter is reported; anything else that is raised is a defect."""
         read_began_s, began = self._clock(), time.perf_counter()
         # 1. One whole snapshot, or no decision.
         try:
-            seen = self._adapter.snapshot()
+            seen = self._look()
         except (Unavailable, Unreadable) as error:
             return self._without_snapshot(error, time.perf_counter() - began)
         snapshot_s = time.perf_counter() - began
-        self._snapshot_s = seen.now_s
         self._note_runs(seen)
 
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
@@ -150,6 +153,7 @@ class Reconciler:
             decision_id=decision_id,
             stored_rationale=() if decision_id is None else decision.rationale,
             lost_node_s=opening.lost_node_s,
+            lost_in_a_day=spending(cluster),
             leaving=leaving,
             losses=losses,
             checkpoints=self._learn((*closed, *self._journal.open_operations()), seen),
@@ -170,10 +174,16 @@ class Reconciler:
                 instants.append(now_s + poll_interval_s)
         return min(instants, default=None)
 
+    def _look(self) -> Cluster:
+        """A snapshot. What it says about the lease makes the settings of this cycle."""
+        seen = self._permission.look(self._adapter, self._journal, self._settings.mode)
+        self._present = self._permission.of_cycle(self._settings)
+        return seen
+
     def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""
         self._ran = {}  # when they end is not seen
-        age_s = None if self._snapshot_s is None else self._now() - self._snapshot_s
+        age_s = None if self._watch.last_s is None else self._now() - self._watch.last_s
         what = "unavailable" if isinstance(error, Unavailable) else "unreadable"
         return CycleReport(
             at_s=self._now(),
@@ -183,6 +193,8 @@ class Reconciler:
             snapshot_age_s=age_s,
             operations_open=len(self._journal.open_operations()),
             error=f"{what}: {error}",
+            standing=self._permission.standing,
+            paused=self._permission.paused,
         )
 
     def _report(
@@ -205,30 +217,44 @@ class Reconciler:
         waiting = sum(
             1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
         )
-        mode, failure = self._settings.mode, self._planning.failure
+        mode, failure, standing = self._settings.mode, self._planning.failure, self._permission.standing
         open_count = len(self._journal.open_operations())
+        # What is there while another daemon leads is that one's to give back.
+        restoring, follows = self._settings.restoring, self._permission.follows
         return CycleReport(
             at_s=seen.now_s,
             mode=mode,
-            sentence=sentence_of(mode, waiting, actions, started, closed, deferred, open_count, failure),
+            sentence=sentence_of(
+                mode, waiting, actions, started, closed, deferred, open_count, failure, standing.text
+            ),
             snapshot_age_s=max(0.0, self._now() - seen.now_s),
             actions=actions,
             deferred=deferred,
             operations_open=open_count,
             urgent_waiting=waiting,
             urgent_started=tuple(
-                _delay_s(operation, seen) for operation in started if operation.kind.serves_urgent_job
+                start_delay_s(operation, seen) for operation in started if operation.kind.serves_urgent_job
             ),
+            served=tuple(one.for_job_id for one in started if one.kind.serves_urgent_job),
+            resumed=self._resumed.in_snapshot(seen, self._journal.past_evictions),
             closed=closed,
             planning_failure=failure,
+            restored=restoring and (follows or is_restored(seen, self._journal.open_operations())),
+            not_given_back=remaining(seen) if restoring and not follows else (),
+            standing=standing,
+            paused=self._permission.paused,
         )
 
     def _advance(self, operation: Operation, cluster: Cluster) -> Operation:
         """An operation as the snapshot and the mode make it, written down if that changed it."""
         new = advance(operation, cluster, self._settings.timeouts)
-        acts = self._settings.mode is Mode.ACT
-        if new.observe and acts and new.phase is not Phase.CLOSED:
+        acts = self._present.mode is Mode.ACT
+        if self._permission.follows and not new.observe and new.phase is not Phase.CLOSED:
+            new = left_off(new, cluster.now_s)
+        elif new.observe and acts and new.phase is not Phase.CLOSED:
             new = close_observed(new, OperationOutcome.MODE_CHANGED, cluster.now_s)
+        elif self._settings.restoring:
+            new = give_everything_back(new, cluster)
         elif not new.observe and new.phase is Phase.MAKING_ROOM:
             if not acts:
                 # An earlier life acted: what it took goes back, and nothing more is taken.
@@ -245,10 +271,13 @@ class Reconciler:
         First which job it is, then the operation: wherever a death comes in between, the next cycle goes on
         from there.
         """
+        watch, self._watch = self._watch, self._watch.at(seen.now_s)
         notices = self._journal.notices()
         if not notices:
             return operations
-        found = changes(notices, operations, seen, self._settings.timeouts)
+        found = changes(notices, operations, seen, self._settings.timeouts, watch)
+        for notice_id in found.missed:
+            self._journal.note_missed(notice_id, seen.now_s)
         for notice in found.arrived:
             self._journal.add_notice(notice)
         for notice_id in found.over:
@@ -265,41 +294,7 @@ class Reconciler:
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
-        open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
-        limits = self._settings.limits
-        window_s = limits.breaker_window_s
-        return replace(
-            seen,
-            jobs=self._join_jobs(seen),
-            notices=self._journal.notices(),
-            operations=open_operations,
-            leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
-            evictions=self._journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
-            lost_node_s=self._journal.lost_node_s(seen.now_s - DAY_S),
-            failures_s=self._journal.failures_s(seen.now_s - window_s),
-            limits=limits,
-            actions=self._judged_actions(seen),
-            usual_shares=self._journal.usual_shares() if self._policy.learns else {},
-        )
-
-    def _join_jobs(self, seen: Cluster) -> tuple[Job, ...]:
-        """The jobs with what was learned of their checkpoints and signals, and what enters their prices."""
-        settings = self._settings
-        jobs = seen.jobs
-        if settings.learn_durations:
-            jobs = with_learned(jobs, self._journal.learned())
-        if settings.limits.price_past_evictions:
-            jobs = with_past_evictions(jobs, self._journal.past_evictions())
-        jobs = with_class_reports(jobs, seen.now_s)
-        return without_signals(jobs, self._journal.unanswered_signals())
-
-    def _judged_actions(self, seen: Cluster) -> frozenset[Verb]:
-        """The actions that decisions may count on.
-
-        Where an adapter only reads, observe mode shows what makeway would do if it could act: all of them.
-        """
-        only_reads = not seen.actions and self._settings.mode is Mode.OBSERVE
-        return VERBS if only_reads else seen.actions
+        return joined(seen, operations, self._journal, self._present, learns=self._policy.learns)
 
     def _note_runs(self, seen: Cluster) -> None:
         """Write down which runs have ended since the last snapshot, for policies that go by it."""
@@ -311,17 +306,21 @@ class Reconciler:
         self._ran = running(seen)
 
     def _open(self, decision: Decision, cluster: Cluster) -> tuple[Opening, list[ActionReport]]:
-        """Write down the operations of a decision, and those that take away what nothing needs any more."""
-        opening = open_decided(decision, cluster, self._settings, self._journal.new_operation_id)
+        """Write down the operations of a decision, and those that take away what nothing needs any more.
+
+        A daemon that follows another one takes nothing away, for it does not know what that one needs.
+        """
+        opening = NOTHING_OPENED
+        if self._permission.begins:
+            opening = open_decided(decision, cluster, self._present, self._journal.new_operation_id)
         for operation in opening.operations:
             self._journal.save(operation)
-        unneeded = left_behind(
-            cluster,
-            self._journal.open_operations(),
-            self._policy.name,
-            plans=self._policy.planner is not None,
-        )
-        clean_up = open_clean_up(unneeded, cluster, self._settings, self._journal.new_operation_id)
+        plans, under_way = self._policy.planner is not None, self._journal.open_operations()
+        urgent_first = not self._settings.restoring
+        unneeded = left_behind(cluster, under_way, self._policy.name, plans=plans, urgent_first=urgent_first)
+        if not self._permission.standing.cleans_up:
+            unneeded = ()
+        clean_up = open_clean_up(unneeded, cluster, self._present, self._journal.new_operation_id)
         for operation in clean_up:
             self._journal.save(operation)
         reports = self._new_refusals(opening.refused)
@@ -332,7 +331,15 @@ class Reconciler:
         self, cluster: Cluster, read_began_s: float
     ) -> tuple[tuple[ActionReport, ...], tuple[Deferred, ...]]:
         """Send what is due of all operations. Returns what became of it, and what has to wait."""
-        sending = Sending(self._executor, self._journal, cluster, self._settings, read_began_s, self._clock)
+        sending = Sending(
+            self._executor,
+            self._journal,
+            cluster,
+            self._settings,
+            read_began_s,
+            self._clock,
+            self._permission,
+        )
         sending.send()
         deferred = sending.deferred()
         self._unsent = bool(deferred)
@@ -380,10 +387,3 @@ class Reconciler:
             return None
         kept = cluster if self._settings.keep_snapshots else None
         return self._journal.add_decision(cluster.now_s, decision, kept)
-
-
-def _delay_s(operation: Operation, cluster: Cluster) -> float:
-    """How long an urgent job that runs has waited."""
-    job = cluster.jobs_by_id()[operation.for_job_id]
-    start_s = operation.started_s if operation.started_s is not None else cluster.now_s
-    return start_s - job.submit_s

@@ -8,8 +8,10 @@ from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss
 from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
+from makeway.daemon.leader.standing import ALONE, Standing
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.model import Limits, Operation, Rationale
+from makeway.policies.model import Cluster, Limits, Operation, Rationale
+from makeway.policies.safety.prices import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class LoopSettings:
     """Nothing that takes is sent when so much time has passed since the reading of the view began. None: no
     limit.
     """
+    restoring: bool = False
+    """Whether everything goes back, also while urgent jobs run or wait: for policy `none` in act mode."""
 
 
 class Deferral(StrEnum):
@@ -38,6 +42,8 @@ class Deferral(StrEnum):
     UNANSWERED = "unanswered"  # a command before it got no answer
     LIMIT = "limit"  # the cycle has sent as many commands as it may
     OLD_VIEW = "old_view"  # it takes something, and the view is too old for that
+    NOT_LEADING = "not_leading"  # this daemon has no lease, or its lease may end before the command does
+    PAUSED = "paused"  # it takes something, and an operator has paused makeway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +80,17 @@ class CycleReport:
     urgent_waiting: int = 0
     urgent_started: tuple[float, ...] = ()
     """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
+    served: tuple[str, ...] = ()
+    """The urgent jobs whose operation saw them start."""
+    resumed: tuple[str, ...] = ()
+    """The jobs that makeway evicted before and that were seen to run again."""
     lost_node_s: float = 0.0
     """Node-seconds of work that the evictions begun in this cycle are expected to lose."""
+    lost_in_a_day: tuple[Spending, ...] = ()
+    """The work that the decisions of the last 24 hours have lost, or are expected to lose: of all urgent
+    jobs, then of the user and of the account with the most, where they have limits. Empty: there was no
+    snapshot.
+    """
     leaving: tuple[LeavingRun, ...] = ()
     """The runs that are to leave by the decision of this cycle."""
     losses: tuple[RunLoss, ...] = ()
@@ -83,8 +98,16 @@ class CycleReport:
     closed: tuple[Operation, ...] = ()
     checkpoints: tuple[Measurement, ...] = ()
     """The checkpoints that this cycle has seen the end of."""
+    restored: bool = False
+    """Whether nothing more can be given back. False also where not everything is to go back."""
+    not_given_back: tuple[str, ...] = ()
+    """What is still held or missing, a sentence each. Empty: nothing is, or not everything is to go back."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
+    standing: Standing = ALONE
+    """Whether this daemon leads."""
+    paused: bool = False
+    """Whether an operator has paused makeway."""
     planning_failure: str | None = None
     """Why the last plan could not be made: a defect of the policy. None: it could, or the policy does not
     plan.
@@ -96,7 +119,14 @@ class CycleReport:
 
         A cluster that did not answer a command is left in peace until the next poll.
         """
-        reasons = {deferred.why for deferred in self.deferred}
+        reasons = {deferred.why for deferred in self.deferred} - {Deferral.NOT_LEADING, Deferral.PAUSED}
         if reasons or any(action.outcome in UNANSWERED_NOW for action in self.actions):
             return bool(reasons) and Deferral.UNANSWERED not in reasons
         return any(action.outcome is Outcome.ACCEPTED for action in self.actions)
+
+
+def start_delay_s(operation: Operation, cluster: Cluster) -> float:
+    """How long an urgent job that runs has waited."""
+    job = cluster.jobs_by_id()[operation.for_job_id]
+    start_s = operation.started_s if operation.started_s is not None else cluster.now_s
+    return start_s - job.submit_s

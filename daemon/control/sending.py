@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from makeway.daemon.control.executor import ActionReport, Executor
+from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
@@ -27,6 +28,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
 )
@@ -40,7 +42,7 @@ def gives_back(action: Action) -> bool:
     A job that a command has stopped, and that the cluster takes for ended, gets its place back by a requeue.
     """
     match action:
-        case Release() | Expand() | RestorePriority():
+        case Release() | Expand() | RestorePriority() | RestoreLimit():
             return True
         case Prioritise():
             return action.queue_position is None and action.job_id != action.for_job_id
@@ -63,6 +65,7 @@ class Sending:
         settings: limits and waits.
         read_began_s: when the reading of that view began, by `clock`.
         clock: a monotonic clock, in seconds.
+        permission: whether this daemon leads, and whether an operator has paused it.
     """
 
     executor: Executor
@@ -71,6 +74,7 @@ class Sending:
     settings: LoopSettings
     read_began_s: float
     clock: Callable[[], float]
+    permission: Permission
     reports: list[ActionReport] = field(default_factory=list[ActionReport])
     """What became of each action."""
     _sent: int = 0
@@ -133,10 +137,15 @@ class Sending:
         """Why an action has to wait for the next cycle. None: it may be sent now."""
         if self._stopped is not None:
             return self._stopped
-        limit_s = self.settings.view_age_max_s
-        if limit_s is None or gives_back(action) or self.clock() - self.read_began_s <= limit_s:
+        if not self.permission.may_act():
+            return Deferral.NOT_LEADING
+        if gives_back(action):
             return None
-        return Deferral.OLD_VIEW
+        if self.permission.paused:
+            return Deferral.PAUSED
+        limit_s = self.settings.view_age_max_s
+        late = limit_s is not None and self.clock() - self.read_began_s > limit_s
+        return Deferral.OLD_VIEW if late else None
 
 
 def report_of_refusal(verdict: Verdict) -> ActionReport:

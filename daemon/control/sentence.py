@@ -17,6 +17,8 @@ _WHY_DEFERRED = MappingProxyType(
         Deferral.UNANSWERED: "the cluster does not answer",
         Deferral.LIMIT: "the limit of commands in a cycle is reached",
         Deferral.OLD_VIEW: "the view of the cluster is too old",
+        Deferral.NOT_LEADING: "the lease of this daemon ends too soon, or has ended",
+        Deferral.PAUSED: "makeway is paused",
     }
 )
 
@@ -30,9 +32,15 @@ def sentence_of(
     deferred: Sequence[Deferred],
     open_count: int,
     planning_failure: str | None,
+    standing: str = "",
 ) -> str:
-    """What a cycle did, in the words of the log. `planning_failure` None: no plan failed."""
-    parts = [f"{waiting} urgent waiting"]
+    """What a cycle did, in the words of the log.
+
+    Args:
+        planning_failure: None: no plan failed.
+        standing: why this daemon does not act; empty: it does, or does not want to.
+    """
+    parts = [*([standing] if standing else []), f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
     parts += [
@@ -68,6 +76,8 @@ def outcome_text(operation: Operation) -> str:
             return "observed; the job still waits"
         case OperationOutcome.MODE_CHANGED:
             return "observed until the mode became act"
+        case OperationOutcome.LED_ELSEWHERE:
+            return "another daemon leads now, and gives back what was taken"
         case OperationOutcome.NOT_STARTED:
             return _not_started(operation)
         case OperationOutcome.STARTED:

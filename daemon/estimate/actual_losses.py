@@ -33,7 +33,7 @@ from makeway.policies.model import (
     Task,
     total,
 )
-from makeway.policies.safety.prices import node_equivalents, unsaved_s
+from makeway.policies.safety.prices import node_equivalents, payer_of, unsaved_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +124,10 @@ class LeavingRun:
     """When the job reported the start of a requested checkpoint. None: it did not."""
     completed_s: float | None = None
     """When the requested checkpoint was complete. None: it is not, or none was requested."""
+    for_user: str = ""
+    """The user of the urgent job, who pays for the loss. Empty: unknown."""
+    for_account: str = ""
+    """The account of the urgent job. Empty: unknown."""
 
     @property
     def expected(self) -> Cost:
@@ -225,6 +229,7 @@ def _observe(
         return None
     if known is None:
         spec = CheckpointSpec() if job.checkpoint is None else job.checkpoint
+        payer = payer_of(seen, action.for_job_id)
         known = LeavingRun(
             for_job_id=action.for_job_id,
             decided_s=operation.opened_s if task.planned_s is None else task.planned_s,
@@ -234,6 +239,8 @@ def _observe(
             expected_s=unsaved_s(job, seen.now_s) if action.method is Method.KILL else 0.0,
             start_s=job.start_s,
             setup_s=job.setup_s,
+            for_user=payer.user,
+            for_account=payer.account,
         )
     saved_s = job.last_checkpoint_s
     requested_s = _requested_s(operation, action.job_id)

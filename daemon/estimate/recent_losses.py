@@ -3,7 +3,7 @@
 A run counts with what its decision expected to lose until it is measured, then with what it lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey, RunLoss
@@ -11,8 +11,12 @@ from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey
 DAY_S: Final = 86_400.0
 
 
-class _Entry(NamedTuple):
+class RecentLoss(NamedTuple):
+    """Node-seconds of work, and who pays for them. An empty name: unknown."""
+
     for_job_id: str
+    user: str
+    account: str
     decided_s: float
     node_s: float
 
@@ -21,15 +25,15 @@ class RecentLosses:
     """The losses by run, kept in memory for every cycle."""
 
     def __init__(self) -> None:
-        self._entries: dict[RunKey, _Entry] = {}
+        self._entries: dict[RunKey, RecentLoss] = {}
 
     def expect(self, key: RunKey, run: LeavingRun) -> None:
         """Add a run that is to leave."""
-        self._entries[key] = _Entry(run.for_job_id, run.decided_s, run.expected.node_s)
+        self._entries[key] = _entry(run, run.expected.node_s)
 
     def measured(self, key: RunKey, loss: RunLoss) -> None:
         """Replace what was expected by what was lost."""
-        self._entries[key] = _Entry(loss.run.for_job_id, loss.run.decided_s, loss.lost.node_s)
+        self._entries[key] = _entry(loss.run, loss.lost.node_s)
 
     def learn(self, lesson: LossLesson) -> None:
         """Add what one cycle has observed."""
@@ -40,12 +44,21 @@ class RecentLosses:
         for key in lesson.void:
             self._entries.pop(key, None)
 
-    def by_urgent_job(self, since_s: float) -> Mapping[str, float]:
-        """Node-seconds of the decisions since then, by urgent job. What is older is forgotten."""
+    def since(self, since_s: float) -> tuple[RecentLoss, ...]:
+        """Those of the decisions since then. What is older is forgotten."""
         for key in [key for key, entry in self._entries.items() if entry.decided_s < since_s]:
             del self._entries[key]
-        found: dict[str, float] = {}
-        for entry in self._entries.values():
-            if entry.node_s:
-                found[entry.for_job_id] = found.get(entry.for_job_id, 0.0) + entry.node_s
-        return found
+        return tuple(entry for entry in self._entries.values() if entry.node_s)
+
+
+def totals(losses: Iterable[RecentLoss], key: Callable[[RecentLoss], str]) -> Mapping[str, float]:
+    """Node-seconds by what `key` gives: the urgent job, its user or its account. No unknown name counts."""
+    found: dict[str, float] = {}
+    for entry in losses:
+        if name := key(entry):
+            found[name] = found.get(name, 0.0) + entry.node_s
+    return found
+
+
+def _entry(run: LeavingRun, node_s: float) -> RecentLoss:
+    return RecentLoss(run.for_job_id, run.for_user, run.for_account, run.decided_s, node_s)

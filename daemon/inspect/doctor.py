@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from makeway.adapters.protocol import AdapterError, Capabilities
+from makeway.adapters.protocol import Adapter, AdapterError, Capabilities, LeaseKeeper
 from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
 from makeway.adapters.site.text import counted, printable
 from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
@@ -59,6 +59,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
                     "a job that needs a part of a node counts as one that needs all of it",
                 )
             )
+        checks.append(check_leader(settings.leader.enabled, connection.adapter, cluster))
         context = DoctorContext(
             acts=settings.mode is Mode.ACT,
             poll_interval_s=settings.poll_interval_s,
@@ -151,6 +152,18 @@ def check_jobs(cluster: Cluster, mode: Mode) -> Check:
         what = "no job would ever make room" if mode is Mode.ACT else "there would be nothing to decide"
         return warning("jobs", f"{text}: with these jobs {what}: check adapter.classes")
     return ok("jobs", text)
+
+
+def check_leader(enabled: bool, adapter: Adapter, cluster: Cluster) -> Check:
+    """Whether a second daemon on the cluster would do harm."""
+    only_one = "a second daemon in mode act would undo what this one does: run only one"
+    if not enabled:
+        return warning("leader", f"leader.enabled is false: {only_one}")
+    if not isinstance(adapter, LeaseKeeper):
+        return ok("leader", f"this adapter keeps no leases: {only_one}")
+    terms = [lease.term for lease in cluster.leader_leases]
+    found = f"the newest lease has term {max(terms)}" if terms else "no daemon has a lease yet"
+    return ok("leader", f"{found}: of several daemons one acts")
 
 
 def _folder_refused(name: str, path: Path) -> Check | None:

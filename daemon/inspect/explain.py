@@ -65,6 +65,58 @@ def explain(journal: Journal, decision: str) -> Explanation:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """One thing that was decided about a job, or sent for it."""
+
+    at_s: float
+    decision_id: int | None
+    """The decision. None: a command."""
+    what: str
+    """`decision`, or the verb of the command."""
+    for_job_id: str
+    """The job for which it was done."""
+    action: Action | None
+    """What was sent. None: nothing, it was a decision."""
+    outcome: str
+    """Of a decision why it was taken, of a command the answer."""
+
+
+def job_events(journal: Journal, job_id: str) -> tuple[JobEvent, ...]:
+    """What happened to a job, oldest first: the decisions that served it or took from it, and the commands
+    for it. Empty: the journal has nothing about it.
+    """
+    decided = [
+        JobEvent(
+            at_s=stored.at_s,
+            decision_id=stored.decision_id,
+            what="decision",
+            for_job_id=why.for_job_id,
+            action=None,
+            outcome=why.summary,
+        )
+        for stored in journal.decisions_since(float("-inf"))
+        for why in stored.decision.rationale
+        if why.for_job_id == job_id
+        or any(
+            action.job_id == job_id and action.for_job_id == why.for_job_id
+            for action in stored.decision.actions
+        )
+    ]
+    sent = [
+        JobEvent(
+            at_s=command.issued_s,
+            decision_id=None,
+            what=command.action.verb,
+            for_job_id=command.action.for_job_id,
+            action=command.action,
+            outcome=_answer(command),
+        )
+        for command in journal.commands_of(job_id, float("-inf"))
+    ]
+    return tuple(sorted((*decided, *sent), key=lambda event: event.at_s))
+
+
 def numbers(why: Rationale) -> list[tuple[RationaleMetric, float]]:
     """Every number that is declared for a rationale, with its value."""
     return [(metric, metric.read(why)) for metric in RATIONALE_METRICS]
@@ -138,6 +190,9 @@ def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
     sent = [command for command in commands if _as_decided(command.action) == action]
     if not sent:
         return "not sent"
-    last = sent[-1]
-    words = last.outcome or "no answer was written down"
-    return f"{words} ({last.detail})" if last.detail else words
+    return _answer(sent[-1])
+
+
+def _answer(command: StoredCommand) -> str:
+    words = command.outcome or "no answer was written down"
+    return f"{words} ({command.detail})" if command.detail else words

@@ -138,6 +138,13 @@ def _limits_of_no_price(cluster: JsonObject) -> JsonObject:
     return {**cluster, "limits": {**none, **(limits if isinstance(limits, dict) else {})}}
 
 
+def _limits_of_amounts(cluster: JsonObject) -> JsonObject:
+    """The work that may be lost has limits that grow with the machine; before, none did."""
+    limits = cluster.get("limits")
+    none: JsonObject = {"max_loss_machine_share": 0.0, "max_loss_machine_share_per_day": 0.0}
+    return {**cluster, "limits": {**none, **(limits if isinstance(limits, dict) else {})}}
+
+
 STEPS: Final = (
     # 0 to 1: a job's place in a planned order is its queue position.
     Step(action=renamed("place", "queue_position"), job=renamed("place", "queue_position")),
@@ -147,6 +154,11 @@ STEPS: Final = (
     Step(action=kinds.action, task=kinds.task, operation=kinds.operation),
     # 3 to 4: the work that evictions may lose is limited.
     Step(cluster=_limits_of_no_price),
+    # 4 to 5: these limits grow with the machine.
+    Step(cluster=_limits_of_amounts),
+    # 5 to 6: a job says what was taken from it, and an action restores its time limit. Older versions would
+    # take such an action for damaged.
+    Step(),
 )
 """The step at index n leads from format n to format n + 1."""
 FORMAT: Final = len(STEPS)

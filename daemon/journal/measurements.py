@@ -21,6 +21,7 @@ from makeway.daemon.estimate.checkpoint_times import (
 from makeway.daemon.estimate.recent_losses import RecentLosses
 from makeway.daemon.estimate.run_times import LATEST, History, Run
 from makeway.daemon.journal.database import Database, Row, Statement
+from makeway.daemon.operation.announcements import AnnouncementRecord
 from makeway.policies.model import Acknowledgement, Method
 
 _KEYS: Final = "operation_id = ? AND job_id = ? AND issued_s = ?"
@@ -39,7 +40,11 @@ _LEAVING_COLUMNS: Final = (
     "operation_id, job_id, requeue_count, for_job_id, decided_s, method, acknowledgement, nodes, cpus, gpus, "
     "expected_s, start_s, setup_s, saved_s, requested_s, reported_s, completed_s"
 )
-_LEAVE: Final = f"INSERT OR REPLACE INTO losses ({_LEAVING_COLUMNS}) VALUES ({', '.join(['?'] * 17)})"
+_PAYER_COLUMNS: Final = "for_user, for_account"
+"""Since schema 6."""
+_LEAVE: Final = (
+    f"INSERT OR REPLACE INTO losses ({_LEAVING_COLUMNS}, {_PAYER_COLUMNS}) VALUES ({', '.join(['?'] * 19)})"
+)
 _RUN: Final = "operation_id = ? AND job_id = ? AND requeue_count = ?"
 _LEFT: Final = f"UPDATE losses SET left_s = ?, lost_s = ?, overhead_s = ?, evicted = ? WHERE {_RUN}"
 _METHODS: Final = ", ".join(f"'{method}'" for method in Method)
@@ -47,6 +52,36 @@ _WORDS: Final = ", ".join(f"'{word}'" for word in Acknowledgement)
 _READABLE: Final = f"method IN ({_METHODS}) AND acknowledgement IN ({_WORDS})"
 """SQL: no word in the row is one of a newer makeway."""
 _STAY: Final = f"DELETE FROM losses WHERE {_RUN}"
+
+
+_ANNOUNCED: Final = (
+    "INSERT OR IGNORE INTO announcements (notice_id, user, announced_s, node_s) VALUES (?, ?, ?, ?)"
+)
+_MISSED: Final = "UPDATE announcements SET missed_s = ? WHERE notice_id = ?"
+
+
+def announced_statement(notice_id: str, record: AnnouncementRecord) -> Statement:
+    """What stores a new announcement for the limits."""
+    return _ANNOUNCED, (notice_id, record.user, record.announced_s, record.node_s)
+
+
+def missed_statement(notice_id: str, at_s: float) -> Statement:
+    """What stores that the job of an announcement was missed."""
+    return _MISSED, (at_s, notice_id)
+
+
+def load_announcements(database: Database) -> dict[str, AnnouncementRecord]:
+    """What users announced, by the id of the announcement."""
+    if database.schema_version < 6:
+        return {}
+    rows = database.read(
+        "SELECT notice_id, user, announced_s, node_s, missed_s FROM announcements ORDER BY announced_s, "
+        "notice_id"
+    )
+    return {
+        notice_id: AnnouncementRecord(user=user, announced_s=announced_s, node_s=node_s, missed_s=missed_s)
+        for notice_id, user, announced_s, node_s, missed_s in rows
+    }
 
 
 def lesson_statements(lesson: Lesson) -> list[Statement]:
@@ -100,8 +135,15 @@ def load_leaving_runs(database: Database) -> dict[RunKey, LeavingRun]:
     """The runs that are still to leave."""
     if database.schema_version < 5:
         return {}
-    rows = database.read(f"SELECT {_LEAVING_COLUMNS} FROM losses WHERE left_s IS NULL AND {_READABLE}")
+    columns = _columns(database)
+    rows = database.read(f"SELECT {columns} FROM losses WHERE left_s IS NULL AND {_READABLE}")
     return {RunKey(*row[:3]): _leaving_run(row[3:]) for row in rows}
+
+
+def _columns(database: Database) -> str:
+    """SQL: what a stored run that is to leave consists of. Before schema 6 no payer was stored."""
+    payer = _PAYER_COLUMNS if database.schema_version >= 6 else "'', ''"
+    return f"{_LEAVING_COLUMNS}, {payer}"
 
 
 def load_losses(database: Database, since_s: float, until_s: float) -> tuple[tuple[str, RunLoss], ...]:
@@ -109,8 +151,8 @@ def load_losses(database: Database, since_s: float, until_s: float) -> tuple[tup
     if database.schema_version < 5:
         return ()
     rows = database.read(
-        f"SELECT {_LEAVING_COLUMNS}, left_s, lost_s, overhead_s, evicted FROM losses WHERE decided_s BETWEEN "
-        f"? AND ? AND left_s IS NOT NULL AND {_READABLE} ORDER BY decided_s, job_id, operation_id, "
+        f"SELECT {_columns(database)}, left_s, lost_s, overhead_s, evicted FROM losses WHERE decided_s "
+        f"BETWEEN ? AND ? AND left_s IS NOT NULL AND {_READABLE} ORDER BY decided_s, job_id, operation_id, "
         "requeue_count",
         (since_s, until_s),
     )
@@ -123,7 +165,7 @@ def load_recent_losses(database: Database) -> RecentLosses:
     if database.schema_version < 5:
         return recent
     rows = database.read(
-        f"SELECT left_s, lost_s, overhead_s, evicted, {_LEAVING_COLUMNS} FROM losses WHERE {_READABLE}"
+        f"SELECT left_s, lost_s, overhead_s, evicted, {_columns(database)} FROM losses WHERE {_READABLE}"
     )
     for left_s, lost_s, overhead_s, evicted, *row in rows:
         key, run = RunKey(*row[:3]), tuple(row[3:])
@@ -152,13 +194,16 @@ def _leaving_row(key: RunKey, run: LeavingRun) -> Row:
         run.requested_s,
         run.reported_s,
         run.completed_s,
+        run.for_user,
+        run.for_account,
     )
 
 
 def _leaving_run(row: Row) -> LeavingRun:
     """The run in the columns after its key."""
     for_job_id, decided_s, method, acknowledgement, nodes, cpus, gpus, *instants = row
-    expected_s, start_s, setup_s, saved_s, requested_s, reported_s, completed_s = instants
+    expected_s, start_s, setup_s, saved_s, requested_s, reported_s, completed_s, *payer = instants
+    for_user, for_account = payer
     return LeavingRun(
         for_job_id=for_job_id,
         decided_s=decided_s,
@@ -172,6 +217,8 @@ def _leaving_run(row: Row) -> LeavingRun:
         requested_s=requested_s,
         reported_s=reported_s,
         completed_s=completed_s,
+        for_user=for_user,
+        for_account=for_account,
     )
 
 

@@ -38,6 +38,11 @@ _LOSSES: Final = (
     "DELETE FROM losses WHERE rowid IN (SELECT rowid FROM losses WHERE left_s IS NOT NULL AND decided_s < ? "
     "LIMIT ?) RETURNING 1"
 )
+_ANNOUNCEMENTS: Final = (
+    "DELETE FROM announcements WHERE notice_id IN (SELECT notice_id FROM announcements WHERE announced_s < "
+    "?1 AND ifnull(missed_s, announced_s) < ?1 AND notice_id NOT IN (SELECT notice_id FROM notices) LIMIT "
+    "?2) RETURNING 1"
+)
 
 
 def prune(database: Database, before_s: float, most: int) -> tuple[int, list[int]]:
@@ -46,7 +51,8 @@ def prune(database: Database, before_s: float, most: int) -> tuple[int, list[int
     Returns: how many entries are gone, and the numbers of the commands among them.
     """
     statements: list[Statement] = [
-        (sql, (before_s, most)) for sql in (_DECISIONS, _COMMANDS, _OPERATIONS, _CHECKPOINTS, _RUNS, _LOSSES)
+        (sql, (before_s, most))
+        for sql in (_DECISIONS, _COMMANDS, _OPERATIONS, _CHECKPOINTS, _RUNS, _LOSSES, _ANNOUNCEMENTS)
     ]
     deleted = database.delete(*statements)
     database.shrink(VACUUM_PAGES)

@@ -74,12 +74,25 @@ _LOSSES: Final = (
     ),
     "CREATE INDEX losses_by_decision ON losses (decided_s)",
 )
+_WHO_TAKES: Final = (
+    # Who pays for a loss: the user and the account of the urgent job.
+    "ALTER TABLE losses ADD COLUMN for_user TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE losses ADD COLUMN for_account TEXT NOT NULL DEFAULT ''",
+    # What users announced: `missed_s` is when the job was missed; it is null if the job came or may still
+    # come.
+    (
+        "CREATE TABLE announcements (notice_id TEXT PRIMARY KEY, user TEXT NOT NULL, announced_s REAL NOT "
+        "NULL, node_s REAL NOT NULL, missed_s REAL) STRICT"
+    ),
+    "CREATE INDEX announcements_by_time ON announcements (announced_s)",
+)
 STEPS: Final = (
     _OPERATIONS_AND_DECISIONS,
     _CHECKPOINT_DURATIONS,
     _ENDED_RUNS,
     _FAILURES_AND_DAMAGE,
     _LOSSES,
+    _WHO_TAKES,
 )
 """The statements at index n lead from version n to version n + 1; version 0 is an empty file."""
 SCHEMA_VERSION: Final = len(STEPS)

@@ -8,11 +8,13 @@ in memory, changed after the file and never before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Learned, Lesson, Subject
+from makeway.daemon.estimate.recent_losses import RecentLoss
 from makeway.daemon.estimate.run_times import Run
 from makeway.daemon.journal import loading, retention
 from makeway.daemon.journal.archive import Archive
@@ -20,14 +22,18 @@ from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PL
 from makeway.daemon.journal.command_log import signalled_run
 from makeway.daemon.journal.database import Database, Statement
 from makeway.daemon.journal.measurements import (
+    announced_statement,
     lesson_statements,
+    load_announcements,
     load_checkpoint_times,
     load_history,
     load_leaving_runs,
     load_recent_losses,
     loss_statements,
+    missed_statement,
     run_statements,
 )
+from makeway.daemon.operation.announcements import AnnouncementRecord, record_of
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -39,6 +45,9 @@ from makeway.policies.model import (
     Plan,
     RunIdentity,
 )
+
+_NOTE = "note:"
+"""What the keys of notes begin with."""
 
 
 class Journal(Archive):
@@ -76,6 +85,7 @@ class Journal(Archive):
             self._history = load_history(self._database)
             self._leaving = load_leaving_runs(self._database)
             self._losses = load_recent_losses(self._database)
+            self._announcements = load_announcements(self._database)
         except BaseException:
             self._database.close()
             raise
@@ -206,10 +216,10 @@ class Journal(Archive):
                 self._leaving.pop(key, None)
             self._losses.learn(lesson)
 
-    def lost_node_s(self, since_s: float) -> Mapping[str, float]:
-        """Node-seconds of work by urgent job, of the decisions since then: lost, or expected to be lost."""
+    def recent_losses(self, since_s: float) -> tuple[RecentLoss, ...]:
+        """The work that the decisions since then have lost, or are expected to lose."""
         with self._mutex:
-            return self._losses.by_urgent_job(since_s)
+            return self._losses.since(since_s)
 
     def usual_shares(self) -> Mapping[str, float]:
         """The share of their time limits that the finished runs of a user usually took, by user."""
@@ -222,14 +232,29 @@ class Journal(Archive):
             self._history.add(runs)
 
     def add_notice(self, notice: Notice) -> None:
-        """Store an announcement; one of the same id is replaced."""
+        """Store an announcement; one of the same id is replaced. A new one counts for its user\'s limits."""
         insert = (
             "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
             (notice.notice_id, NOTICE.encode(notice)),
         )
+        record = record_of(notice)
         with self._mutex:
-            self._write(insert)
+            self._write(insert, announced_statement(notice.notice_id, record))
             self._notices[notice.notice_id] = notice
+            self._announcements.setdefault(notice.notice_id, record)
+
+    def note_missed(self, notice_id: str, at_s: float) -> None:
+        """Store that the job of an announcement did not come."""
+        with self._mutex:
+            self._write(missed_statement(notice_id, at_s))
+            if notice_id in self._announcements:
+                record = replace(self._announcements[notice_id], missed_s=at_s)
+                self._announcements[notice_id] = record
+
+    def announcements(self) -> Mapping[str, AnnouncementRecord]:
+        """What users announced, also what is over, by the id of the announcement."""
+        with self._mutex:
+            return dict(self._announcements)
 
     def remove_notice(self, notice_id: str) -> None:
         """Delete an announcement; it is no error if there is none of that id."""
@@ -252,6 +277,16 @@ class Journal(Archive):
             self._write(("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (PLAN.encode(plan),)))
             self._plan = plan
 
+    def noted(self, name: str) -> str | None:
+        """The note of that name. None: there is none."""
+        rows = self._database.read("SELECT value FROM meta WHERE key = ?", (_NOTE + name,))
+        return str(rows[0][0]) if rows else None
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of the one before."""
+        with self._mutex:
+            self._write(("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_NOTE + name, text)))
+
     def prune(self, before_s: float, most: int = 50) -> int:
         """Delete some of what is older than `before_s`: at most `most` entries of each table.
 
@@ -264,6 +299,7 @@ class Journal(Archive):
             if count:
                 self._times = load_checkpoint_times(self._database)
                 self._history = load_history(self._database)
+                self._announcements = load_announcements(self._database)
         return count
 
     def verify(self) -> None:

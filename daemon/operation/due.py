@@ -30,6 +30,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
     Task,
@@ -188,7 +189,7 @@ def _may_issue(
         case Prioritise():
             job = jobs.get(action.job_id)
             return job is not None and job.state is JobState.PENDING
-        case RestorePriority():
+        case RestorePriority() | RestoreLimit():
             return True
         case Release():
             if operation.kind is OperationKind.MAKE_WAY_SHARED and operation.started_s is not None:

@@ -6,7 +6,6 @@ any more is not issued; the policy decides again on the view that is there. Deci
 """
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import assert_never
 
@@ -22,6 +21,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Method,
+    NodeSets,
     Operation,
     OperationKind,
     Phase,
@@ -144,7 +144,8 @@ def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
     if operation.phase is not Phase.MAKING_ROOM or not any(map(_may_end, operation.tasks)):
         return operation
     jobs = cluster.jobs_by_id()
-    good = cluster.up_nodes().keys() & frozenset(operation.nodes)
+    sets = cluster.node_sets()
+    good = sets.up & sets.of(operation.nodes)
     tasks = tuple(
         ended(task, Ending.OUTDATED, cluster.now_s)
         if _may_end(task) and not _fits(operation, task, cluster, jobs, good)
@@ -186,22 +187,25 @@ def _fits(
     task: Task,
     cluster: Cluster,
     jobs: Mapping[str, Job],
-    good: AbstractSet[str],
+    good: int,
 ) -> bool:
-    """Whether an eviction that was not issued still does what it was decided for."""
+    """Whether an eviction that was not issued still does what it was decided for.
+
+    `good`: the nodes of the hold that are up, as a set of the cluster's `node_sets`.
+    """
     action, job = task.action, jobs.get(task.action.job_id)
     if job is None or not job.nodes:
         return True  # it has left: the snapshot shows it
-    if good.isdisjoint(_freed(task, job)):
+    if not good & _freed(task, job, cluster.node_sets()):
         return False  # the nodes that it would leave are lost, or no longer held
     if isinstance(action, Requeue | Cancel):
         return _may_still_leave(operation, task, action, cluster, job)
     return not _is_stale(operation, task, cluster)
 
 
-def _freed(task: Task, job: Job) -> tuple[str, ...]:
-    kept = set(task.action.keep_nodes) if isinstance(task.action, Shrink) else set[str]()
-    return tuple(name for name in job.nodes if name not in kept)
+def _freed(task: Task, job: Job, sets: NodeSets) -> int:
+    kept = sets.of(task.action.keep_nodes) if isinstance(task.action, Shrink) else 0
+    return sets.of(job.nodes) & ~kept
 
 
 def _may_still_leave(

@@ -12,6 +12,7 @@ from makeway.policies.model import (
     Cluster,
     Ending,
     Operation,
+    OperationKind,
     Phase,
     Progress,
     Reason,
@@ -44,6 +45,15 @@ def give_back(
         ended_s=cluster.now_s,
         tasks=tasks + planned(returns, cluster),
     )
+
+
+def give_everything_back(operation: Operation, cluster: Cluster) -> Operation:
+    """Let an operation return what it took also while its urgent job runs, which then runs on without a hold.
+
+    One that returns already, or that does nothing else, goes on as it is. So does one of observe mode.
+    """
+    returns = operation.phase in (Phase.RETURNING, Phase.CLOSED) or operation.kind is OperationKind.CLEAN_UP
+    return operation if returns or operation.observe else give_back(operation, cluster, Reason.GIVEN_UP)
 
 
 def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:

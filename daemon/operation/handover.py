@@ -37,15 +37,43 @@ class Changes:
     """Those whose job is here now, with its id."""
     over: tuple[str, ...] = ()
     """The ids of those to forget: their job has ended, or never came."""
+    missed: tuple[str, ...] = ()
+    """The ids of those that count against their users: their job never came, though the cluster was watched,
+    or came for less than half of the announced nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """When this process looked at the cluster. None: it has not looked yet."""
+
+    first_s: float | None = None
+    last_s: float | None = None
+    """Before the present snapshot."""
+
+    def at(self, now_s: float) -> "Watch":
+        """With one more look."""
+        return Watch(first_s=now_s if self.first_s is None else self.first_s, last_s=now_s)
+
+    def would_have_seen(self, notice: Notice) -> bool:
+        """Whether it was there when the job was expected, and looked at least once since."""
+        return (
+            self.first_s is not None
+            and self.last_s is not None
+            and self.first_s <= notice.expected_s <= self.last_s
+        )
 
 
 def changes(
-    notices: Sequence[Notice], operations: Sequence[Operation], cluster: Cluster, timeouts: Timeouts
+    notices: Sequence[Notice],
+    operations: Sequence[Operation],
+    cluster: Cluster,
+    timeouts: Timeouts,
+    watch: Watch,
 ) -> Changes:
     """What a snapshot says about the announcements.
 
     One without a job is kept until `give_up_after_s` after the arrival that it promised, as long as the hold
-    for it.
+    for it. `watch`: the looks before.
     """
     jobs = cluster.jobs_by_id()
     found = arrivals(notices, cluster.jobs, (operation.for_job_id for operation in operations))
@@ -59,6 +87,16 @@ def changes(
             else notice.job_id not in jobs
         )
     ]
+    missed = [
+        notice.notice_id
+        for notice in notices
+        if notice.job_id is None
+        and (
+            came_too_small(notice, found[notice.notice_id])
+            if notice.notice_id in found
+            else notice.notice_id in over and watch.would_have_seen(notice)
+        )
+    ]
     return Changes(
         arrived=tuple(
             replace(notice, job_id=found[notice.notice_id].job_id)
@@ -66,7 +104,13 @@ def changes(
             if notice.notice_id in found
         ),
         over=tuple(over),
+        missed=tuple(missed),
     )
+
+
+def came_too_small(notice: Notice, job: Job) -> bool:
+    """Whether the job that came for an announcement has less than half of the announced nodes."""
+    return 2 * job.node_count < notice.node_count
 
 
 def handed_over(operation: Operation, notices: Sequence[Notice], cluster: Cluster) -> Operation:

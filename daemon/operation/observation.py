@@ -18,6 +18,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
     Task,
@@ -60,7 +61,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
         return task
     if task.progress is Progress.ISSUING:
         return _doubt(task, task.issued_s, cluster, timeouts)
-    gives = isinstance(task.action, Release | Prioritise | RestorePriority)
+    gives = isinstance(task.action, Release | Prioritise | RestorePriority | RestoreLimit)
     if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
         # Forgotten, or undone by others: it takes nothing from any job, so it may be asked for again.
         return to_do_again(task)
@@ -149,6 +150,10 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
             if job is None or (job.state is JobState.PENDING and task.nodes):
                 return Ending.RUN_OVER
             return None if job.prioritised else Ending.SEEN
+        case RestoreLimit():
+            if job is None:
+                return Ending.RUN_OVER
+            return Ending.SEEN if job.taken != action.taken else None
         case _:
             assert_never(action)
 

@@ -27,6 +27,8 @@ def advance_observed(operation: Operation, cluster: Cluster) -> Operation:
     match operation.kind:
         case OperationKind.NOTICE | OperationKind.CLEAN_UP:
             return _expire(operation, cluster)
+        case OperationKind.FRONT if job is None:
+            return close_observed(operation, OperationOutcome.NOT_STARTED, cluster.now_s)
         case OperationKind.FRONT | OperationKind.REORDER:
             if job is None or job.kind is not JobKind.ON_DEMAND:
                 return _expire(operation, cluster)

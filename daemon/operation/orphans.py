@@ -1,22 +1,31 @@
 """What is on the cluster although nothing needs it any more, derived from each snapshot."""
 
+from makeway.daemon.operation.kept.missing import missing
 from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import (
     RESERVATION_PREFIX,
     Cluster,
+    Expand,
     JobState,
     Operation,
+    Prioritise,
     Progress,
     Reason,
     Release,
+    RestoreLimit,
     RestorePriority,
 )
 
 
 def left_behind(
-    cluster: Cluster, operations: tuple[Operation, ...], policy: str, *, plans: bool
-) -> tuple[Release | RestorePriority, ...]:
-    """What takes it away.
+    cluster: Cluster,
+    operations: tuple[Operation, ...],
+    policy: str,
+    *,
+    plans: bool,
+    urgent_first: bool = True,
+) -> tuple[Expand | Prioritise | Release | RestoreLimit | RestorePriority, ...]:
+    """What takes it away, and what gives jobs back what they say was taken from them.
 
     Args:
         cluster: the snapshot.
@@ -24,11 +33,13 @@ def left_behind(
         policy: the name that the actions bear.
         plans: whether that policy gives waiting jobs places; else those that jobs have are an earlier
             policy's.
+        urgent_first: whether urgent jobs that wait come before jobs that get something back.
     """
     restored = _front_places(cluster, operations, policy)
     if not plans and cluster.recomputes_priority:
         restored += _planned_places(cluster, operations, policy)
-    return (*_orphans(cluster, operations, policy), *restored)
+    orphans = _orphans(cluster, operations, policy)
+    return (*orphans, *restored, *missing(cluster, operations, policy, urgent_first=urgent_first))
 
 
 def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[Release]:

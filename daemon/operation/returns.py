@@ -13,7 +13,6 @@ from makeway.policies.model import (
     JobState,
     Lease,
     Method,
-    NodeState,
     Operation,
     Prioritise,
     Progress,
@@ -21,10 +20,10 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
     Task,
-    names,
 )
 
 
@@ -35,7 +34,9 @@ def method_of(action: Action) -> Method | None:
             return action.method
         case Shrink():
             return Method.SHRINK
-        case Checkpoint() | Expand() | Reserve() | Release() | Prioritise() | RestorePriority():
+        case Checkpoint() | Expand() | Reserve() | Release() | Prioritise():
+            return None
+        case RestorePriority() | RestoreLimit():
             return None
         case _:
             assert_never(action)
@@ -156,7 +157,7 @@ def _still_lent(task: Task, lender: Job) -> bool:
         case Requeue():
             return lender.state is JobState.PENDING
         case Shrink():
-            return lender.requeue_count == task.requeue_count and not set(task.nodes) <= set(lender.nodes)
+            return lender.requeue_count == task.requeue_count and not set(lender.nodes).issuperset(task.nodes)
         case _:
             return False
 
@@ -173,12 +174,11 @@ def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tupl
     """The nodes that a shrunk job gave up and that may go back to it: up, not held and not
     kept for another job.
     """
-    others = set(names(job.nodes for job in cluster.jobs))
-    for reservation in cluster.reservations:
-        if reservation.name != operation.reservation:
-            others.update(reservation.nodes)
-    up = {node.name for node in cluster.nodes if node.state is NodeState.UP}
-    return tuple(name for name in _lent_nodes(task) if name in up and name not in others)
+    sets = cluster.node_sets()
+    others = sets.union(
+        reservation.nodes for reservation in cluster.reservations if reservation.name != operation.reservation
+    )
+    return sets.among(_lent_nodes(task), sets.up & ~cluster.held_set() & ~others)
 
 
 def _may_be_held(operation: Operation, cluster: Cluster) -> bool:

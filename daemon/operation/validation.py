@@ -30,7 +30,9 @@ _VERBS: dict[OperationKind, frozenset[Verb]] = {
     OperationKind.EARLY_START: frozenset({"reserve", "release"}),
     OperationKind.FRONT: frozenset({"prioritise"}),
     OperationKind.REORDER: frozenset({"prioritise"}),
-    OperationKind.CLEAN_UP: frozenset({"release", "restore_priority", "expand"}),
+    OperationKind.CLEAN_UP: frozenset(
+        {"release", "restore_priority", "restore_limit", "expand", "prioritise"}
+    ),
 }
 """The actions that an operation of each kind can have."""
 _LENDS = frozenset(
@@ -136,7 +138,10 @@ def _of_task(operation: Operation, task: Task) -> Iterator[str]:
             yield f"{at_s} is before the operation was opened"
     if isinstance(action, Prioritise) and not operation.kind.holds_nodes:
         in_order = action.queue_position is not None
-        if in_order != (operation.kind is OperationKind.REORDER) or action.job_id != action.for_job_id:
+        lender = action.job_id != action.for_job_id
+        if in_order != (operation.kind is OperationKind.REORDER) or lender != (
+            operation.kind is OperationKind.CLEAN_UP
+        ):
             yield f"its position is {action.queue_position}"
 
 

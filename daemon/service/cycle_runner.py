@@ -17,21 +17,29 @@ from structlog.typing import FilteringBoundLogger
 from makeway.adapters.registry import Connection
 from makeway.adapters.site.sections import DAY_S
 from makeway.daemon.config.load import Config, load
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import Settings
-from makeway.daemon.control.reconciler import EVICTIONS_COUNTED_S, Reconciler
+from makeway.daemon.control.joining import EVICTIONS_COUNTED_S
+from makeway.daemon.control.permission import ONLY_DAEMON, Permission
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.errors import printable
 from makeway.daemon.journal.errors import JournalError, JournalReplaced
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.leader.standing import Standing
+from makeway.daemon.operation.announcements import NoticeLimits
 from makeway.daemon.service import logs
+from makeway.daemon.service.hooks import Hooks
 from makeway.daemon.service.metrics import Metrics
 from makeway.daemon.service.pacing import Pace
 from makeway.daemon.service.status import ServiceStatus
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import CycleResult
+from makeway.policies.none import NONE, NoneConfig
 from makeway.policies.safety.breaker import breaker_tripped
 
 FIXED = ("adapter", "journal", "socket", "metrics")
-"""Settings that a reload cannot change."""
+"""Settings that a reload cannot change, but for what an adapter can take over (`Connection.adopt`)."""
 CLOCK_STEP_S = 5.0
 """A system clock that is further from the cycles' clock than this was set."""
 PRUNE_STEPS = 200
@@ -48,6 +56,8 @@ class CycleRunner:
         metrics: counts every cycle.
         notifier: reports the status to systemd.
         log: the service's log.
+        hooks: runs the site's commands.
+        permission: this daemon's lease, and what an operator has said.
         give_up: called once if the journal was deleted or replaced: this process cannot go on.
     """
 
@@ -61,8 +71,12 @@ class CycleRunner:
         notifier: Notifier,
         log: FilteringBoundLogger,
         give_up: Callable[[], None],
+        hooks: Hooks,
+        permission: Permission = ONLY_DAEMON,
     ) -> None:
         self._give_up = give_up
+        self._hooks = hooks
+        self._permission = permission
         self._given_up = False
         self._clock_apart = False
         self._config = config
@@ -72,6 +86,7 @@ class CycleRunner:
         self._notifier = notifier
         self._log = log
         self._reload_wanted = threading.Event()
+        self._restore_wanted = threading.Event()
         self._reconciler = Reconciler(
             connection.adapter,
             journal,
@@ -79,6 +94,7 @@ class CycleRunner:
             config.policy_config,
             _loop_settings(config.settings),
             now=connection.now,
+            permission=permission,
         )
         self._status = ServiceStatus(
             version=version("makeway"),
@@ -93,6 +109,11 @@ class CycleRunner:
     def cycle_limit_s(self) -> float:
         """A cycle that takes longer counts as hung."""
         return self._config.settings.cycle_limit_s
+
+    @property
+    def notice_limits(self) -> NoticeLimits:
+        """What one user may announce, by the present settings."""
+        return self._config.settings.notices.to_limits()
 
     def status(self) -> Mapping[str, object]:
         """The status, with the present age of the last snapshot. May be called from any thread."""
@@ -111,6 +132,10 @@ class CycleRunner:
         """Have the next cycle read the configuration again. May be called from any thread."""
         self._reload_wanted.set()
 
+    def want_restore(self) -> None:
+        """Have the next cycles give everything back, and take nothing. May be called from any thread."""
+        self._restore_wanted.set()
+
     def cycle(self) -> CycleResult:
         """Run one cycle, after a reload if one was asked for. Raises nothing."""
         began_s = time.monotonic()
@@ -121,6 +146,9 @@ class CycleRunner:
             if self._reload_wanted.is_set():
                 self._reload_wanted.clear()
                 self._reload()
+            restoring = self._restore_wanted.is_set()
+            if restoring:
+                self._configure(self._config, self._config.settings)
             report = self._reconciler.reconcile()
             breaker_open = self._breaker_open()
             due_in_s = self._due_in_s()
@@ -131,6 +159,7 @@ class CycleRunner:
         cycle_s = time.monotonic() - began_s
         self._watch_clock()
         self._metrics.observe_cycle(report, cycle_s)
+        self._hooks.add(report, self._config.policy.name)
         self._metrics.set_breaker(breaker_open)
         _log_cycle(self._log, report, cycle_s)
         failures = self._status.failures + 1 if report.error is not None else 0
@@ -141,7 +170,14 @@ class CycleRunner:
                 failures=failures,
                 operations_open=report.operations_open,
                 urgent_waiting=report.urgent_waiting,
+                lost_in_a_day="; ".join(printable(one.text) for one in report.lost_in_a_day)
+                or self._status.lost_in_a_day,
                 breaker_open=breaker_open,
+                restored=report.restored if restoring else None,
+                not_given_back="; ".join(map(printable, report.not_given_back)) or None,
+                leader=_leader_text(report.standing),
+                leader_problem=report.standing.problem,
+                paused=report.paused,
                 planning_failure=(
                     report.planning_failure if report.error is None else self._status.planning_failure
                 ),
@@ -157,7 +193,10 @@ class CycleRunner:
         if settings.journal_keep_days is None:
             return
         keep_s = max(
-            settings.journal_keep_days * DAY_S, settings.limits.breaker_window_s, EVICTIONS_COUNTED_S
+            settings.journal_keep_days * DAY_S,
+            settings.limits.breaker_window_s,
+            settings.notices.no_show_window_s,
+            EVICTIONS_COUNTED_S,
         )
         try:
             before_s = self._connection.now() - keep_s
@@ -212,7 +251,10 @@ class CycleRunner:
         now_s = connection.now()
         interval_s = self._config.settings.poll_interval_s * connection.speed
         wakeup_s = self._reconciler.wakeup_s(now_s, interval_s)
-        return None if wakeup_s is None else max(0.0, wakeup_s - now_s) / connection.speed
+        waits_s = [] if wakeup_s is None else [max(0.0, wakeup_s - now_s) / connection.speed]
+        leadership = self._permission.leadership
+        lease_due_s = None if leadership is None else leadership.due_in_s()
+        return min([*waits_s, *([] if lease_due_s is None else [lease_due_s])], default=None)
 
     def _watch_clock(self) -> None:
         """Report once that the system clock was set: times of jobs and waits are then compared with an older
@@ -242,12 +284,31 @@ class CycleRunner:
             self._metrics.count_reload(accepted)
             self._notifier.ready(self._status.line())
 
+    def _configure(self, config: Config, settings: Settings) -> None:
+        """Have cycles go by these settings, except while everything is to go back.
+
+        Then no policy decides, whatever the mode, and what an earlier life took goes back as well.
+        """
+        loop = _loop_settings(settings)
+        if not self._restore_wanted.is_set():
+            self._reconciler.reconfigure(config.policy, config.policy_config, loop)
+            return
+        loop = replace(loop, mode=Mode.ACT, restoring=True)
+        self._reconciler.reconfigure(NONE, NoneConfig(), loop)
+
     def _adopt(self, config: Config) -> None:
         """Use other settings from now on, as far as they can change at run time."""
         old = self._config.settings
         kept = [name for name in FIXED if getattr(old, name) != getattr(config.settings, name)]
+        if old.leader.enabled != config.settings.leader.enabled:
+            kept.append("leader")
+        adopt = self._connection.adopt
+        if "adapter" in kept and adopt is not None and adopt(config.settings.adapter):
+            kept.remove("adapter")
         settings = config.settings.model_copy(update={name: getattr(old, name) for name in kept})
-        self._reconciler.reconfigure(config.policy, config.policy_config, _loop_settings(settings))
+        self._configure(config, settings)
+        if self._permission.leadership is not None:
+            self._permission.leadership.configure(settings.leader.lease_s)
         self._config = replace(config, settings=settings)
         self._status = replace(
             self._status,
@@ -255,6 +316,7 @@ class CycleRunner:
             policy=config.policy.name,
             reload_problem=f"waits for a restart: {', '.join(kept)}" if kept else None,
         )
+        self._hooks.configure(settings.hooks)
         logs.configure(settings.log.level, settings.log.format, sys.stderr)
         self._metrics.set_mode(settings.mode)
         self._metrics.set_policy(config.policy.name)
@@ -273,6 +335,11 @@ def _loop_settings(settings: Settings) -> LoopSettings:
         commands_per_cycle=settings.commands_per_cycle,
         view_age_max_s=settings.view_age_max_s,
     )
+
+
+def _leader_text(standing: Standing) -> str:
+    """The role and the term, for the status."""
+    return standing.role if standing.term is None else f"{standing.role} (term {standing.term})"
 
 
 def _log_cycle(log: FilteringBoundLogger, report: CycleReport, cycle_s: float) -> None:

@@ -8,7 +8,6 @@ Signals and clients of the socket only leave a message. Cycles and reloads run i
 import os
 import signal
 import sys
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -18,21 +17,25 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from makeway.adapters.protocol import Adapter, AdapterError
+from makeway.adapters.protocol import Adapter, AdapterError, LeaseKeeper
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
+from makeway.daemon.config.schema import Settings
+from makeway.daemon.control.permission import Permission
 from makeway.daemon.errors import TRY_AGAIN
 from makeway.daemon.journal.file_guard import check_folder
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.leader.leadership import Leadership
+from makeway.daemon.leader.pause import Pause
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.announcing import NoticeDesk
 from makeway.daemon.service.cycle_runner import CycleRunner
+from makeway.daemon.service.hooks import Hooks
 from makeway.daemon.service.metrics import Metrics
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import Ticker
-from makeway.policies.model import Notice, Progress
+from makeway.policies.model import Progress
 
-NOTICE_LIMIT = 1000
-NOTICE_LIMIT_PER_USER = 100
 TICK_S = 5.0
 """How often the main thread checks that cycles still end, at least."""
 _UNFINISHED = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
@@ -103,8 +106,6 @@ class Service:
         self._metrics = Metrics(
             version=version("makeway"), policy=config.policy.name, adapter=settings.adapter.adapter_name
         )
-        self._notice_lock = threading.Lock()
-        self._notice_count = 0
 
     def run(self, factories: Mapping[str, AdapterFactory]) -> int:
         """Open everything, run until told to stop, close everything. Returns the exit status."""
@@ -117,14 +118,14 @@ class Service:
                 self._log.warning("a row of the journal cannot be read and was set aside", row=row)
             self._connection = open_adapter(settings.adapter, factories)
             stack.callback(self._connection.adapter.close)
-            self._runner = CycleRunner(
-                self._config,
-                self._connection,
+            self._pause = Pause(self._journal)
+            self._leadership = leadership_of(settings, self._connection.adapter, self._journal)
+            self._runner = self._make_runner(stack)
+            self._desk = NoticeDesk(
                 self._journal,
-                metrics=self._metrics,
-                notifier=self._notifier,
-                log=self._log,
-                give_up=lambda: self._inbox.put(SignalMessage.GIVE_UP),
+                self._connection.entitlements,
+                self._connection.now,
+                lambda: self._runner.notice_limits,
             )
             self._ticker = Ticker(self._runner.cycle, self._runner.pace, self._runner.prune_journal)
             self._metrics.set_mode(settings.mode)
@@ -135,12 +136,29 @@ class Service:
             stack.enter_context(api.serve(settings.socket, self, self._log))
             self._log_start()
             self._notifier.ready(f"{settings.mode}: started")
+            stack.callback(self._withdraw)
             stack.enter_context(self._ticker.running())
             status = self._wait()
             self._notifier.stopping()
             self._log.info("makeway stops after the present cycle")
         self._log.info("makeway has stopped", status=status)
         return status
+
+    def _make_runner(self, stack: ExitStack) -> CycleRunner:
+        """What runs the cycles, with the site's commands, which end with the stack."""
+        hooks = Hooks(self._config.settings.hooks, self._log)
+        stack.enter_context(hooks.running())
+        return CycleRunner(
+            self._config,
+            self._connection,
+            self._journal,
+            metrics=self._metrics,
+            notifier=self._notifier,
+            log=self._log,
+            give_up=lambda: self._inbox.put(SignalMessage.GIVE_UP),
+            hooks=hooks,
+            permission=Permission(leadership=self._leadership, pause=self._pause),
+        )
 
     def poke(self) -> None:
         """Start a cycle as soon as the present one and the gap after it are over."""
@@ -168,32 +186,45 @@ class Service:
         """The status, with the present age of the last snapshot."""
         return self._runner.status()
 
+    def restore(self) -> None:
+        """Have the next cycles give everything back. The status says when that is done."""
+        self._log.info("makeway gives everything back and takes nothing more")
+        self._runner.want_restore()
+        self._ticker.request(at_once=True)
+
+    def _withdraw(self) -> None:
+        """Remove the lease after the last cycle, if everything is given back: nothing of makeway's stays."""
+        if self._leadership is not None and self._runner.status()["restored"]:
+            self._leadership.withdraw()
+
+    def stop(self) -> None:
+        """End as at SIGTERM."""
+        self._inbox.put(SignalMessage.STOP)
+
     def announce(self, announcement: api.Announcement) -> str:
         """Write an announcement to the journal and start a cycle. Returns its id.
 
         Raises:
-            BadRequest: too many announcements are kept already.
+            BadRequest: it is not taken.
         """
-        now_s = self._connection.now()
-        with self._notice_lock:
-            kept = [notice for notice in self._journal.notices() if notice.job_id is None]
-            of_user = sum(1 for notice in kept if notice.user == announcement.user)
-            if len(kept) >= NOTICE_LIMIT or of_user >= NOTICE_LIMIT_PER_USER:
-                raise api.BadRequest("too many announcements are kept already")
-            self._notice_count += 1
-            notice = Notice(
-                notice_id=f"notice-{now_s:.0f}-{os.getpid()}-{self._notice_count}",
-                user=announcement.user,
-                node_count=announcement.node_count,
-                walltime_s=announcement.walltime_s,
-                announced_s=now_s,
-                expected_s=now_s + announcement.in_s,
-                demand=announcement.demand,
-            )
-            self._journal.add_notice(notice)
+        notice = self._desk.announce(announcement)
         self._log.info("notice", **asdict(notice))
         self.poke()
         return notice.notice_id
+
+    def pause(self, on: bool) -> None:
+        """Write down that nothing is taken from now on, or go on, and start a cycle."""
+        self._pause.set(on)
+        self._log.warning("paused by an operator" if on else "resumed by an operator")
+        self.poke()
+
+    def hand_over(self) -> bool:
+        """Have the next cycle give the lease up. Returns whether this daemon leads."""
+        leads = self._leadership is not None and self._leadership.hand_over()
+        self._log.warning("handover asked for by an operator", leads=leads)
+        if leads:
+            self.poke()
+        return leads
 
     def _wait(self) -> int:
         """The main thread: handle signals, and feed systemd's watchdog while cycles end in time. Returns the
@@ -229,6 +260,15 @@ class Service:
             journal=str(settings.journal),
             socket=str(settings.socket),
         )
+
+
+def leadership_of(settings: Settings, adapter: Adapter, journal: Journal) -> Leadership | None:
+    """The lease of this daemon. None: it is taken for the only one, by the configuration or because the
+    adapter keeps no leases.
+    """
+    if not settings.leader.enabled or not isinstance(adapter, LeaseKeeper):
+        return None
+    return Leadership(adapter, journal, settings.leader.lease_s)
 
 
 def _cluster_name(adapter: Adapter) -> str:

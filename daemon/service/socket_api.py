@@ -9,12 +9,17 @@
     {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}
         Announce an urgent job. With `"per_node": {"cpu": 8, "mem": 16000, "gres/gpu": 2}` it needs so much of
         each node (`mem` in megabytes); without, whole nodes.
+    {"command": "pause"}, {"command": "resume"}
+        Take nothing from jobs until further notice; go on.
+    {"command": "handover"}, {"command": "restore"}, {"command": "stop"}
+        Let another daemon lead; give everything back and take nothing more; end.
 
 A reply has `ok`; if that is false, `error` says why. The reply to `ack` has `awaited`: whether an open
 operation waits for the job. An acknowledgement itself is what the cluster shows (the job's comment, its
 requeue, its end); `ack` only spares it the wait for the next poll. A notice belongs to the user at the other
 end of the socket, as the kernel reports it; only root and the daemon's own user may name another user with
-`user`.
+`user`, and only they may send the last five commands. The reply to `handover` has `led`: whether this daemon
+led.
 
 A client may be hostile: lines, waits and the number of clients, in all and of one user, are limited, and a
 bad request ends its own connection only.
@@ -22,11 +27,9 @@ bad request ends its own connection only.
 
 import json
 import os
-import pwd
 import re
 import socket
 import socketserver
-import struct
 import threading
 import time
 from collections import Counter
@@ -37,11 +40,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.service.peer import Peer, peer_of
 from makeway.policies.model import Resources
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+OPERATED = ("pause", "resume", "handover", "restore", "stop")
+"""The commands that only root and the daemon's own user may send."""
+COMMANDS = ("poke", "ack", "status", "notice", *OPERATED)
 LINE_LIMIT = 4096
 """Bytes of a request."""
 CLIENT_LIMIT = 32
@@ -82,7 +89,6 @@ class SocketControl(Protocol):
 
     def poke(self) -> None:
         """Start a cycle at once; several pokes may share one."""
-        ...
 
     def acknowledge(self, job_id: str) -> bool:
         """Start a cycle at once if an open operation waits for this job. Returns whether one does."""
@@ -92,37 +98,22 @@ class SocketControl(Protocol):
         """The state of the daemon as plain values."""
         ...
 
+    def restore(self) -> None:
+        """Give everything back that is held or taken, and take nothing more."""
+
+    def stop(self) -> None:
+        """End the daemon after the present cycle."""
+
     def announce(self, announcement: Announcement) -> str:
         """Keep an announcement. Returns its id; raises `BadRequest` if there are too many."""
         ...
 
+    def pause(self, on: bool) -> None:
+        """Take nothing from jobs until further notice, or go on."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """The process at the other end of a connection."""
-
-    pid: int
-    uid: int
-
-    @property
-    def user(self) -> str:
-        """The name of its user; the number if that has no name."""
-        try:
-            return pwd.getpwuid(self.uid).pw_name
-        except KeyError:
-            return str(self.uid)
-
-    @property
-    def trusted(self) -> bool:
-        """Whether it may announce jobs of other users."""
-        return self.uid in {0, os.geteuid()}
-
-
-def _peer_of(connection: Any) -> Peer:
-    """Who is at the other end, as the kernel reports it."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", credentials)
-    return Peer(pid=pid, uid=uid)
+    def hand_over(self) -> bool:
+        """Give the lease up. Returns whether this daemon led."""
+        ...
 
 
 def answer(line: bytes, peer: Peer, control: SocketControl) -> dict[str, object]:
@@ -147,12 +138,27 @@ def answer(line: bytes, peer: Peer, control: SocketControl) -> dict[str, object]
             return {"status": control.status()}
         case {"command": "notice", **rest}:
             return {"notice_id": control.announce(_announcement(rest, peer))}
-        case {"command": str(command)} if command in {"poke", "ack", "status"}:
+        case {"command": str(command), **rest} if command in OPERATED and not rest:
+            return _operated(command, peer, control)
+        case {"command": str(command)} if command in COMMANDS:
             raise BadRequest(
                 f"{command}: this command takes {'only job_id' if command == 'ack' else 'no argument'}"
             )
         case _:
-            raise BadRequest("command: one of poke, ack, status, notice is expected")
+            raise BadRequest(f"command: one of {', '.join(COMMANDS)} is expected")
+
+
+def _operated(command: str, peer: Peer, control: SocketControl) -> dict[str, object]:
+    """Carry out what only an operator may ask for."""
+    if not peer.trusted:
+        raise BadRequest(f"{command}: {peer.user} may not do this; root and the daemon's own user may")
+    if command == "handover":
+        return {"led": control.hand_over()}
+    if command in ("restore", "stop"):
+        (control.restore if command == "restore" else control.stop)()
+    else:
+        control.pause(command == "pause")
+    return {}
 
 
 def _announcement(request: Mapping[Any, object], peer: Peer) -> Announcement:
@@ -281,7 +287,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.inode = path.stat().st_ino
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        peer = _peer_of(request)
+        peer = peer_of(request)
         complaint = self._admit(peer)
         if complaint is None:
             try:
@@ -296,7 +302,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        peer = _peer_of(request)
+        peer = peer_of(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -326,7 +332,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class _Client(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, _Server)
-        peer = _peer_of(self.request)
+        peer = peer_of(self.request)
         try:
             line = read_line(self.request, LINE_LIMIT, WAIT_S)
             reply = {"ok": True, **answer(line, peer, self.server.control)}

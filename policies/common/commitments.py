@@ -37,8 +37,8 @@ class Commitments:
     """The checkpoints that jobs are to write before they leave, by job id."""
     nodes: set[str] = field(default_factory=set[str])
     """The nodes that earlier proposals of this decision promise."""
-    killed_node_s: int = 0
-    """Node-seconds of work that the evictions of earlier proposals lose."""
+    killed_node_s: dict[str, float] = field(default_factory=dict[str, float])
+    """Node-seconds of work that the evictions of earlier proposals lose, by urgent job."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
@@ -51,7 +51,9 @@ class Commitments:
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Record the actions of a proposal."""
-        self.killed_node_s += killed_node_s(actions, self.cluster)
+        if killed := killed_node_s(actions, self.cluster):
+            for_job_id = actions[0].for_job_id
+            self.killed_node_s[for_job_id] = self.killed_node_s.get(for_job_id, 0.0) + killed
         self.pending.update(pending_of(actions, self.cluster))
         for action in actions:
             release = node_release_of(action, self.cluster.now_s)
@@ -109,7 +111,9 @@ class Commitments:
         alike = urgent.operation is None and all(held.by_makeway for held in self.cluster.reservations)
         if alike and self._unusable is not None:
             return self._unusable
-        found = unavailable_nodes(self.cluster, urgent, until_s=until_s) | self.nodes
+        found = unavailable_nodes(self.cluster, urgent, until_s=until_s)
+        if self.nodes:
+            found |= self.nodes
         if alike:
             self._unusable = found
         return found

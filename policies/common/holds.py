@@ -22,6 +22,7 @@ from makeway.policies.model import (
     Cluster,
     Job,
     JobState,
+    NodeSets,
     Operation,
     OperationKind,
     Phase,
@@ -40,15 +41,17 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     demand = _demand(operation, borrower)
+    sets = cluster.node_sets()
     if demand is not None:
-        good = with_room(cluster, node_releases(cluster, (operation,)), demand)
-    elif (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
+        with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
+        return tuple(filterfalse(with_room_now.__contains__, operation.nodes))
+    if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
         releases = node_releases(cluster, (operation,))
-        occupied = _occupied([job for job in cluster.jobs if job is not borrower], releases)
-        good = frozenset(cluster.up_nodes().keys() - occupied)
-    return tuple(filterfalse(good.__contains__, operation.nodes))
+        occupied = _occupied(sets, [job for job in cluster.jobs if job is not borrower], releases)
+        good = sets.up & ~occupied
+    return sets.among(operation.nodes, ~good)
 
 
 def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
@@ -74,19 +77,20 @@ def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
 
 
 @memoise_last
-def _releasing_or_free(cluster: Cluster) -> frozenset[str]:
+def _releasing_or_free(cluster: Cluster) -> int:
     """Nodes that are up and idle, or held only by jobs that an open operation is evicting."""
-    return frozenset(cluster.up_nodes().keys() - _occupied(cluster.jobs, node_releases(cluster)))
+    sets = cluster.node_sets()
+    return sets.up & ~_occupied(sets, cluster.jobs, node_releases(cluster))
 
 
-def _occupied(jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> frozenset[str]:
+def _occupied(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> int:
     """The nodes that these jobs go on holding."""
-    stay: list[Iterable[str]] = []
+    stay = 0
     for job in jobs:
         if job.nodes and job.state is not JobState.COMPLETING:
             release = releases.get(job.job_id)
-            stay.append(job.nodes if release is None else release.kept_nodes)
-    return frozenset[str]().union(*stay)
+            stay |= sets.of(job.nodes) if release is None else sets.of_new(release.kept_nodes)
+    return stay
 
 
 @memoise_last

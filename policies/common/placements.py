@@ -29,8 +29,13 @@ def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
     by_size = _by_size(cluster.placements)
     sizes = [size for size in by_size if size >= node_count]
     if not sizes:
-        return (Placement(name=ANYWHERE, nodes=tuple(cluster.up_nodes())),)
+        return (_anywhere(cluster.up_nodes()),)
     return by_size[min(sizes)]
+
+
+@memoise_last
+def _anywhere(up: Mapping[str, int]) -> Placement:
+    return Placement(name=ANYWHERE, nodes=tuple(up))
 
 
 @memoise_last

@@ -1,4 +1,5 @@
 """Policy `eviction` (P2): the set of jobs with the least loss leaves in time.
 
-Other policies may import `knapsack` (the exact programme) and `policy` (`EvictionConfig`, `make_room`).
+Other policies may import `items` and `knapsack` (the exact programme) and `policy` (`EvictionConfig`,
+`make_room`).
 """

@@ -13,7 +13,7 @@ least
 which is the paper's eq. 1 for all their nodes as if they belonged to one job. The bandwidth is divided into
 equal parts, and a rate is rounded up to whole parts; deadlines are whole steps. For one deadline, each
 checkpoint needs a number of parts, of which there is a fixed number: this is the serial problem
-(`knapsack.solve`) with parts in place of time. One pass solves it for one deadline.
+(`fixing.best_plans`) with parts in place of time. One pass solves it for one deadline.
 
 The best of several choices has, in this order: the least loss, the earliest deadline that it meets, the
 fewest parts, and then the criteria of `knapsack`.
@@ -34,7 +34,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, make_plan, solve
+from makeway.policies.eviction.fixing import best_plans
+from makeway.policies.eviction.items import Departure, EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, make_plan
 from makeway.policies.model import Method
 
 PARTS = 1000
@@ -72,7 +74,7 @@ class _Problem:
             )
             for item in self.items
         ]
-        found = solve(in_parts, self.needed, float(self.parts), 1.0).plan(float(self.parts))
+        (found,) = best_plans(in_parts, self.needed, (float(self.parts),), 1.0)
         if found is None:
             return None
         originals = {item.job_ids: item for item in self.items}
@@ -109,7 +111,7 @@ def plans_concurrent(
 ) -> tuple[EvictionPlan | None, ...]:
     """The best choice for each deadline 0, step, 2 * step, ... up to the horizon; None: there is none.
 
-    Time O(steps * items * nodes * parts).
+    At most O(steps * items * nodes * parts).
 
     Args:
         items: the jobs that may leave or shrink. Their order does not matter.

@@ -34,87 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.common.shrinking import spread_evenly
+from makeway.policies.eviction.items import METHODS, Departure, EvictionJob
 from makeway.policies.model import Method
 
 _LEAVE = 0
-METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL)
-"""The ways to leave, in the order that breaks ties; way i has code i + 1."""
 _UNREACHED = 1 << 62
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionJob:
-    """One item of the eviction problem: a job, or jobs that can only leave together."""
-
-    job_ids: tuple[str, ...]
-    node_count: int
-    """Nodes that its leaving frees for the urgent job; at least 1."""
-    loss_node_s: int
-    """Node-seconds that a kill loses, or its price; never negative."""
-    system_s: float | None = None
-    """Duration of a checkpoint that a signal starts. None: there is none."""
-    application_s: float | None = None
-    """Wait for the next regular checkpoint plus its duration. None: there is none."""
-    spare_node_count: int = 0
-    """How many of its nodes it can give at once by shrinking, if it stays."""
-    past_evictions: int = 0
-    """How often it left before."""
-    bandwidth_share: float = 1.0
-    """The share of the bandwidth that its checkpoint uses if no other job writes; above 0, at most 1."""
-    application_wait_s: float = 0.0
-    """How much of `application_s` is the wait."""
-
-    def __post_init__(self) -> None:
-        durations = [duration for duration in (self.system_s, self.application_s) if duration is not None]
-        if (
-            self.node_count < 1
-            or not 0 <= self.spare_node_count <= self.node_count
-            or min(self.loss_node_s, self.past_evictions) < 0
-            or not 0.0 < self.bandwidth_share <= 1.0
-            or not 0.0 <= self.application_wait_s <= (self.application_s or 0.0)
-            or any(not (math.isfinite(duration) and duration >= 0.0) for duration in durations)
-        ):
-            raise ValueError(
-                f"no eviction job: {self!r} (wants node_count >= 1, no more spare nodes than nodes, "
-                "no negative number, no infinite duration, a share of the bandwidth, no wait beyond its end)"
-            )
-
-    @property
-    def extra_node_count(self) -> int:
-        """Nodes that its leaving frees beyond those that shrinking it frees."""
-        return self.node_count - self.spare_node_count
-
-    def duration_s(self, method: Method) -> float | None:
-        """How long leaving by `method` takes. None: it cannot leave in this way."""
-        match method:
-            case Method.KILL:
-                return 0.0
-            case Method.SHRINK:
-                return 0.0 if self.spare_node_count else None
-            case Method.APPLICATION:
-                return self.application_s
-            case Method.SYSTEM:
-                return self.system_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
-    """One item that leaves, or shrinks, and how."""
-
-    item: EvictionJob
-    method: Method
-    given_node_count: int = 0
-    """How many nodes it gives by shrinking. 0: it leaves."""
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes it frees."""
-        return self.given_node_count if self.method is Method.SHRINK else self.item.node_count
-
-    @property
-    def loss_node_s(self) -> int:
-        """Node-seconds of work that its departure loses."""
-        return self.item.loss_node_s if self.method is Method.KILL else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +50,7 @@ class EvictionPlan:
     checkpoint_steps: int
     """Steps that all checkpoints take one after another, each one rounded up."""
     checkpoint_s: float
-    """The same in seconds."""
+    """After how many seconds all checkpoints are complete."""
     node_count: int
     """Nodes freed."""
 
@@ -135,12 +59,7 @@ class EvictionPlan:
 class EvictionCurve:
     """The solutions for every deadline 0, step, 2 * step, ... up to the horizon."""
 
-    items: tuple[EvictionJob, ...]
-    """The items that may have to leave, in the order in which they were processed."""
-    givers: tuple[EvictionJob, ...]
-    """The items that can shrink."""
-    node_count_needed: int
-    """The number of nodes that was solved for: all nodes of all items if none was named."""
+    items: "ProgrammeItems"
     rows: int
     """The last row of the node axis, of nodes beyond the spare ones: it means "this many or more"."""
     step_s: float
@@ -152,7 +71,6 @@ class EvictionCurve:
     """(items, rows + 1, steps + 1): what item i does in the best way to that cell; 0: it stays."""
     _origin: NDArray[np.int32]
     """(items, steps + 1): the row from which the last row was reached by item i."""
-    _weights: "_Weights"
 
     def plan(self, deadline_s: float, node_count: int | None = None) -> EvictionPlan | None:
         """The best choice that frees `node_count` nodes by `deadline_s` from now; None: there is none.
@@ -173,21 +91,16 @@ class EvictionCurve:
         `plan`.
         """
         prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
-        return tuple(None if price is None else price // self._weights.loss for price in prices)
-
-    @property
-    def spare_node_count(self) -> int:
-        """How many nodes can be had without any item leaving."""
-        return sum(item.spare_node_count for item in self.givers)
+        return tuple(None if price is None else price // self.items.weights.loss for price in prices)
 
     def _needed(self, node_count: int | None) -> int:
-        return max(0, self.node_count_needed if node_count is None else node_count)
+        return max(0, self.items.needed if node_count is None else node_count)
 
     def _cells(self, node_count: int | None) -> list[tuple[int, int] | None]:
         """For each deadline the cell of the best choice: line 22 of Algorithm 1."""
-        spare = self.spare_node_count
+        spare = self.items.spare_node_count
         needed = max(0, self._needed(node_count) - spare)
-        if needed > sum(item.extra_node_count for item in self.items):
+        if needed > self.items.extra_node_count:
             return [None] * (self.steps + 1)
         if needed > self.rows:
             raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} wanted")
@@ -197,7 +110,7 @@ class EvictionCurve:
         cells: list[tuple[int, int] | None] = []
         best: tuple[int, int, int] | None = None  # loss, step, row
         for step, price in enumerate(prices.tolist()):
-            loss = price // self._weights.loss
+            loss = price // self.items.weights.loss
             if price < _UNREACHED and (best is None or loss < best[0]):
                 best = (loss, step, needed + int(rows[step]))
             cells.append(None if best is None else (best[2], best[1]))
@@ -207,17 +120,111 @@ class EvictionCurve:
         """The strategy that leads to a cell, along the backpointers, and the shrinking items."""
         steps_used = step
         departures: list[Departure] = []
-        for index in range(len(self.items) - 1, -1, -1):
+        for index in range(len(self.items.ordered) - 1, -1, -1):
             code = int(self._choice[index, row, step])
             if code == _LEAVE:
                 continue
-            item = self.items[index]
+            item = self.items.ordered[index]
             method = METHODS[code - 1]
             departures.append(Departure(item=item, method=method))
             row = int(self._origin[index, step]) if row == self.rows else row - item.extra_node_count
             step -= duration_steps(item, method, self.step_s) or 0
-        departures.extend(self._shrinks(departures, needed))
-        return make_plan(departures, steps_used, self.step_s)
+        return self.items.plan(departures, steps_used, self.step_s, needed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceWeights:
+    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them
+    all.
+    """
+
+    loss: int
+    eviction: int
+    node: int
+    system: int
+
+    def price(self, item: EvictionJob, method: Method) -> int:
+        """The price of the item leaving by `method`."""
+        price = self.eviction * (1 + item.past_evictions) + self.node * item.node_count
+        if method is Method.SYSTEM:
+            price += self.system
+        return price + self.loss * item.cost_node_s(method)
+
+
+def _weigh(items: Sequence[EvictionJob], rows: int) -> PriceWeights:
+    """Weights with which no criterion overflows into the one before it.
+
+    No cell is reached by more items than it has nodes, and no cell exceeds the last row by more than one
+    item. (A malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on
+    a very large cluster, the last ones are replaced by the order of the items.
+
+    Raises:
+        ValueError: not even the losses fit.
+    """
+    losses = sum(item.loss_node_s + item.setup_node_s + item.saving_node_s for item in items)
+    evictions = sum(sorted((1 + item.past_evictions for item in items), reverse=True)[:rows])
+    nodes = sum(item.node_count for item in items)
+    if not any(item.spare_node_count for item in items):
+        nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
+    for with_nodes, with_system in ((True, True), (True, False), (False, False)):
+        node = evictions + 1 if with_system else 1
+        eviction = node * (nodes + 1) if with_nodes else 1
+        loss = eviction * (evictions + 1)
+        if loss * (losses + 1) < _UNREACHED // 2:
+            return PriceWeights(
+                loss=loss, eviction=eviction, node=int(with_nodes) and node, system=int(with_system)
+            )
+    raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgrammeItems:
+    """What the programme chooses among, to free a number of nodes."""
+
+    ordered: tuple[EvictionJob, ...]
+    """The items that may have to leave, in the order in which they are processed."""
+    givers: tuple[EvictionJob, ...]
+    """The items that can shrink."""
+    needed: int
+    """The number of nodes: all nodes of all items if none is named."""
+    weights: PriceWeights
+
+    @classmethod
+    def of(cls, items: Sequence[EvictionJob], node_count_needed: int | None) -> "ProgrammeItems":
+        """The items in order.
+
+        Raises:
+            ValueError: losses beyond 62 bits.
+        """
+        useful = [item for item in items if item.extra_node_count]
+        ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
+        givers = tuple(item for item in items if item.spare_node_count)
+        total, spare = _extra_nodes(ordered), _spare_nodes(givers)
+        needed = total + spare if node_count_needed is None else node_count_needed
+        weights = _weigh(ordered, min(max(0, needed - spare), total))
+        return cls(ordered=ordered, givers=givers, needed=needed, weights=weights)
+
+    @property
+    def spare_node_count(self) -> int:
+        """How many nodes can be had without any item leaving."""
+        return _spare_nodes(self.givers)
+
+    @property
+    def extra_node_count(self) -> int:
+        """How many nodes come free beyond those if all items leave."""
+        return _extra_nodes(self.ordered)
+
+    @property
+    def lacking(self) -> int:
+        """How many nodes the items that leave have to free beyond the spare ones."""
+        return max(0, self.needed - self.spare_node_count)
+
+    def plan(
+        self, departures: Sequence[Departure], checkpoint_steps: int, step_s: float, needed: int
+    ) -> EvictionPlan:
+        """A choice of items that leave, with what the others still have to give to free `needed` nodes."""
+        shrinks = self._shrinks(departures, needed)
+        return make_plan([*departures, *shrinks], checkpoint_steps, step_s)
 
     def _shrinks(self, departures: Sequence[Departure], needed: int) -> list[Departure]:
         """Which items give how many nodes, if those that leave free too few."""
@@ -234,58 +241,22 @@ class EvictionCurve:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
-    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them
-    all.
-    """
-
-    loss: int
-    eviction: int
-    node: int
-    system: int
-
-    def price(self, item: EvictionJob, method: Method) -> int:
-        """The price of the item leaving by `method`."""
-        price = self.eviction * (1 + item.past_evictions) + self.node * item.node_count
-        if method is Method.SYSTEM:
-            price += self.system
-        return price + (self.loss * item.loss_node_s if method is Method.KILL else 0)
+def _spare_nodes(items: Sequence[EvictionJob]) -> int:
+    return sum(item.spare_node_count for item in items)
 
 
-def _weigh(items: Sequence[EvictionJob], rows: int) -> _Weights:
-    """Weights with which no criterion overflows into the one before it.
-
-    No cell is reached by more items than it has nodes, and no cell exceeds the last row by more than one
-    item. (A malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on
-    a very large cluster, the last ones are replaced by the order of the items.
-
-    Raises:
-        ValueError: not even the losses fit.
-    """
-    losses = sum(item.loss_node_s for item in items)
-    evictions = sum(sorted((1 + item.past_evictions for item in items), reverse=True)[:rows])
-    nodes = sum(item.node_count for item in items)
-    if not any(item.spare_node_count for item in items):
-        nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
-    for with_nodes, with_system in ((True, True), (True, False), (False, False)):
-        node = evictions + 1 if with_system else 1
-        eviction = node * (nodes + 1) if with_nodes else 1
-        loss = eviction * (evictions + 1)
-        if loss * (losses + 1) < _UNREACHED // 2:
-            return _Weights(
-                loss=loss, eviction=eviction, node=int(with_nodes) and node, system=int(with_system)
-            )
-    raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
+def _extra_nodes(items: Sequence[EvictionJob]) -> int:
+    return sum(item.extra_node_count for item in items)
 
 
 def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> EvictionPlan:
     """The departures as a plan, with their totals."""
+    alone_s = [one.item.duration_s(one.method) or 0.0 for one in departures if one.method in one.item.alone]
     return EvictionPlan(
         departures=tuple(sorted(departures, key=lambda departure: departure.item.job_ids)),
         loss_node_s=sum(departure.loss_node_s for departure in departures),
         checkpoint_steps=checkpoint_steps,
-        checkpoint_s=checkpoint_steps * step_s,
+        checkpoint_s=max(checkpoint_steps * step_s, max(alone_s, default=0.0)),
         node_count=sum(departure.node_count for departure in departures),
     )
 
@@ -310,45 +281,36 @@ def solve(
     """
     if not step_s > 0.0:
         raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
-    useful = [item for item in items if item.extra_node_count]
-    ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
-    givers = tuple(item for item in items if item.spare_node_count)
-    total = sum(item.extra_node_count for item in ordered)
-    spare = sum(item.spare_node_count for item in givers)
-    needed = total + spare if node_count_needed is None else node_count_needed
-    rows = min(max(0, needed - spare), total)
+    chosen_from = ProgrammeItems.of(items, node_count_needed)
+    rows = min(chosen_from.lacking, chosen_from.extra_node_count)
     steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1
-    weights = _weigh(ordered, rows)
-    best, choice, origin = _tables(ordered, rows, steps, step_s, weights)
+    best, choice, origin = _tables(chosen_from, rows, steps, step_s)
     return EvictionCurve(
-        items=ordered,
-        givers=givers,
-        node_count_needed=needed,
+        items=chosen_from,
         rows=rows,
         step_s=step_s,
         steps=steps,
         _best=best,
         _choice=choice,
         _origin=origin,
-        _weights=weights,
     )
 
 
 def _tables(
-    ordered: Sequence[EvictionJob], rows: int, steps: int, step_s: float, weights: _Weights
+    items: ProgrammeItems, rows: int, steps: int, step_s: float
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]:
     """The main loop of Algorithm 1 over the items: best prices, choices and origins (see `EvictionCurve`)."""
     best = np.full((rows + 1, steps + 1), _UNREACHED, dtype=np.int64)
     best[0, :1] = 0
-    choice = np.zeros((len(ordered), rows + 1, steps + 1), dtype=np.uint8)
-    origin = np.zeros((len(ordered), steps + 1), dtype=np.int32)
+    choice = np.zeros((len(items.ordered), rows + 1, steps + 1), dtype=np.uint8)
+    origin = np.zeros((len(items.ordered), steps + 1), dtype=np.int32)
     reach_row, reach_step = 0, 0
-    for index, item in enumerate(ordered):
+    for index, item in enumerate(items.ordered):
         durations = [duration_steps(item, method, step_s) for method in METHODS]
         source = best[: min(reach_row, rows - 1) + 1, : min(reach_step, steps) + 1].copy()
         for code, (method, duration) in enumerate(zip(METHODS, durations, strict=True), start=1):
             if duration is not None and duration <= steps:
-                price = weights.price(item, method)
+                price = items.weights.price(item, method)
                 _relax(
                     source, best, choice[index], origin[index], item.extra_node_count, duration, price, code
                 )
@@ -361,7 +323,7 @@ def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | No
     """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this
     way.
     """
-    duration_s = item.duration_s(method)
+    duration_s = item.turn_s(method)
     return None if duration_s is None else math.ceil(duration_s / step_s)
 
 

@@ -31,7 +31,9 @@ from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
+from makeway.policies.eviction.fixing import best_plans
+from makeway.policies.eviction.items import Departure, EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan
 from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.eviction.waiting import Waiting, is_in_the_way
@@ -39,8 +41,8 @@ from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Me
 from makeway.policies.safety.prices import loss_node_s
 
 CELLS = 50_000_000
-"""How many (item, nodes, time) cells a decision may use: about a second and 50 MB. Beyond it, time gets
-coarser."""
+"""How many (item, nodes, bandwidth) cells concurrent checkpoints may use: beyond it, the bandwidth is divided
+into fewer parts."""
 MIN_PARTS = 20
 """The bandwidth is never divided into fewer parts, however many cells that takes."""
 
@@ -117,11 +119,15 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
 
 
 def make_room(
-    request: Request, config: EvictionConfig, ending: Mapping[str, NodeRelease] = MappingProxyType({})
+    request: Request,
+    config: EvictionConfig,
+    ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+    pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] = lambda item, group: item,
 ) -> Proposal:
     """The set with the least loss for one request that free nodes do not serve.
 
-    `ending`: jobs on shared nodes that leave by themselves in time, by id.
+    `ending`: jobs on shared nodes that leave by themselves in time, by id. `pricing`: changes what it costs
+    and how long it takes to leave whole nodes.
     """
     if request.late and config.late == "queue":
         return no_room(
@@ -140,7 +146,7 @@ def make_room(
     ):
         return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s, ending=ending)
     able = [group for group in considered if not group.protected_by]
-    items = [item_of(group, config, request.backlog.left_s) for group in able]
+    items = [pricing(item_of(group, config, request.backlog.left_s), group) for group in able]
     plan = _plan(items, request, latest_s, config)
     if plan is None:
         text = (
@@ -155,15 +161,12 @@ def make_room(
 def _plan(
     items: list[EvictionJob], request: Request, latest_s: float, config: EvictionConfig
 ) -> tuple[EvictionPlan, Turn] | None:
-    """The exact solution within `CELLS`, and when its checkpoints are written: at once, unless less is lost
-    by waiting for those of other plans. Concurrent checkpoints: only if they lose less than serial ones.
+    """The exact solution, and when its checkpoints are written: at once, unless less is lost by waiting for
+    those of other plans. Concurrent checkpoints: only if they lose less than serial ones.
     """
     needed = request.shortage
     soon_s, later_s = at_once_s(request, latest_s), in_turn_s(request, latest_s)
-    horizon_s = max(soon_s, later_s)
-    coarse_s = horizon_s * len(items) * needed / CELLS
-    curve = solve(items, needed, horizon_s, max(config.step_s, coarse_s))
-    best, waiting = curve.plan(soon_s), curve.plan(later_s)
+    best, waiting = best_plans(items, needed, (soon_s, later_s), config.step_s)
     if best is None or waiting is None:
         return None
     in_turn = waiting.loss_node_s < best.loss_node_s

@@ -17,14 +17,8 @@ Differs from the paper:
 import math
 from collections.abc import Iterator, Sequence
 
-from makeway.policies.eviction.knapsack import (
-    METHODS,
-    Departure,
-    EvictionJob,
-    EvictionPlan,
-    duration_steps,
-    make_plan,
-)
+from makeway.policies.eviction.items import METHODS, Departure, EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, duration_steps, make_plan
 from makeway.policies.model import Method
 
 

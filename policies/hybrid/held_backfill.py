@@ -195,8 +195,7 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_IdleHold]:
     ]
     if not holds:
         return []
-    up = cluster.up_nodes()
-    idle = up.keys() - cluster.held_nodes()
+    sets = cluster.node_sets()
     own = {operation.reservation for operation in holds}
     others = [held.nodes for name, held in existing.items() if name not in own]
     others += [
@@ -205,17 +204,16 @@ def _idle(cluster: Cluster, decided: Decision) -> list[_IdleHold]:
         if one.phase is Phase.MAKING_ROOM and one.reservation not in own
     ]
     others += [action.nodes for action in decided.actions if isinstance(action, Reserve)]
-    for nodes in others if idle else ():
-        idle.difference_update(nodes)
-    if not idle:
-        return []
+    idle = sets.up & ~cluster.held_set()
+    if idle:
+        idle &= ~sets.union(others)
     found: list[_IdleHold] = []
-    for operation in sorted(holds, key=_expected_s, reverse=True):
-        kept = idle.intersection(operation.nodes).intersection(existing[operation.reservation].nodes)
+    for operation in sorted(holds, key=_expected_s, reverse=True) if idle else ():
+        kept = idle & sets.of(operation.nodes) & sets.of(existing[operation.reservation].nodes)
         if kept:
             found.append(
                 _IdleHold(
-                    names=tuple(sorted(kept, key=up.__getitem__)),
+                    names=sets.names(kept),
                     reservation=operation.reservation,
                     expected_s=_expected_s(operation),
                 )

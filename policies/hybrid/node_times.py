@@ -91,4 +91,5 @@ def taken_nodes(commitments: Commitments, operation: Operation | None, until_s: 
         for reservation in cluster.reservations
         if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
     ]
-    return (once - own).union(twice & own, commitments.nodes, *site)
+    others = (once - own) | (twice & own) if own else once
+    return others.union(commitments.nodes, *site) if commitments.nodes or site else others

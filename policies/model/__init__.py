@@ -19,6 +19,7 @@ from makeway.policies.model.actions import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     RunIdentity,
     Shrink,
@@ -37,6 +38,7 @@ from makeway.policies.model.decision import (
     Rationale,
 )
 from makeway.policies.model.entities import (
+    LEASE_MARKS,
     RESERVATION_PREFIX,
     Acknowledgement,
     CheckpointSpec,
@@ -44,6 +46,7 @@ from makeway.policies.model.entities import (
     Job,
     JobKind,
     JobState,
+    LeaderLease,
     Node,
     NodeState,
     Notice,
@@ -54,6 +57,7 @@ from makeway.policies.model.entities import (
     reservation_name,
 )
 from makeway.policies.model.kind import OperationKind
+from makeway.policies.model.node_sets import NodeSets
 from makeway.policies.model.operation import (
     Ending,
     Lease,
@@ -74,10 +78,12 @@ from makeway.policies.model.resources import (
     total,
     weighted_share,
 )
+from makeway.policies.model.taken import LostNodes, TakenFromJob, taken_anew
 
 __all__ = [
     "CPU",
     "GPU",
+    "LEASE_MARKS",
     "MEMORY",
     "NO_RESOURCES",
     "QUEUE_POSITIONS",
@@ -97,10 +103,13 @@ __all__ = [
     "Job",
     "JobKind",
     "JobState",
+    "LeaderLease",
     "Lease",
     "Limits",
+    "LostNodes",
     "Method",
     "Node",
+    "NodeSets",
     "NodeState",
     "Notice",
     "Operation",
@@ -119,10 +128,12 @@ __all__ = [
     "Reservation",
     "Reserve",
     "Resources",
+    "RestoreLimit",
     "RestorePriority",
     "RunIdentity",
     "Shrink",
     "SignalTarget",
+    "TakenFromJob",
     "Task",
     "Verb",
     "dominant_share",
@@ -130,6 +141,7 @@ __all__ = [
     "memoise_last",
     "names",
     "reservation_name",
+    "taken_anew",
     "total",
     "weighted_share",
 ]

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 from makeway.policies.model.entities import SignalTarget
 from makeway.policies.model.kind import OperationKind
+from makeway.policies.model.taken import TakenFromJob
 
 QUEUE_POSITIONS = 1 << 15
 """The queue positions of a planned order are numbered from 1 up to this."""
@@ -37,6 +38,7 @@ class Reason(StrEnum):
     HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it use its nodes
     PLANNED = "planned"  # a waiting job gets its position in the planned order
     ENDED_BY_SIGNAL = "ended_by_signal"  # makeway's signal ended a job that has no handler for it
+    TAKEN = "taken"  # the job itself says what makeway has taken from it, and no operation gives it back
     STARTED = "started"  # a job has started that was moved in the queue or that nodes were held for
 
 
@@ -186,6 +188,8 @@ class Release(ActionBase):
 class Prioritise(ActionBase):
     """Move a pending job to the front of the queue and let it start at once, or to a position in a planned
     order.
+
+    A requeued job that goes to the front also gets back the time limit that makeway has raised.
     """
 
     queue_position: int | None = None
@@ -203,7 +207,33 @@ class RestorePriority(ActionBase):
     verb: Literal["restore_priority"] = "restore_priority"
 
 
-Action = Checkpoint | Requeue | Cancel | Shrink | Expand | Reserve | Release | Prioritise | RestorePriority
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreLimit(ActionBase):
+    """Lower a job's time limit to `walltime_s` from its start, and let the cluster keep `left` with the job
+    in place of `taken`, if it still keeps that.
+    """
+
+    walltime_s: float | None
+    """None: its time limit stays as it is."""
+    taken: TakenFromJob
+    """What the decision saw as `Job.taken`."""
+    left: TakenFromJob | None = None
+    """What is to be given back later. None: nothing."""
+    verb: Literal["restore_limit"] = "restore_limit"
+
+
+Action = (
+    Checkpoint
+    | Requeue
+    | Cancel
+    | Shrink
+    | Expand
+    | Reserve
+    | Release
+    | Prioritise
+    | RestorePriority
+    | RestoreLimit
+)
 """Every action that can be taken on a cluster."""
 
 Verb = Literal[
@@ -216,6 +246,7 @@ Verb = Literal[
     "release",
     "prioritise",
     "restore_priority",
+    "restore_limit",
 ]
 """The kinds of action, by the word that an action carries in `verb`."""
 VERBS: Final[frozenset[Verb]] = frozenset(get_args(Verb))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import filterfalse
+from operator import is_
 from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
@@ -12,6 +12,7 @@ from makeway.policies.model.entities import (
     RESERVATION_PREFIX,
     Eviction,
     Job,
+    LeaderLease,
     Node,
     NodeState,
     Notice,
@@ -19,6 +20,7 @@ from makeway.policies.model.entities import (
     Reservation,
     reservation_name,
 )
+from makeway.policies.model.node_sets import NodeSets
 from makeway.policies.model.operation import Lease, Operation, Phase
 from makeway.policies.model.resources import NO_RESOURCES, Resources
 
@@ -48,21 +50,35 @@ class Limits:
     min_runtime_s: float = 0.0
     """A job is not evicted before its current run has lasted this long."""
     evictions_per_hour: int | None = None
+    """How many jobs may be evicted within an hour."""
     evictions_per_job: int | None = None
     """How often one job may be evicted; requeues by others count."""
     max_nodes: int | None = None
     """How many nodes may at once be held for urgent jobs or lent to jobs that start before their turn."""
     protected_users: frozenset[str] = frozenset()
+    """Jobs of these users are never touched."""
     protected_accounts: frozenset[str] = frozenset()
+    """Jobs of these accounts are never touched."""
     protected_qos: frozenset[str] = frozenset()
+    """Jobs with these QOS are never touched."""
     protected_partitions: frozenset[str] = frozenset()
+    """Jobs in these partitions are never touched."""
     min_progress_s: float = 1800.0
     """A job that was requeued before is not evicted before its current run has done useful work for this
     long."""
     max_loss_node_hours: float | None = 200.0
     """Node-hours of work that evictions for one urgent job may lose."""
+    max_loss_machine_share: float | None = None
+    """This share of what all nodes can do in 24 hours may be lost for one urgent job, if that is more than
+    `max_loss_node_hours`. None: 0.03 with that limit's default, and 0 with another one."""
     max_loss_node_hours_per_day: float | None = 1000.0
     """Node-hours of work that evictions for all urgent jobs may lose in 24 hours."""
+    max_loss_machine_share_per_day: float | None = None
+    """The same for all urgent jobs of 24 hours, next to `max_loss_node_hours_per_day`. None: 0.1 or 0."""
+    max_loss_node_hours_per_user_per_day: float | None = None
+    """Node-hours of work that evictions for the urgent jobs of one user may lose in 24 hours."""
+    max_loss_node_hours_per_account_per_day: float | None = None
+    """The same for the urgent jobs of one account."""
     price_past_evictions: bool = True
     """Whether the past evictions of a job raise its price, so that it is not always the same job that leaves.
     """
@@ -70,6 +86,7 @@ class Limits:
     """After this many failed commands within `breaker_window_s`, nodes are only given back, not taken from
     jobs."""
     breaker_window_s: float = 3600.0
+    """The time within which failed commands count for the circuit breaker."""
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -91,7 +108,7 @@ def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, 
         if named:
             return derive(*arguments, **named)
         known = last
-        if known is None or not all(old is new for old, new in zip(known[0], arguments, strict=True)):
+        if known is None or len(known[0]) != len(arguments) or not all(map(is_, known[0], arguments)):
             last = known = (arguments, derive(*arguments, **named))
         return known[1]
 
@@ -118,14 +135,24 @@ def _by_job(operations: tuple[Operation, ...]) -> Mapping[str, Operation]:
 
 
 @memoise_last
-def _held(jobs: tuple[Job, ...]) -> frozenset[str]:
+def _node_sets(nodes: tuple[Node, ...]) -> NodeSets:
+    return NodeSets(nodes)
+
+
+@memoise_last
+def _held(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> int:
+    return _node_sets(nodes).union(job.nodes for job in jobs if job.nodes)
+
+
+@memoise_last
+def _held_names(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset[str]().union(*[job.nodes for job in jobs if job.nodes])
 
 
 @memoise_last
-def _shared(jobs: tuple[Job, ...]) -> frozenset[str]:
+def _shared(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> frozenset[str]:
     holds = [job.nodes for job in jobs if job.nodes]
-    if sum(map(len, holds)) == len(_held(jobs)):
+    if sum(map(len, holds)) == _held(nodes, jobs).bit_count():
         return frozenset()
     return frozenset(name for name, count in Counter(names(holds)).items() if count > 1)
 
@@ -151,7 +178,7 @@ def _unused(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> Mapping[str, Reso
 class Cluster:
     """A complete snapshot of the cluster and of makeway's operations on it.
 
-    An adapter fills the fields up to `placements`; the daemon adds the rest from the journal and the
+    An adapter fills the fields up to `leader_leases`; the daemon adds the rest from the journal and the
     configuration. `jobs` has no particular order: code that depends on an order sorts, with the job id as the
     last key.
     """
@@ -169,6 +196,8 @@ class Cluster:
     """What the names of the reservations begin with that this makeway makes."""
     placements: tuple[Placement, ...] = ()
     """The sets of nodes on which jobs may run. Empty: a job may run on any nodes."""
+    leader_leases: tuple[LeaderLease, ...] = ()
+    """The leases by which one of several daemons acts. They hold no nodes, and no policy needs them."""
     notices: tuple[Notice, ...] = ()
     operations: tuple[Operation, ...] = ()
     """The operations that are not closed, the oldest first."""
@@ -178,6 +207,10 @@ class Cluster:
     lost_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """By urgent job: node-seconds of work that were lost by decisions of the last day, or are expected to be.
     """
+    lost_by_user: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The same by the user of the urgent job. What is not known of older decisions is left out."""
+    lost_by_account: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The same by the account of the urgent job."""
     failures_s: tuple[float, ...] = ()
     """When commands of makeway failed, as far as the circuit breaker still counts them, the oldest first."""
     limits: Limits = Limits()
@@ -236,11 +269,19 @@ class Cluster:
 
     def held_nodes(self) -> frozenset[str]:
         """Names of the nodes that jobs hold."""
-        return _held(self.jobs)
+        return _held_names(self.jobs)
+
+    def held_set(self) -> int:
+        """The nodes that jobs hold, as a set of `node_sets`."""
+        return _held(self.nodes, self.jobs)
+
+    def node_sets(self) -> NodeSets:
+        """Sets of these nodes as integers."""
+        return _node_sets(self.nodes)
 
     def shared_nodes(self) -> frozenset[str]:
         """Names of the nodes that more than one job holds."""
-        return _shared(self.jobs)
+        return _shared(self.nodes, self.jobs)
 
     def capacities(self) -> Mapping[str, Resources]:
         """What jobs may use of each node. A node that is only given as a whole is absent."""
@@ -264,9 +305,12 @@ class Cluster:
             for reservation in self.reservations
             if reservation.start_s <= self.now_s < reservation.end_s
         ]
-        taken = frozenset[str]().union(*reserved) if demand is not None else _held(self.jobs).union(*reserved)
-        there = filterfalse(taken.__contains__, self.up_nodes())
-        free = tuple(there if eligible is None else filter(eligible.__contains__, there))
+        sets = self.node_sets()
+        taken = sets.union(reserved)
+        if demand is None:
+            taken |= self.held_set()
+        there = sets.names(sets.up & ~taken)
+        free = there if eligible is None else tuple(filter(eligible.__contains__, there))
         if demand is None:
             return free
         unused = self.unused()

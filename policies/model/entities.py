@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.policies.model.resources import Resources
+from makeway.policies.model.taken import TakenFromJob
 
 RESERVATION_PREFIX = "mw_"
 """The names of makeway's reservations begin with this where the adapter gives no other prefix."""
@@ -69,11 +70,16 @@ class CheckpointSpec:
     measured_count: int = 0
     """The number of measured checkpoints from which `system_s` is derived. 0: it is declared."""
     signal: str = "USR1"
+    """The signal that asks the job to save its work."""
     signal_to: SignalTarget = SignalTarget.BATCH
+    """Which of its processes get the signal: the shell of the batch script, the processes of its steps, or
+    both."""
     grace_s: float = 300.0
     """How long makeway waits at least for the acknowledgement after the signal; never less than `system_s`.
     Policy "eviction" waits until the urgent job's deadline if the job acknowledges at all."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
+    """How the job says that its work is saved: by `makeway:ckpt=TIME` in its comment, by requeueing itself,
+    by its exit, or not at all. In the last case makeway waits for the whole grace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +194,8 @@ class Job:
     reported theirs, the median. The daemon sets it. None: its loss counts from its start."""
     past_evictions: int = 0
     """How often makeway evicted it, if the site lets that enter its price. The daemon sets it."""
+    taken: TakenFromJob | None = None
+    """What makeway has taken from it, as the cluster keeps it with the job. None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +230,8 @@ class Notice:
     """The job, once it has arrived. None: not yet."""
     demand: Resources | None = None
     """What the announced job needs on each of its nodes. None: whole nodes."""
+    account: str = ""
+    """The account that its job can be charged to. Empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,3 +240,22 @@ class Eviction:
 
     job_id: str
     at_s: float
+
+
+LEASE_MARKS = 250_000_000
+"""The marks of leases are whole numbers from 0 to below this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLease:
+    """A lease as the cluster keeps it: the daemon that wrote it acts, as long as it changes its mark.
+
+    It has nothing to do with `Lease`, which is about nodes.
+    """
+
+    term: int
+    """Its number, from 1. There is at most one lease of a term; the highest one counts."""
+    mark: int | None
+    """A random number, drawn anew whenever the lease is written. None: its daemon has given it up."""
+    lasts_s: float
+    """It has ended once its mark has not changed for this long."""

@@ -30,7 +30,8 @@ class OperationKind(StrEnum):
     REORDER = "reorder"
     """A waiting job gets its position in a planned order."""
     CLEAN_UP = "clean_up"
-    """A reservation or a priority that no operation needs any more is removed."""
+    """A reservation or a priority that no operation needs any more is removed, or a job gets back what no
+    other operation gives back."""
 
     @property
     def holds_nodes(self) -> bool:

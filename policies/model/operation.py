@@ -43,6 +43,7 @@ class Ending(StrEnum):
     TURNED_BACK = "turned_back"  # the operation gives back what it took
     NOT_NEEDED = "not_needed"  # the operation gives back already, and the task was never issued
     OUTDATED = "outdated"  # it did not fit any more when it could be issued: it is decided again
+    LED_ELSEWHERE = "led_elsewhere"  # another daemon leads now
 
     @property
     def progress(self) -> Progress:
@@ -60,6 +61,8 @@ class Ending(StrEnum):
                 return Progress.DROPPED
             case Ending.JOB_WAITS_AGAIN | Ending.TURNED_BACK | Ending.NOT_NEEDED | Ending.OUTDATED:
                 return Progress.DROPPED
+            case Ending.LED_ELSEWHERE:
+                return Progress.DROPPED
             case _:
                 assert_never(self)
 
@@ -73,7 +76,8 @@ class OperationOutcome(StrEnum):
     STILL_WAITS = "still_waits"  # observe mode: that job has waited for too long
     EXPIRED = "expired"  # observe mode: the time is over for which it counted as done
     ARRIVED = "arrived"  # observe mode: the announced job is here, and is decided on by itself
-    MODE_CHANGED = "mode_changed"  # it was opened in observe mode, and the mode is now act
+    MODE_CHANGED = "mode_changed"  # it was only observed, and this daemon acts now
+    LED_ELSEWHERE = "led_elsewhere"  # another daemon leads now, which gives back what was taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +178,9 @@ def kind_of(actions: tuple[Action, ...]) -> OperationKind:
             return action.kind
     for action in actions:
         if isinstance(action, Prioritise):
-            return OperationKind.FRONT if action.queue_position is None else OperationKind.REORDER
+            if action.queue_position is not None:
+                return OperationKind.REORDER
+            return OperationKind.FRONT if action.job_id == action.for_job_id else OperationKind.CLEAN_UP
     return OperationKind.CLEAN_UP
 
 

@@ -1,8 +1,8 @@
 """The gate that every action of every policy passes: the site's limits, and rules that always hold.
 
 Pure: a verdict depends on the actions and the snapshot alone. Actions that take nodes or a queue position are
-checked. Actions that give back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`) are
-allowed even when the circuit breaker has tripped.
+checked. Actions that give back (`Release`, `Expand`, `Prioritise` to the front, `RestorePriority`,
+`RestoreLimit`) are allowed even when the circuit breaker has tripped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +24,13 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     Shrink,
     reservation_name,
 )
 from makeway.policies.safety.breaker import breaker_tripped
-from makeway.policies.safety.prices import HOUR_S, killed_node_s, price_refusal
+from makeway.policies.safety.prices import HOUR_S, killed_node_s, overdrawn, price_refusal
 from makeway.policies.safety.protection import (
     Refusal,
     hard_protection,
@@ -110,10 +111,8 @@ class _Spent:
     held: tuple[Reserve, ...] = ()
     released: frozenset[str] = frozenset()
     """Names of reservations."""
-    served: frozenset[str] = frozenset()
-    """The urgent jobs whose losses are among `lost_node_s`."""
-    lost_node_s: int = 0
-    """Node-seconds of work."""
+    lost_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Node-seconds of work by urgent job."""
 
 
 @dataclass(slots=True)
@@ -163,7 +162,7 @@ class _Arbiter:
                     return self._judge_queue_position(action)
                 # To the front for its own sake; a lender gets back what it had.
                 return self._blocked(action.job_id) if action.job_id == action.for_job_id else None
-            case Expand() | RestorePriority():
+            case Expand() | RestorePriority() | RestoreLimit():
                 return None
         assert_never(action)
 
@@ -187,7 +186,9 @@ class _Arbiter:
             refusal = None if job is None else hard_protection(job, self.cluster)
             if refusal is not None:
                 return refusal, f"job {action.job_id}"
-            return shrink_refusal(action, job) if isinstance(action, Shrink) and job is not None else None
+            if isinstance(action, Shrink):
+                return None if job is None else shrink_refusal(action, job)
+            return overdrawn(action, self.cluster)
         if job is None:
             return Refusal.NOT_RUNNING, f"there is no job {action.job_id}"
         blocked = self._blocked(action.for_job_id)
@@ -206,7 +207,7 @@ class _Arbiter:
 
     def _count_loss(self, for_job_id: str) -> Ruling:
         """The limits of the work that evictions for one urgent job, and for all of a day, may lose."""
-        if for_job_id in self.spent.served:
+        if for_job_id in self.spent.lost_node_s:
             return None
         cost_node_s = killed_node_s(
             (one for one in self.actions if one.for_job_id == for_job_id and not self.under_way(one)),
@@ -214,11 +215,8 @@ class _Arbiter:
         )
         ruling = price_refusal(self.cluster, for_job_id, cost_node_s, self.spent.lost_node_s)
         if ruling is None:
-            self.spent = replace(
-                self.spent,
-                served=self.spent.served | {for_job_id},
-                lost_node_s=self.spent.lost_node_s + cost_node_s,
-            )
+            lost_node_s = {**self.spent.lost_node_s, for_job_id: cost_node_s}
+            self.spent = replace(self.spent, lost_node_s=lost_node_s)
         return ruling
 
     def _blocked(self, job_id: str) -> Ruling:

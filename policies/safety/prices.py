@@ -17,12 +17,18 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
+from makeway.policies.model import Action, Cancel, Cluster, Job, Limits, Method, Requeue
 from makeway.policies.safety.protection import Refusal
 
 HOUR_S = 3600.0
+_USUAL: Final = Limits()
+_USUAL_SHARES: Final = {"max_loss_machine_share": 0.03, "max_loss_machine_share_per_day": 0.1}
+"""What the limits on lost work may be of a machine's day, if the site sets neither them nor the amounts."""
+_NONE: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 def reported_s(job: Job, now_s: float) -> float | None:
@@ -81,38 +87,179 @@ def killed_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | Non
     return sum(
         loss_node_s(jobs[action.job_id], sent_s)
         for action in actions
-        if isinstance(action, Requeue | Cancel) and action.method is Method.KILL and action.job_id in jobs
+        if _kills(action) and action.job_id in jobs
     )
 
 
+class Payer(NamedTuple):
+    """Who pays for what an urgent job costs. An empty name: unknown."""
+
+    user: str
+    account: str
+
+
+_NOBODY: Final = Payer("", "")
+
+
+def payer_of(cluster: Cluster, for_job_id: str) -> Payer:
+    """Who pays for an urgent job, or for an announced one."""
+    job = cluster.jobs_by_id().get(for_job_id)
+    if job is not None:
+        return Payer(job.user, job.account)
+    for notice in cluster.notices:
+        if notice.notice_id == for_job_id:
+            return Payer(notice.user, notice.account)
+    return _NOBODY
+
+
+class _Ceiling(NamedTuple):
+    """One limit on lost work, as far as it is used."""
+
+    refusal: Refusal
+    limit_node_s: float
+    before_node_s: float
+    whose: str
+    """What it is a limit of, for people."""
+    keys: str
+    """The settings that give the limit."""
+
+
 def price_refusal(
-    cluster: Cluster, for_job_id: str, cost_node_s: float, others_node_s: float = 0.0
+    cluster: Cluster, for_job_id: str, cost_node_s: float, others: Mapping[str, float] = _NONE
 ) -> tuple[Refusal, str] | None:
     """Why an urgent job may not cost so much work, with the figures. None: it may.
 
     Args:
         cluster: the snapshot, with the limits and what was lost by earlier decisions.
-        for_job_id: the urgent job.
+        for_job_id: the urgent job, or the announcement.
         cost_node_s: what its evictions would lose. 0 is always allowed.
-        others_node_s: what other evictions of the same decision lose.
+        others: what other evictions of the same decision lose, by urgent job.
     """
     if not cost_node_s:
         return None
-    limits = cluster.limits
     text = f"it would cost {_hours(cost_node_s)} node-hours"
-    limit = limits.max_loss_node_hours
-    before_node_s = cluster.lost_node_s.get(for_job_id, 0.0)
-    if limit is not None and before_node_s + cost_node_s > limit * HOUR_S:
-        before = f" after {_hours(before_node_s)} before" if before_node_s else ""
-        return Refusal.MAX_LOSS, f"{text}{before}, the limit is {limit:g} (max_loss_node_hours)"
-    limit = limits.max_loss_node_hours_per_day
-    before_node_s = sum(cluster.lost_node_s.values()) + others_node_s
-    if limit is not None and before_node_s + cost_node_s > limit * HOUR_S:
-        return Refusal.MAX_LOSS_PER_DAY, (
-            f"{text}, and {_hours(before_node_s)} of the {limit:g} of a day are used "
-            "(max_loss_node_hours_per_day)"
+    for one in _ceilings(cluster, for_job_id, others):
+        if one.before_node_s + cost_node_s <= one.limit_node_s:
+            continue
+        if one.refusal is Refusal.MAX_LOSS:
+            before = f" after {_hours(one.before_node_s)} before" if one.before_node_s else ""
+            return one.refusal, f"{text}{before}, the limit is {_hours(one.limit_node_s)} ({one.keys})"
+        return one.refusal, (
+            f"{text}, and {_hours(one.before_node_s)} of the {_hours(one.limit_node_s)} of {one.whose} are "
+            f"used ({one.keys})"
         )
     return None
+
+
+def overdrawn(action: Action, cluster: Cluster) -> tuple[Refusal, str] | None:
+    """Why a kill of an open operation may not be sent any more: with what its jobs would lose by now, a limit
+    on lost work is exceeded. None: it may be sent.
+
+    Only the first kill of an operation is asked about: none is left half done. What the operation was
+    expected to lose is part of what the snapshot counts as lost.
+    """
+    if not _kills(action):
+        return None
+    operation = next(
+        (one for one in cluster.operations if any(task.action == action for task in one.tasks)), None
+    )
+    tasks = () if operation is None else tuple(task for task in operation.tasks if _kills(task.action))
+    if any(task.issued_s is not None for task in tasks):
+        return None
+    cost_node_s = killed_node_s((task.action for task in tasks if task.ended_s is None), cluster)
+    counted_node_s = min(cost_node_s, cluster.lost_node_s.get(action.for_job_id, 0.0))
+    return price_refusal(cluster, action.for_job_id, cost_node_s, {action.for_job_id: -counted_node_s})
+
+
+def _kills(action: Action) -> bool:
+    return isinstance(action, Requeue | Cancel) and action.method is Method.KILL
+
+
+def _ceilings(cluster: Cluster, for_job_id: str, others: Mapping[str, float]) -> Iterator[_Ceiling]:
+    """The limits that hold for an urgent job, the narrowest first."""
+    limits, payer = cluster.limits, payer_of(cluster, for_job_id)
+    limit = _limit(cluster, "max_loss_node_hours", "max_loss_machine_share")
+    if limit is not None:
+        before_node_s = cluster.lost_node_s.get(for_job_id, 0.0) + others.get(for_job_id, 0.0)
+        yield _Ceiling(Refusal.MAX_LOSS, limit[0], before_node_s, "", limit[1])
+    if limits.max_loss_node_hours_per_user_per_day is not None and payer.user:
+        paid = sum(cost for job_id, cost in others.items() if payer_of(cluster, job_id).user == payer.user)
+        yield _Ceiling(
+            Refusal.MAX_LOSS_PER_USER,
+            limits.max_loss_node_hours_per_user_per_day * HOUR_S,
+            cluster.lost_by_user.get(payer.user, 0.0) + paid,
+            f"a day of user {payer.user}",
+            "max_loss_node_hours_per_user_per_day",
+        )
+    if limits.max_loss_node_hours_per_account_per_day is not None and payer.account:
+        paid = sum(
+            cost for job_id, cost in others.items() if payer_of(cluster, job_id).account == payer.account
+        )
+        yield _Ceiling(
+            Refusal.MAX_LOSS_PER_ACCOUNT,
+            limits.max_loss_node_hours_per_account_per_day * HOUR_S,
+            cluster.lost_by_account.get(payer.account, 0.0) + paid,
+            f"a day of account {payer.account}",
+            "max_loss_node_hours_per_account_per_day",
+        )
+    day = day_ceiling(cluster)
+    if day is not None:
+        used_node_s = sum(cluster.lost_node_s.values()) + sum(others.values())
+        yield _Ceiling(Refusal.MAX_LOSS_PER_DAY, day[0], used_node_s, "a day", day[1])
+
+
+def day_ceiling(cluster: Cluster) -> tuple[float, str] | None:
+    """Node-seconds of work that all urgent jobs of a day may cost, and the setting that says so. None: there
+    is no limit.
+    """
+    return _limit(cluster, "max_loss_node_hours_per_day", "max_loss_machine_share_per_day")
+
+
+class Spending(NamedTuple):
+    """Work that was lost, or is expected to be lost, in 24 hours."""
+
+    whose: str
+    """Empty: of all urgent jobs."""
+    node_s: float
+    limit_node_s: float | None
+    """None: there is no limit."""
+
+    @property
+    def text(self) -> str:
+        """For people, such as `user beam: 12.5 of 40 node-hours`."""
+        limit = "" if self.limit_node_s is None else f" of {_hours(self.limit_node_s)}"
+        return f"{self.whose}{': ' if self.whose else ''}{_hours(self.node_s)}{limit} node-hours"
+
+
+def spending(cluster: Cluster) -> tuple[Spending, ...]:
+    """What all urgent jobs of the last 24 hours have cost, then the user and the account with the most of it,
+    where they have limits.
+    """
+    day, limits = day_ceiling(cluster), cluster.limits
+    found = [Spending("", sum(cluster.lost_node_s.values()), None if day is None else day[0])]
+    for what, limit, lost in (
+        ("user", limits.max_loss_node_hours_per_user_per_day, cluster.lost_by_user),
+        ("account", limits.max_loss_node_hours_per_account_per_day, cluster.lost_by_account),
+    ):
+        if limit is not None and lost:
+            name = max(lost, key=lambda one: (lost[one], one))
+            found.append(Spending(f"{what} {name}", lost[name], limit * HOUR_S))
+    return tuple(found)
+
+
+def _limit(cluster: Cluster, amount_key: str, share_key: str) -> tuple[float, str] | None:
+    """The larger of an amount of node-hours and a share of what all nodes can do in 24 hours: node-seconds,
+    and the setting that gives them. None: the amount is not limited.
+    """
+    amount: float | None = getattr(cluster.limits, amount_key)
+    if amount is None:
+        return None
+    share: float | None = getattr(cluster.limits, share_key)
+    if share is None:
+        share = _USUAL_SHARES[share_key] if amount == getattr(_USUAL, amount_key) else 0.0
+    share_node_s = share * len(cluster.nodes) * 24.0 * HOUR_S
+    amount_node_s = amount * HOUR_S
+    return (share_node_s, share_key) if share_node_s > amount_node_s else (amount_node_s, amount_key)
 
 
 def _hours(node_s: float) -> str:

@@ -19,6 +19,8 @@ class Refusal(StrEnum):
     MIN_PROGRESS = "min_progress"  # it was requeued before, and has done too little since
     MAX_LOSS = "max_loss"  # the urgent job would cost too much work
     MAX_LOSS_PER_DAY = "max_loss_per_day"  # all urgent jobs of a day would cost too much work
+    MAX_LOSS_PER_USER = "max_loss_per_user"  # those of one user
+    MAX_LOSS_PER_ACCOUNT = "max_loss_per_account"  # those of one account
     PER_JOB = "per_job"  # it was evicted as often as the site allows
     PER_HOUR = "per_hour"  # as many jobs were evicted in the last hour as the site allows
     TOO_SMALL = "too_small"  # a shrink below the smallest size

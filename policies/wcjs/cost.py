@@ -42,20 +42,31 @@ class WcjsConfig:
     short_max_s: float = 7200.0
     """A job with at most this time limit is short, else long."""
     urgent_narrow_short: float = 1.1
+    """An urgent job that is narrow and short has high priority from this slowdown on."""
     urgent_narrow_long: float = 1.1
+    """An urgent job that is narrow and long has high priority from this slowdown on."""
     urgent_wide_short: float = 1.1
+    """An urgent job that is wide and short has high priority from this slowdown on."""
     urgent_wide_long: float = 1.1
+    """An urgent job that is wide and long has high priority from this slowdown on."""
     batch_narrow_short: float = 17.0
+    """A batch job that is narrow and short is not preempted if its slowdown passes this."""
     batch_narrow_long: float = 3.4
+    """A batch job that is narrow and long is not preempted if its slowdown passes this."""
     batch_wide_short: float = 73.0
+    """A batch job that is wide and short is not preempted if its slowdown passes this."""
     batch_wide_long: float = 9.0
+    """A batch job that is wide and long is not preempted if its slowdown passes this."""
     spare_larger: bool = True
     """Whether jobs larger than the urgent one are never preempted for it."""
     just_in_time: bool = True
     """Whether a job that can checkpoint on a signal does so before it leaves. False: all jobs are killed."""
     slowdown_weight: float = 1.0
+    """The exponent of the slowdown in the cost of a preemption."""
     checkpoint_weight: float = 2.0
+    """The exponent of 1 plus the hours since the last checkpoint in that cost, for a job that is killed."""
     remaining_weight: float = 1.0
+    """The exponent of the inverse share of the time limit that is left in that cost."""
     evict_within_s: float = 3600.0
     """How long after an urgent job got high priority other jobs may be evicted for it."""
     hold_slack_s: float = 600.0

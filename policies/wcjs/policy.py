@@ -44,7 +44,8 @@ from makeway.policies.common.requests import Proposal, Request, rationale, reque
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
-from makeway.policies.eviction.knapsack import EvictionJob, solve
+from makeway.policies.eviction.fixing import best_plans
+from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
 from makeway.policies.safety.prices import loss_node_s
 from makeway.policies.wcjs.cost import (
@@ -143,7 +144,7 @@ class _PlacementSearch:
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
         unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
 
-        barred = unusable.union(urgent.kept_nodes)
+        barred = unusable.union(urgent.kept_nodes) if urgent.kept_nodes else unusable
 
         def usable(names: Iterable[str]) -> list[str]:
             eligible = job.eligible_nodes
@@ -159,7 +160,7 @@ class _PlacementSearch:
             deadline_s=deadline_s,
             duration_s=duration_s,
             unusable=unusable,
-            free=frozenset(usable(commitments.free)).union(urgent.kept_nodes),
+            free=frozenset((*usable(commitments.free), *urgent.kept_nodes)),
             releasing={
                 name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s
             },
@@ -382,7 +383,7 @@ def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
         )
         for priced, names in parts
     ]
-    plan = solve(items, needed, 0.0, 1.0).plan(0.0)
+    (plan,) = best_plans(items, needed, (0.0,), 1.0)
     leaving = set[tuple[str, ...]]() if plan is None else {left.item.job_ids for left in plan.departures}
     return [part for part in parts if part[0].group.job_ids in leaving]
 

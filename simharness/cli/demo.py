@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from makeway.simharness.cli.options import FILE
-from makeway.simharness.cli.output import show, write_page
+from makeway.simharness.cli.output import require_outputs, show, write_page
 
 
 @click.command()
@@ -14,13 +14,14 @@ from makeway.simharness.cli.output import show, write_page
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the workload."
 )
-@click.option("--report", type=FILE, default="makeway-demo.html", show_default=True, help="The HTML report.")
-def demo(policy: str, seed: int, report: Path) -> None:
+@click.option("--report", type=FILE, help="Write the HTML report there.")
+def demo(policy: str, seed: int, report: Path | None) -> None:
     """Replay a small workload on a simulated cluster with and without makeway.
 
     Sixty-four nodes, two and a half busy days, twenty urgent jobs. The daemon's own loop takes every
     decision, in virtual time.
     """
+    require_outputs(report, {"--report": report})
     from makeway.simharness.run.demo import tell
     from makeway.simharness.run.experiment import Experiment, run
     from makeway.simharness.run.loading import load_workload
@@ -31,4 +32,5 @@ def demo(policy: str, seed: int, report: Path) -> None:
     acted = tell(replace(base, policy=policy), workload, click.echo)
     records = [plain, acted]
     show(records, None, None, None)
-    write_page(report, records, "makeway demo", None)
+    if report is not None:
+        write_page(report, records, "makeway demo", None)

@@ -1,7 +1,7 @@
 """What the commands `replay` and `demo` print and write: the summary, the files, a bar of progress."""
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,24 @@ if TYPE_CHECKING:
     from makeway.simharness.engine.records import ReplayRecord
     from makeway.simharness.results.measures import MeasureSettings
     from makeway.simharness.run.experiment import Workload
+
+
+def require_outputs(report: Path | None, outputs: "Mapping[str, Path | None]") -> None:
+    """Check before any computing that the report can be drawn and each file be written.
+
+    Args:
+        report: the HTML report. None: none.
+        outputs: see `terminal.require_writable`.
+
+    Raises:
+        ReportUnavailable: a report is wanted and bokeh is not installed.
+        UserError: a file cannot be written.
+    """
+    if report is not None:
+        from makeway.simharness.results.report import require_bokeh
+
+        require_bokeh()
+    terminal.require_writable(outputs)
 
 
 def show(
@@ -52,17 +70,18 @@ def write_page(
     path: Path, records: "Sequence[ReplayRecord]", title: str, start_within_s: float | None
 ) -> None:
     """Write the HTML report of replays and print where it is."""
-    from makeway.simharness.results.report import write_report
+    from makeway.simharness.results.report import report_html
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_report(path, records, title=title, settings=measure_settings(start_within_s))
+    terminal.write_file(path, report_html(records, title=title, settings=measure_settings(start_within_s)))
     click.echo(f"Report: {path}")
 
 
 @contextmanager
 def progress(label: str, workload: "Workload") -> "Generator[Callable[[float], None] | None]":
-    """A bar that follows the virtual time. None where standard error is not a terminal."""
-    if not sys.stderr.isatty() or not workload.jobs:
+    """A bar that follows the virtual time, or a line every minute where standard error is not a terminal.
+    None: there are no jobs.
+    """
+    if not workload.jobs:
         yield None
         return
     from rich.console import Console
@@ -70,6 +89,20 @@ def progress(label: str, workload: "Workload") -> "Generator[Callable[[float], N
 
     first_s = min(job.submit_s for job in workload.jobs)
     last_s = max(job.submit_s for job in workload.jobs)
+    if not sys.stderr.isatty():
+        reached_s = first_s
+
+        def reach(now_s: float) -> None:
+            nonlocal reached_s
+            reached_s = now_s
+
+        def text() -> str:
+            share = (min(reached_s, last_s) - first_s) / max(1.0, last_s - first_s)
+            return f"{label}: {share:.0%} of the submissions are replayed"
+
+        with terminal.line_every_minute(text):
+            yield reach
+        return
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=max(1.0, last_s - first_s))
         yield lambda now_s: bar.update(task, completed=min(now_s, last_s) - first_s)

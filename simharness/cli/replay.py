@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.options import duration, resources
+from makeway.daemon.errors import counted
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE
-from makeway.simharness.cli.output import measure_settings, progress, show, write_page
+from makeway.simharness.cli.output import measure_settings, progress, require_outputs, show, write_page
 
 if TYPE_CHECKING:
     from makeway.simharness.engine.records import ReplayRecord
@@ -152,18 +153,38 @@ def replay(**values: Any) -> None:
     Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs,
     ckpt-backfill, horizon; and any file that defines one, such as docs/examples/youngest.py.
     """
+    from makeway.daemon.config.policy_finder import find_policy
     from makeway.simharness.run.experiment import ExperimentError
 
     options = ReplayOptions(**values)
     base = experiment_of(options)
     chosen = tuple(dict.fromkeys(options.policies)) or ("none",)
     experiments = [with_policy(base, name, options.settings) for name in chosen]
+    several = options.seeds is not None and options.seeds > 1
+    if several and (options.journal is not None or options.report is not None):
+        raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
+    if options.settings and not any(find_policy(name).active for name in chosen):
+        raise ExperimentError(f"--set {options.settings[0]}: policy {chosen[0]} has no settings")
+    require_outputs(
+        options.report,
+        {
+            "--report": options.report,
+            "--json": options.json_path,
+            "--csv": options.csv_path,
+            "--journal": options.journal,
+        },
+    )
     if options.seeds is not None and options.seeds > 1:
-        if options.journal is not None or options.report is not None:
-            raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
         _replay_seeds(experiments, options, options.seeds)
         return
-    records = _replay_once(experiments)
+    records: list[ReplayRecord] = []
+    try:
+        _replay_once(experiments, records)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {len(records)} of {len(experiments)} replays are finished", err=True)
+        if records:
+            show(records, options.start_within, options.json_path, options.csv_path)
+        raise
     show(records, options.start_within, options.json_path, options.csv_path)
     if options.report is not None:
         title = f"makeway replay {Path(options.trace).name}"
@@ -221,8 +242,6 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
         ExperimentError: a setting is not KEY=VALUE, or the policy does not accept it.
         UnknownPolicy: there is no such policy.
     """
-    import yaml
-
     from makeway.daemon.config.policy_finder import find_policy
     from makeway.simharness.run.experiment import ExperimentError, policy_config
 
@@ -232,6 +251,8 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ExperimentError(f"--set {text}: accepted: KEY=VALUE")
+        import yaml
+
         try:
             values[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -243,18 +264,16 @@ def with_policy(base: "Experiment", name: str, settings: Sequence[str]) -> "Expe
     return replace(base, policy=name, policy_settings=values)
 
 
-def _replay_once(experiments: "Sequence[Experiment]") -> "list[ReplayRecord]":
-    """Replay the same workload once for each policy."""
+def _replay_once(experiments: "Sequence[Experiment]", records: "list[ReplayRecord]") -> None:
+    """Replay the same workload once for each policy. Each record is added as soon as it is there."""
     from makeway.simharness.run.experiment import run
     from makeway.simharness.run.loading import load_workload
 
     workload = load_workload(experiments[0])
     _warn(workload, experiments)
-    records: list[ReplayRecord] = []
     for experiment in experiments:
         with progress(experiment.policy, workload) as advance:
             records.append(run(experiment, workload, advance))
-    return records
 
 
 def measure_seed(experiment: "Experiment") -> "Measures":
@@ -268,9 +287,7 @@ def measure_seed(experiment: "Experiment") -> "Measures":
 
 def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, seeds: int) -> None:
     """Replay every policy with every seed, and print the averages."""
-    from makeway.simharness.papers.reproduce import run_all
-    from makeway.simharness.results import exports, tables
-    from makeway.simharness.results.averages import aggregate
+    from makeway.simharness.papers.reproduce import Interrupted, run_all
     from makeway.simharness.run.loading import load_workload
 
     _warn(load_workload(experiments[0]), experiments)
@@ -279,8 +296,31 @@ def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, s
         for experiment in experiments
         for offset in range(seeds)
     ]
-    measured = run_all(measure_seed, grid, workers=options.workers, label="replays")
-    averages = [aggregate(measured[start : start + seeds]) for start in range(0, len(grid), seeds)]
+    try:
+        measured = run_all(measure_seed, grid, workers=options.workers, label="replays")
+    except Interrupted as interrupt:
+        _show_averages(interrupt.finished, options, seeds)
+        raise
+    _show_averages(dict(enumerate(measured)), options, seeds)
+
+
+def _show_averages(measured: "Mapping[int, Measures]", options: ReplayOptions, seeds: int) -> None:
+    """Print and write the averages of each policy.
+
+    Args:
+        measured: what is finished, by its place: `seeds` places for each policy.
+        options: of the command.
+        seeds: how many replays each policy has if all are finished.
+    """
+    from makeway.simharness.results import exports, tables
+    from makeway.simharness.results.averages import aggregate
+
+    by_policy: dict[int, list[Measures]] = {}
+    for place in sorted(measured):
+        by_policy.setdefault(place // seeds, []).append(measured[place])
+    if not by_policy:
+        return
+    averages = [aggregate(found) for found in by_policy.values()]
     terminal.write_text(options.json_path, lambda: exports.aggregates_to_json(averages))
     terminal.write_text(options.csv_path, lambda: exports.aggregates_to_csv(averages))
     if not any(map(terminal.is_stdout, (options.json_path, options.csv_path))):
@@ -292,17 +332,18 @@ def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
     if workload.reading:
         click.echo(f"makeway: {workload.reading}", err=True)
     if workload.bad:
-        click.echo(f"makeway: {workload.bad} damaged lines skipped", err=True)
+        click.echo(f"makeway: {counted(workload.bad, 'damaged line')} skipped", err=True)
     if workload.dropped:
-        click.echo(f"makeway: {workload.dropped} jobs without a run time or a size left out", err=True)
+        click.echo(
+            f"makeway: {counted(workload.dropped, 'job')} without a run time or a size left out", err=True
+        )
     if workload.impossible:
         unit = "processor" if workload.unit == "processor" else "node"
         shown = ", ".join(f"{job} ({size} {unit}s)" for job, size in workload.impossible[:_SHOWN_IMPOSSIBLE])
         rest = len(workload.impossible) - _SHOWN_IMPOSSIBLE
         more = f" and {rest} more" if rest > 0 else ""
-        count = len(workload.impossible)
         click.echo(
-            f"makeway: {count} job{'' if count == 1 else 's'} larger than the machine of "
+            f"makeway: {counted(len(workload.impossible), 'job')} larger than the machine of "
             f"{workload.node_count} {unit}s left out: {shown}{more}",
             err=True,
         )

@@ -5,7 +5,7 @@ test wants them.
 from dataclasses import dataclass
 
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import VERBS, Action, Cluster, Notice, Release, Reserve, Verb
+from makeway.policies.model import VERBS, Action, Cluster, LeaderLease, Notice, Release, Reserve, Verb
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.faults import NO_FAULTS, SNAPSHOT, Fault, FaultKind, FaultPlan
@@ -94,6 +94,23 @@ class SimAdapter:
             call.error = type(error).__name__
             raise
         self.accepted[verb] = self.accepted.get(verb, 0) + 1
+
+    @property
+    def command_s(self) -> float:
+        """See `LeaseKeeper`: commands about leases take no time."""
+        return 0.0
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._machine.leases.create(lease, self._cluster.now_s)
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._machine.leases.renew(lease)
+
+    def remove_lease(self, term: int) -> None:
+        """See `LeaseKeeper`."""
+        self._machine.leases.remove(term)
 
     def close(self) -> None:
         """Nothing is held."""

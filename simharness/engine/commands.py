@@ -20,9 +20,11 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reserve,
+    RestoreLimit,
     RestorePriority,
     RunIdentity,
     Shrink,
+    taken_anew,
 )
 from makeway.simharness.engine.cluster import HELD_UNTIL_S
 from makeway.simharness.engine.job_run import JobRun
@@ -51,6 +53,8 @@ def apply(machine: SimMachine, action: Action) -> None:
             _prioritise(machine, action)
         case RestorePriority():
             _restore_priority(machine, action.job_id)
+        case RestoreLimit():
+            _restore_limit(machine, action)
         case _:
             assert_never(action)
 
@@ -61,7 +65,10 @@ def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
     A job that cannot checkpoint, or is checkpointing already, ignores it.
     """
     live = _running(machine, action.job_id, action.run)
-    machine.raise_limit(live, action.walltime_s)
+    raised_to_s = action.walltime_s if action.walltime_s > live.walltime_s else None
+    _keep_taken(machine, live, action, raised_to_s=raised_to_s)
+    if raised_to_s is not None:
+        machine.set_limit(live, raised_to_s)
     knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
     if knows_how and live.checkpointing_since_s is None:
         machine.begin_checkpoint(live)
@@ -74,6 +81,7 @@ def _requeue(machine: SimMachine, action: Requeue) -> None:
     live = _running(machine, action.job_id, action.run)
     if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
         raise Gone(f"job {action.job_id}: it has been requeued")
+    _keep_taken(machine, live, action)
     _count_eviction(machine, live)
     machine.requeue(live, RunEnding.REQUEUED)
 
@@ -115,6 +123,8 @@ def _shrink(machine: SimMachine, action: Shrink) -> None:
     if given_up:
         live.record.shrinks += 1
         machine.mark(MarkKind.SHRUNK, live, given_up)
+    raised_to_s = walltime_s if walltime_s > live.walltime_s else None
+    _keep_taken(machine, live, action, raised_to_s=raised_to_s, kept_count=keep.bit_count())
     machine.resize(live, keep, walltime_s=walltime_s)
 
 
@@ -182,6 +192,9 @@ def _prioritise(machine: SimMachine, action: Prioritise) -> None:
     if live.eligible_s == HELD_UNTIL_S:
         raise Rejected(f"job {job_id}: Job is held")
     if queue_position is None:
+        if live.taken is not None and live.requeue_count > live.taken.run:
+            live.walltime_s = live.taken.usual_walltime_s(live.walltime_s) or live.walltime_s
+            live.taken = None
         machine.move_to_front(live)
     elif 1 <= queue_position <= QUEUE_POSITIONS:
         machine.give_queue_position(live, queue_position)
@@ -201,6 +214,44 @@ def _restore_priority(machine: SimMachine, job_id: str) -> None:
         machine.give_queue_position(live, None)
     else:
         _running(machine, job_id)
+
+
+def _restore_limit(machine: SimMachine, action: RestoreLimit) -> None:
+    """Lower the time limit of the job, and keep with it what is left to be given back."""
+    live = machine.live.get(action.job_id)
+    if live is None:
+        raise Gone(f"job {action.job_id}: Invalid job id specified")
+    if live.taken != action.taken:
+        raise Gone(f"job {action.job_id}: something else was taken from it since")
+    live.taken = action.left
+    machine.touch(live)
+    if action.walltime_s is not None and live.nodes:
+        machine.set_limit(live, max(action.walltime_s, machine.now_s - live.start_s))
+    elif action.walltime_s is not None:
+        live.walltime_s = action.walltime_s
+
+
+def _keep_taken(
+    machine: SimMachine,
+    live: JobRun,
+    action: Checkpoint | Requeue | Shrink,
+    *,
+    raised_to_s: float | None = None,
+    kept_count: int | None = None,
+) -> None:
+    """Keep with the job what the action is about to take from it."""
+    if machine.keeps_taken:
+        live.taken = taken_anew(
+            live.taken,
+            for_job_id=action.for_job_id,
+            run=live.requeue_count,
+            node_count=live.size,
+            kept_count=kept_count,
+            walltime_s=live.walltime_s,
+            raised_to_s=raised_to_s,
+            now_s=machine.now_s,
+        )
+        machine.touch(live)
 
 
 def finish(machine: SimMachine, job_id: str) -> None:

@@ -6,7 +6,7 @@ checkpoints and checkpoints on demand apart; a malleable job on half its nodes d
 
 from math import ceil, inf
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, TakenFromJob
 from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.workloads.job import SimJob
 
@@ -54,6 +54,7 @@ class JobRun:
         "share",
         "size",
         "start_s",
+        "taken",
         "usual_walltime_s",
         "walltime_s",
     )
@@ -70,6 +71,7 @@ class JobRun:
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one."""
+        self.taken: TakenFromJob | None = None
         self.nodes = 0
         self.share = 1.0
         """The mean share that it has, or last had, of its nodes: below 1 where jobs share nodes."""

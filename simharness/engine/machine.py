@@ -9,7 +9,7 @@ from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
 from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, RunEnding, Segment
-from makeway.simharness.engine.reservations import SimHold, releases_with_holds
+from makeway.simharness.engine.reservations import LeaseBook, SimHold, releases_with_holds
 from makeway.simharness.engine.scheduler import (
     Release,
     Scheduler,
@@ -34,6 +34,9 @@ class SimMachine:
 
     Sets of nodes are integers (`nodeset`). Times are those of the clock, which only `SimCluster` moves.
     """
+
+    keeps_taken = False
+    """Whether what is taken from jobs is kept with them. Replays go without: no journal is lost there."""
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class SimMachine:
         self.bound: dict[int, JobRun] = {}
         """The jobs, pending or running, that are bound to a reservation, by index."""
         self.holds: dict[str, SimHold] = {}
-
+        self.leases = LeaseBook()
         self.pass_due = False
         """Whether the scheduler is to look at the queue before time goes on."""
         self.interference = 0
@@ -225,10 +228,8 @@ class SimMachine:
         self._stay(live, max(live.walltime_s, walltime_s))
         self.note(ChangeKind.RESIZED, live)
 
-    def raise_limit(self, live: JobRun, walltime_s: float) -> None:
-        """Let the running job run until `walltime_s` from its start; its time limit never falls."""
-        if walltime_s <= live.walltime_s:
-            return
+    def set_limit(self, live: JobRun, walltime_s: float) -> None:
+        """Let the running job run until `walltime_s` from its start."""
         self.interfere()
         self._vacate(live)
         self._stay(live, walltime_s)

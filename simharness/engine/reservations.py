@@ -1,8 +1,10 @@
-"""Reservations of the simulated machine, and when nodes come free where there are any."""
+"""Reservations and leases of the simulated machine, and when nodes come free where there are any."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from makeway.adapters.protocol import Gone, Rejected
+from makeway.policies.model import LeaderLease
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.scheduler import Release
 
@@ -16,6 +18,44 @@ class SimHold:
     """The set of its nodes (`nodeset`)."""
     start_s: float
     end_s: float
+
+
+class LeaseBook:
+    """The leases of daemons, which hold no nodes. The words of the refusals are those of Slurm."""
+
+    def __init__(self) -> None:
+        self._leases: dict[int, LeaderLease] = {}
+        self._made_s: dict[int, float] = {}
+
+    def all(self) -> tuple[LeaderLease, ...]:
+        """Every lease, by term."""
+        return tuple(self._leases[term] for term in sorted(self._leases))
+
+    def create(self, lease: LeaderLease, now_s: float) -> None:
+        """See `LeaseKeeper.create_lease`."""
+        if lease.term in self._leases:
+            raise Rejected(f"lease {lease.term}: Duplicate reservation name")
+        self._leases[lease.term] = lease
+        self._made_s[lease.term] = now_s
+
+    def renew(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper.renew_lease`."""
+        self._find(lease.term)
+        self._leases[lease.term] = lease
+
+    def remove(self, term: int) -> None:
+        """See `LeaseKeeper.remove_lease`."""
+        self._find(term)
+        del self._leases[term]
+
+    def forget(self, since_s: float) -> None:
+        """Lose the leases that were made since then."""
+        for term in [term for term in self._leases if self._made_s[term] >= since_s]:
+            del self._leases[term]
+
+    def _find(self, term: int) -> None:
+        if term not in self._leases:
+            raise Gone(f"lease {term}: Requested reservation is invalid")
 
 
 def releases_with_holds(holds: Iterable[SimHold], running: Iterable[JobRun], free: int) -> list[Release]:

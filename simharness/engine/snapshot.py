@@ -79,6 +79,7 @@ class SnapshotBuilder:
             reservations=self._reservations() if machine.holds else (),
             recomputes_priority=True,
             placements=machine.placements,
+            leader_leases=machine.leases.all(),
         )
 
     def _update_jobs(self) -> None:
@@ -137,6 +138,7 @@ class SnapshotBuilder:
             last_checkpoint_s=live.last_checkpoint_s(now_s) if running else None,
             checkpointing_since_s=live.checkpointing_since_s,
             requeue_count=live.requeue_count,
+            taken=live.taken,
             preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND,
             reservation=live.reservation,
             start_within_s=job.start_within_s,

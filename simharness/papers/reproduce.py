@@ -6,12 +6,11 @@ once is stored (see `common.cache`).
 """
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from makeway.simharness.papers.common.cache import ResultCache
+    from makeway.simharness.papers.common.claims import Claim
 
 PAPERS = {
     "p1": "makeway.simharness.papers.p1.command",
@@ -140,6 +140,10 @@ class ReproduceOptions:
         """The seeds to run: those of `--seeds`, else one if it has to be quick, else `usual` many."""
         return range(self.seeds or (1 if self.quick else usual))
 
+    def checked(self, claims: "Iterable[Claim]") -> "tuple[Claim, ...]":
+        """The claims; with `--quick` marked as preliminary."""
+        return tuple(replace(claim, preliminary=self.quick) for claim in claims)
+
     def require_trace(self, name: str) -> None:
         """Make sure of a trace before anything is computed.
 
@@ -152,33 +156,27 @@ class ReproduceOptions:
             )
 
     def require_outputs(self) -> None:
-        """Check before any computing that the results can be written; missing directories are made.
+        """Check before any computing that the results can be written.
 
         Raises:
             ReportUnavailable: a report is wanted and bokeh is not installed.
             UserError: a file cannot be written there.
         """
+        from makeway.simharness.cli.terminal import require_writable
+        from makeway.simharness.results.report import require_bokeh
+
         if self.report is not None:
             require_bokeh()
-        for flag, path in (("--report", self.report), ("--json", self.json_path)):
-            if path is None or str(path) == "-":
-                continue
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(f"{flag} {path}: cannot be written ({error.strerror})") from error
-            if not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise UserError(f"{flag} {path}: cannot be written (permission denied)")
+        require_writable({"--report": self.report, "--json": self.json_path})
 
 
-def require_bokeh() -> None:
-    """Raises `ReportUnavailable` where bokeh is not installed."""
-    from makeway.simharness.results.report import ReportUnavailable
+class Interrupted(KeyboardInterrupt):
+    """The user interrupted `run_all`."""
 
-    try:
-        import_module("bokeh")
-    except ImportError as error:
-        raise ReportUnavailable("the report needs bokeh: pip install 'makeway[report]'") from error
+    def __init__(self, finished: Mapping[int, Any]) -> None:
+        super().__init__()
+        self.finished = finished
+        """The results that are there, by the places of their trials."""
 
 
 def run_all(
@@ -199,8 +197,12 @@ def run_all(
         label: what the bar says.
         cache: where results are kept, and looked for first; each is kept as soon as it is there. None:
             nowhere.
+
+    Raises:
+        Interrupted: by Ctrl-C. What is finished is in it, and in the cache.
     """
     from makeway.simharness.cli.terminal import counter
+    from makeway.simharness.run.workers import spread
 
     kept = None if cache is None else cache.of(work)
     results: dict[int, ResultT] = {}
@@ -212,48 +214,19 @@ def run_all(
         text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
         click.echo(f"{text}; --no-cache computes them again", err=True)
     missing = [index for index in range(len(trials)) if index not in results]
-    with counter(label, len(trials)) as advance:
-        advance(len(results))
-        for position, result in _computed(work, [trials[index] for index in missing], workers):
-            results[missing[position]] = result
-            if kept is not None:
-                kept.put(trials[missing[position]], result)
-            advance(1)
+    try:
+        with counter(label, len(trials)) as advance:
+            advance(len(results))
+            for position, result in spread(work, [trials[index] for index in missing], workers):
+                results[missing[position]] = result
+                if kept is not None:
+                    kept.put(trials[missing[position]], result)
+                advance(1)
+    except KeyboardInterrupt as interrupt:
+        where = "" if cache is None else f" and kept in {cache.directory}"
+        click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{where}", err=True)
+        raise Interrupted(results) from interrupt
     return [results[index] for index in range(len(trials))]
-
-
-def _computed(
-    work: Callable[[TrialT], ResultT], trials: Sequence[TrialT], workers: int
-) -> Iterator[tuple[int, ResultT]]:
-    """The results with the places of their trials, each as soon as it is there.
-
-    After a failure no further trial is begun; what others are computing is still waited for.
-    """
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
-    if workers == 1 or not trials:
-        for place, trial in enumerate(trials):
-            yield place, work(trial)
-        return
-    # A fork of a process with threads may inherit a lock that is never released: with a number of
-    # tasks, which is never reached here, new processes are started from scratch.
-    with ProcessPoolExecutor(workers, max_tasks_per_child=1_000_000) as pool:
-        places = {pool.submit(work, trial): place for place, trial in enumerate(trials)}
-        failure: BaseException | None = None
-        try:
-            for done in as_completed(places):
-                if done.cancelled():
-                    continue
-                if (failed := done.exception()) is None:
-                    yield places[done], done.result()
-                    continue
-                failure = failure or failed
-                for other in places:
-                    other.cancel()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    if failure is not None:
-        raise failure
 
 
 def deliver(
@@ -271,7 +244,7 @@ def deliver(
         values: plain values for JSON; the version of the format is added.
         html: makes the report; called if one is wanted.
     """
-    from makeway.simharness.cli.terminal import is_stdout, print_wide, write_text
+    from makeway.simharness.cli.terminal import is_stdout, print_wide, write_file, write_text
 
     write_text(
         options.json_path,
@@ -281,5 +254,5 @@ def deliver(
     if not quiet:
         print_wide(*tables)
     if options.report is not None:
-        options.report.write_text(html(), encoding="utf-8")
+        write_file(options.report, html())
         click.echo(f"Report: {options.report}", err=quiet)

@@ -5,7 +5,7 @@ connection.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from makeway.daemon.errors import UserError
@@ -47,29 +47,12 @@ class ReportUnavailable(UserError):
     """The library that draws is not installed."""
 
 
-def write_report(
-    path: Path,
-    records: Sequence[ReplayRecord],
-    *,
-    title: str,
-    notes: Sequence[str] = (),
-    settings: MeasureSettings | None = None,
-) -> None:
-    """Write the page.
-
-    Args:
-        path: the file to write; one that exists is replaced.
-        records: replays of one workload, the one to compare with first.
-        title: the heading. Like every other text it may hold anything: it is escaped.
-        notes: remarks that belong on the page, one sentence each.
-        settings: what the measures leave open. None: the defaults.
-
-    Raises:
-        ValueError: there is no record.
-        ReportUnavailable: bokeh is not installed.
-        OSError: the file cannot be written.
-    """
-    path.write_text(report_html(records, title=title, notes=notes, settings=settings), encoding="utf-8")
+def require_bokeh() -> None:
+    """Raises `ReportUnavailable` where bokeh is not installed."""
+    try:
+        import_module("bokeh.embed")
+    except ImportError as error:
+        raise ReportUnavailable("the report needs bokeh: pip install 'makeway[report]'") from error
 
 
 def report_html(
@@ -79,14 +62,20 @@ def report_html(
     notes: Sequence[str] = (),
     settings: MeasureSettings | None = None,
 ) -> str:
-    """The page as text; see `write_report`."""
+    """The page as text. Raises `ValueError` without a record, `ReportUnavailable` without bokeh.
+
+    Args:
+        records: replays of one workload, the one to compare with first.
+        title: the heading. It is escaped, as every other text.
+        notes: remarks, one sentence each.
+        settings: what the measures leave open. None: the defaults.
+    """
     if not records:
         raise ValueError("nothing to report: no replay was given")
-    try:
-        from bokeh.embed import components
-        from bokeh.resources import Resources
-    except ImportError as error:
-        raise ReportUnavailable("the report needs bokeh: pip install 'makeway[report]'") from error
+    require_bokeh()
+    from bokeh.embed import components
+    from bokeh.resources import Resources
+
     settings = settings or MeasureSettings()
     measured = [measure(record, settings) for record in records]
     names = column_names(measured)

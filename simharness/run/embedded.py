@@ -4,16 +4,32 @@ asked to.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from makeway.adapters.protocol import Capabilities
+from makeway.adapters.protocol import AnnouncedJob, Capabilities, Entitlement
 from makeway.adapters.registry import Connection
-from makeway.policies.model import Action, Cluster
+from makeway.policies.model import Action, Cluster, LeaderLease
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.run.experiment import SAMPLE, Experiment, storage_of
 from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.settings import SimulatedSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedEntitlements:
+    """`EntitlementReader` of a workload, whose jobs are nobody's: all users may announce what fits."""
+
+    node_count: int
+
+    def entitlement(self, job: AnnouncedJob) -> Entitlement:
+        """See `EntitlementReader`."""
+        if job.node_count > self.node_count:
+            return Entitlement(
+                refusal=f"{job.node_count} nodes are asked for, the machine has {self.node_count}"
+            )
+        return Entitlement()
 
 
 class EmbeddedAdapter:
@@ -41,6 +57,23 @@ class EmbeddedAdapter:
     def apply(self, action: Action) -> None:
         """See `Adapter`."""
         self._now().apply(action)
+
+    @property
+    def command_s(self) -> float:
+        """See `LeaseKeeper`."""
+        return self._adapter.command_s
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._now().create_lease(lease)
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        self._now().renew_lease(lease)
+
+    def remove_lease(self, term: int) -> None:
+        """See `LeaseKeeper`."""
+        self._now().remove_lease(term)
 
     def close(self) -> None:
         """See `Adapter`."""
@@ -79,4 +112,9 @@ def open_simulated(settings: SimulatedSettings) -> Connection:
     def virtual_s() -> float:
         return origin_s + (time.monotonic() - began_s) * settings.speed
 
-    return Connection(adapter=EmbeddedAdapter(cluster, virtual_s), now=virtual_s, speed=settings.speed)
+    return Connection(
+        adapter=EmbeddedAdapter(cluster, virtual_s),
+        now=virtual_s,
+        speed=settings.speed,
+        entitlements=SimulatedEntitlements(node_count=workload.node_count),
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.errors import UserError
-from makeway.policies.model import JobKind, Resources
+from makeway.policies.model import JobKind, Limits, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
@@ -71,6 +71,8 @@ class Experiment:
     policy: str = "none"
     """A name, or the path of a file that defines a policy."""
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    limits: Limits | None = None
+    """What urgent jobs may cost, and whom. None: no limits."""
     journal: Path | None = None
     """Where the decisions are kept, with their snapshots. None: nowhere."""
 
@@ -131,11 +133,12 @@ def run(
         cluster.run(progress)
         return cluster.record(policy=policy.name, excluded=excluded)
     from makeway.daemon.journal.store import Journal
-    from makeway.simharness.run.replay import Replay, ReplaySettings
+    from makeway.simharness.run.replay import UNPRICED, Replay, ReplaySettings
 
     settings = ReplaySettings(
         poll_interval_s=experiment.poll_interval_s,
         poke=experiment.poke,
+        limits=experiment.limits or UNPRICED,
         keep_snapshots=experiment.journal is not None,
     )
     journal = Journal(experiment.journal)

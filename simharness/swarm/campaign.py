@@ -8,6 +8,7 @@ from functools import partial
 
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.validation import validate
+from makeway.simharness.run.workers import spread
 from makeway.simharness.swarm.laws import Law, Violation
 from makeway.simharness.swarm.shrinking import shrink
 from makeway.simharness.swarm.story import Story, TroubleKind
@@ -46,8 +47,9 @@ class Campaign:
     def lines(self) -> Iterator[str]:
         """The figures, for people."""
         years = self.cluster_s / YEAR_S
+        word = "story" if self.stories == 1 else "stories"
         yield (
-            f"{self.stories} stories, {years:.2f} cluster-years, {self.cycles} cycles, "
+            f"{self.stories} {word}, {years:.2f} cluster-years, {self.cycles} cycles, "
             f"{self.commands} commands"
         )
         yield "troubles, and how often they had an effect:"
@@ -83,28 +85,14 @@ def tell_all(
     stories: Iterable[Story], workers: int, progress: Callable[[Campaign], None] | None = None
 ) -> Campaign:
     """Tell the stories, `workers` at a time. `progress` is called after each."""
-    from concurrent.futures import ProcessPoolExecutor
-
     campaign = Campaign()
     stories = list(stories)
-    if workers == 1:
-        _count(campaign, zip(stories, map(tell_validated, stories), strict=True), progress)
-        return campaign
-    with ProcessPoolExecutor(workers) as pool:
-        told = pool.map(tell_validated, stories, chunksize=4)
-        _count(campaign, zip(stories, told, strict=True), progress)
-    return campaign
-
-
-def _count(
-    campaign: Campaign,
-    pairs: Iterable[tuple[Story, Told]],
-    progress: Callable[[Campaign], None] | None,
-) -> None:
-    for story, told in pairs:
-        campaign.add(story, told)
+    for place, told in spread(tell_validated, stories, workers):
+        campaign.add(stories[place], told)
         if progress is not None:
             progress(campaign)
+    campaign.failures.sort(key=lambda failure: failure[0].seed)
+    return campaign
 
 
 def shortest(story: Story, law: Law) -> Story:

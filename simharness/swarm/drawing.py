@@ -10,6 +10,7 @@ from makeway.simharness.workloads.job import SimJob
 HOUR_S = 3600.0
 POLICIES = (
     "eviction",
+    "least-price",
     "n-paa",
     "n-spaa",
     "cua-paa",
@@ -41,13 +42,15 @@ def draw(
     shared = policy != "wcjs" and random.random() < 0.4
     jobs = _jobs(random, node_count, span_s, shared=shared)
     part = random.choice((0.0, 0.1, 0.3, 0.5))
-    chosen = [kind for kind in kinds if random.random() < part]
+    chosen = [kind for kind in kinds if kind is not TroubleKind.SECOND_DAEMON and random.random() < part]
     troubles = [
         trouble
         for kind in chosen
         for _ in range(random.randint(1, 3))
         if (trouble := _trouble(random, kind, jobs, node_count, span_s)) is not None
     ]
+    if TroubleKind.SECOND_DAEMON in kinds:
+        troubles += _second_daemons(Random(f"second daemon:{seed}"), span_s)
     return Story(
         seed=seed,
         policy=policy,
@@ -57,6 +60,7 @@ def draw(
         capacity=_SHARED_NODE if shared else None,
         poll_interval_s=random.choice((10.0, 30.0, 60.0)),
         learns=random.random() < 0.3,
+        user_node_hours=random.choice((None, None, 2.0, 8.0, 30.0)),
     )
 
 
@@ -150,6 +154,20 @@ def _trouble(
         return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, subject=job.job_id)
     amount = _AMOUNTS[kind](random, node_count) if kind in _AMOUNTS else 0.0
     return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, amount=amount)
+
+
+def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
+    """When another daemon runs, in some stories. Drawn apart: the other troubles do not depend on it."""
+    if random.random() >= 0.2:
+        return []
+    return [
+        Trouble(
+            kind=TroubleKind.SECOND_DAEMON,
+            at_s=random.choice((0.0, random.uniform(0.0, span_s))),
+            lasts_s=random.uniform(0.2, 10.0) * HOUR_S,
+        )
+        for _ in range(random.randint(1, 2))
+    ]
 
 
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)

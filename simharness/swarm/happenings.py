@@ -45,6 +45,7 @@ def reserve_for_maintenance(machine: SimMachine, name: str, node_count: int, end
 
 def forget(machine: SimMachine, since_s: float) -> int:
     """The controller has started again and has lost the reservations made since then. Returns how many."""
+    machine.leases.forget(since_s)
     lost = [hold for hold in machine.holds.values() if hold.start_s >= since_s]
     for hold in lost:
         machine.drop_hold(hold)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
+from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import naming_its_run
 from makeway.policies.model import (
     Action,
@@ -19,6 +20,7 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Method,
+    Notice,
     Operation,
     OperationKind,
     Phase,
@@ -31,7 +33,11 @@ from makeway.policies.model import (
 )
 from makeway.policies.safety.breaker import takes
 from makeway.simharness.engine.machine import SimMachine
-from makeway.simharness.swarm.story import Story
+from makeway.simharness.engine.snapshot import notice_id
+from makeway.simharness.swarm.announcing import LIMITS, NOBODY
+from makeway.simharness.swarm.leading import Leading
+from makeway.simharness.swarm.restoring import Restoring
+from makeway.simharness.swarm.story import DAY_S, Story
 
 
 class Law(StrEnum):
@@ -50,6 +56,10 @@ class Law(StrEnum):
     LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way
     AS_DECIDED = "as_decided"  # an eviction loses what was decided, if nothing has gone wrong since
     FOREIGN = "foreign"  # makeway ends no reservation of others
+    CAPS = "caps"  # the urgent jobs of a user cost others no more than the limit allows
+    NO_SHOW = "no_show"  # who announces jobs that do not come announces no more
+    ONE_LEADER = "one_leader"  # of two daemons none acts without a lease, or while that of the other lasts
+    RESTORED = "restored"  # sizes, limits and turns are given back, also after the loss of the journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +106,28 @@ class Laws:
     Args:
         story: the story.
         machine: the simulated machine.
+        leading: which daemon may act.
         commands_per_cycle: the limit of `Law.TOO_MANY`.
         view_age_s: the limit of `Law.STALE_VIEW`.
 
     Attributes:
-        operations: gives the daemon's open operations; the driver sets it at each start of the daemon.
+        operations: gives the open operations of the daemon whose turn it is; the driver sets it.
+        leading: which daemon may act; the adapter tells it what was written.
         foreign: the reservations that others have made.
         violations: what was broken, in order.
         checks: how often each law was checked, so that a law that is never met is noticed.
     """
 
     def __init__(
-        self, story: Story, machine: SimMachine, *, commands_per_cycle: int, view_age_s: float
+        self,
+        story: Story,
+        machine: SimMachine,
+        leading: Leading,
+        *,
+        commands_per_cycle: int,
+        view_age_s: float,
     ) -> None:
+        self.leading = leading
         self.operations: Callable[[], tuple[Operation, ...]] = lambda: ()
         self.foreign: set[str] = set()
         self.violations: list[Violation] = []
@@ -117,6 +136,7 @@ class Laws:
         self._jobs = {job.job_id: job for job in story.jobs}
         self._estimates = story.learns
         self._memory = 0
+        self._restoring = Restoring(machine)
         self._commands_per_cycle = commands_per_cycle
         self._view_age_s = view_age_s
         self._view: Cluster | None = None
@@ -126,11 +146,22 @@ class Laws:
         self._idle: dict[str, tuple[float, int]] = {}
         """Since when makeway's reservations have no use, and for how many cycles."""
         self._decided: dict[_RunOfLoss, int] = {}
+        self._limit_node_s = None if story.user_node_hours is None else story.user_node_hours * 3600.0
+        self._users = {job.job_id: job.user for job in story.jobs}
+        self._users |= {notice_id(job): job.user for job in story.jobs if job.announced_s is not None}
+        self._paid: dict[str, list[tuple[float, float]]] = {}
+        """What the urgent jobs of each user have cost: when it was decided, and node-seconds."""
+        self._looks_s: list[float] = []
+        """When the daemon has looked at the cluster while nothing went wrong."""
+        self._in_vain: list[Notice] = []
+        """The announcements that were taken of jobs that never come."""
         self._signals: Counter[tuple[int, str, float | None, str, int]] = Counter()
 
     def memory_lost(self) -> None:
         """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
         self._memory += 1
+        self._paid.clear()
+        self._in_vain.clear()
 
     def cycle_begins(self) -> None:
         """The daemon begins a cycle."""
@@ -141,8 +172,14 @@ class Laws:
         self._view = view
         self._view_began_s = began_s
 
-    def sent(self, action: Action, now_s: float) -> None:
-        """The daemon sends a command."""
+    def sent(self, action: Action, now_s: float, daemon: str) -> None:
+        """A daemon sends a command."""
+        if self.leading.passes_to(daemon):  # it finds on the cluster what the other one has left
+            self.memory_lost()
+            self._idle.clear()
+            self._restoring.begin_anew()
+        for holds, text in self.leading.sent(daemon, now_s):
+            self._check(Law.ONE_LEADER, holds, text)
         self._sent_in_cycle += 1
         self._check(
             Law.TOO_MANY,
@@ -168,6 +205,7 @@ class Laws:
 
     def before(self, action: Action) -> Before:
         """The job of a command that is about to be carried out."""
+        self._restoring.before(action)
         live = self._machine.live.get(action.job_id)
         runs = live is not None and live.nodes != 0
         return Before(
@@ -227,6 +265,8 @@ class Laws:
             slack_s: how much more may be lost, in seconds of the run.
         """
         before = self._decided.pop(_key(loss.run), None)
+        if before == troubles and loss.evicted and loss.run.method is Method.KILL:
+            self._pays(loss)
         if before != troubles or not loss.evicted or self._estimates or loss.run.for_job_id not in self._jobs:
             return  # an announced job may come early, and is then decided on anew
         self._check(
@@ -236,11 +276,47 @@ class Laws:
             f"{loss.lost_s:.0f} s, decided were {loss.run.expected_s:.0f} s",
         )
 
+    def _pays(self, loss: RunLoss) -> None:
+        """A user pays for a run that was killed. What was decided in 24 hours has to be within the limit.
+
+        What a run has lost beyond its decision does not count here: that is another law.
+        """
+        user, at_s = self._users.get(loss.run.for_job_id, NOBODY), loss.run.decided_s
+        paid = self._paid.setdefault(user, [])
+        paid.append((at_s, min(loss.lost.node_s, loss.run.expected.node_s)))
+        if self._limit_node_s is None:
+            return
+        node_s = sum(one_s for decided_s, one_s in paid if at_s - DAY_S < decided_s <= at_s)
+        self._check(
+            Law.CAPS,
+            node_s <= self._limit_node_s + len(paid),  # each is rounded up to whole node-seconds
+            f"the urgent jobs of {user} have cost {node_s / 3600.0:.2f} node-hours in a day, the limit is "
+            f"{self._limit_node_s / 3600.0:g}",
+        )
+
+    def announced(self, notice: Notice) -> None:
+        """An announcement of a job that never comes was taken, and nothing else has gone wrong so far."""
+        missed = [one for one in self._in_vain if self._missed(one)]
+        self._in_vain.append(notice)
+        self._check(
+            Law.NO_SHOW,
+            len(missed) < (LIMITS.no_shows or 0),
+            f"an announcement of {notice.user} is taken after {len(missed)} jobs that did not come",
+        )
+
+    def _missed(self, notice: Notice) -> bool:
+        """Whether the daemon must have noticed that the job did not come."""
+        over_s = notice.expected_s + Timeouts().give_up_after_s
+        return any(notice.expected_s <= at_s < over_s for at_s in self._looks_s) and any(
+            at_s >= over_s for at_s in self._looks_s
+        )
+
     def cycle_ends(self, now_s: float) -> None:
         """A cycle has ended that had a whole snapshot, and nothing goes wrong now.
 
         A reservation that no operation needs may be there for a while, but not for long.
         """
+        self._looks_s.append(now_s)
         needed = {operation.reservation for operation in self.operations()}
         idle = [name for name in self._machine.holds if name not in needed | self.foreign]
         self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
@@ -251,6 +327,8 @@ class Laws:
                 now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
                 f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
             )
+        for in_time, text in self._restoring.cycle_ends(now_s, self.operations()):
+            self._check(Law.RESTORED, in_time, text)
 
     def cycle_failed(self, error: Exception | None) -> None:
         """A cycle has ended. `error`: the exception that ended it; None: it went to its end."""

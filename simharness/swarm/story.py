@@ -45,6 +45,7 @@ class TroubleKind(StrEnum):
     JOURNAL_OLD = "journal_old"  # killed at the end of the trouble, and the journal is that of its beginning
     DISK_FULL = "disk_full"  # the journal cannot be written
     CLOCK = "clock"  # the daemon's clock is `amount` seconds ahead
+    SECOND_DAEMON = "second_daemon"  # another daemon runs next to it, and is killed at the end
     # Users
     HOLDS = "holds"  # the user of the job `subject` holds it while it waits, and releases it at the end
     CANCELS = "cancels"  # the user cancels the job `subject`
@@ -100,6 +101,8 @@ class Story:
     poll_interval_s: float = 30.0
     learns: bool = False
     """Whether measured durations of checkpoints replace declared ones, which are exact here."""
+    user_node_hours: float | None = None
+    """What the urgent jobs of one user may cost in a day. None: there is no limit of a user."""
 
 
 _STORIES = TypeAdapter(Story)

@@ -4,29 +4,24 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from heapq import heapify, heappop, heappush
-from itertools import count
-from math import ceil, inf
+from heapq import heapify, heappop
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.reconciler import Reconciler
-from makeway.daemon.control.report import CycleReport, LoopSettings
-from makeway.policies.model import Notice
-from makeway.policies.registry import find
+from makeway.daemon.control.report import CycleReport
 from makeway.simharness.engine.event_queue import Change, ChangeKind
 from makeway.simharness.engine.records import MarkKind
 from makeway.simharness.engine.snapshot import notice_id, notice_of
 from makeway.simharness.swarm import happenings
-from makeway.simharness.swarm.journal import Killed, MortalJournal
-from makeway.simharness.swarm.laws import Law, Laws, Violation
-from makeway.simharness.swarm.scene import cluster_of
+from makeway.simharness.swarm.announcing import announce_in_vain
+from makeway.simharness.swarm.daemons import TwoDaemons
+from makeway.simharness.swarm.journal import Killed
+from makeway.simharness.swarm.laws import Law, Violation
+from makeway.simharness.swarm.rival import SECOND, Rival, due_after
 from makeway.simharness.swarm.story import DAY_S, Story, Trouble, TroubleKind
-from makeway.simharness.swarm.troubled import TroubledAdapter, Weather
+from makeway.simharness.swarm.troubled import TroubledAdapter
 
 LONGEST_S = 40 * DAY_S
 """A story that is not over by then never ends."""
@@ -34,8 +29,6 @@ CYCLES_AT_ONCE = 300
 """Cycles that follow one another without a pause; more would be a defect."""
 LAST_LOOKS = 400
 """Polls after the last event of the cluster, in which the daemon may tidy up."""
-COMMANDS_PER_CYCLE = 25
-VIEW_AGE_MAX_S = 30.0
 MEMORY = Path("/dev/shm")
 """Where the journals are, if there is such a folder: no disk is waited for."""
 
@@ -66,34 +59,9 @@ def tell(story: Story) -> Told:
         return telling.told()
 
 
-class _Telling:
+class _Telling(TwoDaemons):
     def __init__(self, story: Story, folder: Path) -> None:
-        self._story = story
-        self._path = folder / "journal.sqlite"
-        self._copies = folder / "copies"
-        self._weather = Weather(story)
-        self._cluster = cluster_of(story)
-        self._first_s = self._cluster.now_s
-        self._laws = Laws(
-            story,
-            self._cluster.machine,
-            commands_per_cycle=COMMANDS_PER_CYCLE,
-            view_age_s=VIEW_AGE_MAX_S,
-        )
-        self._adapter = TroubledAdapter(self._cluster, self._weather, self._laws)
-        self._policy = find(story.policy)
-        self._pokes = {job.job_id for job in story.jobs if job.start_within_s is not None}
-        self._journal: MortalJournal | None = None
-        self._reconciler: Reconciler | None = None
-        self._known_notices: set[str] = set()
-        self._forgotten: set[Trouble] = set()
-        self._death = TroubleKind.KILLED_WRITING
-        self._downtime_s = 0.0
-        self._stopped_until_s = -inf
-        self._due_s: float | None = None
-        self._cycles = self._commands = 0
-        self._order = count()
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        super().__init__(story, folder)
         for trouble in story.troubles:
             self._plan(trouble)
         heapify(self._agenda)
@@ -106,6 +74,8 @@ class _Telling:
                 self._laws.stuck(f"the story is not over after {LONGEST_S / DAY_S:.0f} days")
                 return
         self._last_looks()
+        if self._journal is not None:
+            self._laws.operations = self._journal.open_operations
         self._laws.over()
 
     def told(self) -> Told:
@@ -121,18 +91,20 @@ class _Telling:
             commands=self._commands,
         )
 
-    def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-
     def _step(self) -> bool:
         """Go to the next instant, of the cluster, of the daemon or of a trouble. False: there is none."""
         event_s = self._cluster.next_event_s()
-        due_s = self._due_s if self._reconciler is not None else None
+        due_s, lease_due_s = (
+            (self._due_s, self._lease_due_s) if self._reconciler is not None else (None, None)
+        )
+        rival_s, rival_lease_s = (
+            (None, None) if self._rival is None else (self._rival.due_s, self._rival.lease_due_s)
+        )
         planned_s = self._agenda[0][0] if self._agenda else None
-        at_s = min((one for one in (event_s, due_s, planned_s) if one is not None), default=None)
+        at_s = min((one for one in (event_s, due_s, planned_s, rival_s) if one is not None), default=None)
         if at_s is None:
-            return False
+            return False  # leases alone are no reason to go on
+        at_s = min([at_s, *(one for one in (lease_due_s, rival_lease_s) if one is not None)])
         if planned_s == at_s:
             self._note(self._cluster.advance(at_s))
             heappop(self._agenda)[2]()
@@ -140,7 +112,10 @@ class _Telling:
             self._note(self._cluster.step())
         else:
             self._note(self._cluster.advance(at_s))
-            self._cycle()
+            if at_s in (rival_s, rival_lease_s):
+                self._rival_cycle()
+            else:
+                self._cycle()
         return True
 
     def _note(self, changes: list[Change]) -> None:
@@ -150,61 +125,14 @@ class _Telling:
             poke = urgent or change.kind is ChangeKind.ACKNOWLEDGED
             self._look_at(change.at_s if poke else self._poll_s(change.at_s))
 
-    def _look_at(self, at_s: float) -> None:
-        self._due_s = at_s if self._due_s is None else min(self._due_s, at_s)
-
-    def _poll_s(self, at_s: float, *, after: bool = False) -> float:
-        """The first poll at `at_s` or later; with `after`, later."""
-        interval_s = self._story.poll_interval_s
-        number = ceil(at_s / interval_s)
-        return (number + 1 if after and number * interval_s <= at_s else number) * interval_s
-
-    # The daemon
-
-    def _start(self) -> None:
-        """The daemon starts, on whatever journal there is."""
-        if self._reconciler is not None:
-            return
-        journal = MortalJournal(
-            self._path, lambda: self._weather.meet(TroubleKind.DISK_FULL, self._cluster.now_s) is not None
-        )
-        self._journal = journal
-        self._laws.operations = journal.open_operations
-        self._reconciler = Reconciler(
-            self._adapter,
-            journal,
-            self._policy,
-            self._policy.config_type(),
-            LoopSettings(
-                mode=Mode.ACT,
-                keep_snapshots=False,
-                learn_durations=self._story.learns,
-                commands_per_cycle=COMMANDS_PER_CYCLE,
-                view_age_max_s=VIEW_AGE_MAX_S,
-            ),
-            now=self._adapter.clock_s,
-            clock=lambda: self._cluster.now_s,
-            plan_in_thread=False,
-        )
-        self._due_s = self._cluster.now_s
-
-    def _die(self, downtime_s: float, then: Callable[[], None] | None = None) -> None:
-        """The daemon is killed, and starts again later; `then` is done to its files meanwhile."""
-        if self._reconciler is None or self._journal is None:
-            return
-        self._journal.close()
-        self._reconciler = self._journal = None
-        if then is not None:
-            then()
-            self._laws.memory_lost()
-        self._at(self._cluster.now_s + downtime_s, self._start)
-
     def _cycle(self) -> None:
         """Run cycles until the daemon has nothing more to do at this instant."""
-        self._due_s = None
+        self._due_s = self._lease_due_s = None
         if self._cluster.now_s < self._stopped_until_s:
             self._due_s = self._stopped_until_s
             return
+        assert self._journal is not None
+        self._laws.operations = self._journal.open_operations
         report = None
         for _ in range(CYCLES_AT_ONCE):
             try:
@@ -222,7 +150,8 @@ class _Telling:
         now_s = self._cluster.now_s
         self._forget(now_s)
         if report is not None and report.error is None and not self._weather.any_now(now_s):
-            self._laws.cycle_ends(now_s)
+            if report.standing.cleans_up:
+                self._laws.cycle_ends(now_s)
         else:
             self._look_at(self._poll_s(now_s, after=True))
         self._note(self._adapter.take_changes())
@@ -231,6 +160,31 @@ class _Telling:
         wakeup_s = self._reconciler.wakeup_s(clock_s, self._story.poll_interval_s)
         if wakeup_s is not None:
             self._look_at(self._poll_s(now_s + max(0.0, wakeup_s - clock_s), after=True))
+        self._lease_due_s = due_after(self._lease, now_s)
+
+    def _rival_cycle(self) -> None:
+        """The same for the second daemon."""
+        rival = self._rival
+        assert rival is not None
+        self._laws.operations = rival.operations
+        for _ in range(CYCLES_AT_ONCE):
+            self._cycles += 1
+            self._laws.cycle_begins()
+            try:
+                report = rival.cycle()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it breaks a law
+                self._laws.cycle_failed(error)
+                break
+            self._commands += len(report.actions)
+            if not report.again:
+                break
+            while self._cluster.next_event_s() == self._cluster.now_s:
+                self._note(self._cluster.step())
+        else:
+            self._laws.stuck(f"{CYCLES_AT_ONCE} cycles of the second daemon follow one another")
+        self._met(TroubleKind.SECOND_DAEMON)
+        self._note(rival.adapter.take_changes())
+        rival.plan_next(self._story.poll_interval_s)
 
     def _one_cycle(self) -> CycleReport | None:
         """One cycle. None: it ended by an exception, as in the service: the next one goes on."""
@@ -291,9 +245,6 @@ class _Telling:
 
     # The troubles that are planned for an instant; the others are asked for by the adapter
 
-    def _at(self, at_s: float, call: Callable[[], None]) -> None:
-        heappush(self._agenda, (at_s, next(self._order), call))
-
     def _plan(self, trouble: Trouble) -> None:
         begin = {
             TroubleKind.KILLED: self._killed,
@@ -306,12 +257,10 @@ class _Telling:
             TroubleKind.HOLDS: self._held,
             TroubleKind.CANCELS: self._cancels,
             TroubleKind.NO_SHOW: self._no_show,
+            TroubleKind.SECOND_DAEMON: self._another_daemon,
         }.get(trouble.kind)
         if begin is not None:
             self._at(max(trouble.at_s, self._first_s), partial(begin, trouble))
-
-    def _met(self, kind: TroubleKind, effect: bool = True) -> None:
-        self._weather.met[kind] += effect
 
     def _killed(self, trouble: Trouble) -> None:
         self._met(trouble.kind, self._reconciler is not None)
@@ -360,6 +309,26 @@ class _Telling:
         self._laws.foreign.add(name)
         happenings.reserve_for_maintenance(self._cluster.machine, name, int(trouble.amount), trouble.end_s)
 
+    def _another_daemon(self, trouble: Trouble) -> None:
+        if self._rival is not None:
+            return
+        self._rival = Rival(
+            TroubledAdapter(self._cluster, self._weather, self._laws, SECOND),
+            self._path.parent / SECOND / "journal.sqlite",
+            self._policy,
+            self._settings(),
+            clock=lambda: self._cluster.now_s,
+            seed=f"{self._story.seed}:{next(self._order)}",
+        )
+
+        def killed() -> None:
+            assert self._rival is not None
+            self._rival.close()
+            self._rival = None
+            self._look_at(self._poll_s(self._cluster.now_s))
+
+        self._at(trouble.end_s, killed)
+
     def _held(self, trouble: Trouble) -> None:
         until_s = trouble.end_s
         if happenings.hold_back(self._cluster.machine, trouble.subject, until_s):
@@ -375,16 +344,11 @@ class _Telling:
             return
         self._met(trouble.kind)
         now_s = self._cluster.now_s
-        notice = Notice(
-            notice_id=f"nobody-{next(self._order)}",
-            user="nobody",
-            node_count=int(trouble.amount),
-            walltime_s=3600.0,
-            announced_s=now_s,
-            expected_s=now_s + trouble.lasts_s,
-        )
+        clean = not (self._weather.met - Counter({TroubleKind.NO_SHOW: self._weather.met.total()}))
         try:
-            self._journal.add_notice(notice)
+            notice = announce_in_vain(self._journal, trouble, now_s, next(self._order))
         except (Killed, sqlite3.OperationalError):
             return
+        if notice is not None and clean:
+            self._laws.announced(notice)
         self._look_at(self._poll_s(now_s))

@@ -1,12 +1,13 @@
 """The simulated cluster's adapter when things go wrong: what a story's troubles do to reads and commands."""
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import VERBS, Action, Checkpoint, Cluster
+from makeway.policies.model import VERBS, Action, Checkpoint, Cluster, LeaderLease
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change
@@ -22,6 +23,13 @@ _COMMAND_ANSWERS = (
     TroubleKind.REFUSED,
     TroubleKind.TRY_AGAIN,
     TroubleKind.ENDS_FIRST,
+)
+
+_LEASE_ANSWERS = (
+    TroubleKind.NOT_SENT,
+    TroubleKind.ANSWER_LOST,
+    TroubleKind.ANSWER_LATE,
+    TroubleKind.REFUSED,
 )
 
 
@@ -52,8 +60,9 @@ class Weather:
         return None
 
     def any_now(self, at_s: float) -> bool:
-        """Whether there is any trouble at `at_s`."""
-        return any(self.now(kind, at_s) is not None for kind in self._by_kind)
+        """Whether there is any trouble at `at_s` that may keep a daemon from its duties."""
+        harmful = self._by_kind.keys() - {TroubleKind.SECOND_DAEMON}
+        return any(self.now(kind, at_s) is not None for kind in harmful)
 
     def meet(self, kind: TroubleKind, at_s: float) -> Trouble | None:
         """The same as `now`, counted as one that had an effect."""
@@ -92,16 +101,19 @@ class TroubledAdapter:
         cluster: the cluster.
         weather: what goes wrong.
         laws: is shown every read and every command.
+        name: whose adapter it is.
 
     Attributes:
         changes: what has happened on the cluster during the calls, until the caller takes it.
     """
 
-    def __init__(self, cluster: SimCluster, weather: Weather, laws: Laws) -> None:
+    def __init__(self, cluster: SimCluster, weather: Weather, laws: Laws, name: str) -> None:
+        self._name = name
         self.changes: list[Change] = []
         self._cluster = cluster
         self._weather = weather
         self._laws = laws
+        self._leases = cluster.machine.leases
         self._builder = SnapshotBuilder(cluster.machine, cluster.storage_settings, cluster.admission)
         self._seen: list[tuple[float, Cluster]] = []
         self._keeps = weather.has(TroubleKind.STALE_VIEW)
@@ -139,13 +151,51 @@ class TroubledAdapter:
 
     def apply(self, action: Action) -> None:
         """See `Adapter`."""
-        self._laws.sent(action, self._cluster.now_s)
+        self._laws.sent(action, self._cluster.now_s, self._name)
         self._spend(action.verb, action)
         trouble = self._weather.drawn(_COMMAND_ANSWERS, self._cluster.now_s)
         if trouble is None:
             self._carry_out(action)
         else:
             self._go_wrong(action, trouble)
+
+    @property
+    def command_s(self) -> float:
+        """See `LeaseKeeper`: as long as the longest trouble of this kind."""
+        return 30.0
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        began_s = self._cluster.now_s
+        self._write_lease("create", lambda: self._leases.create(lease, self._cluster.now_s))
+        self._laws.leading.made(self._name, began_s)
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper`."""
+        began_s = self._cluster.now_s
+        if lease.mark is None:
+            self._laws.leading.gave_up(self._name)
+        self._write_lease("renew", lambda: self._leases.renew(lease))
+        if lease.mark is not None:
+            self._laws.leading.renewed(self._name, began_s)
+
+    def remove_lease(self, term: int) -> None:
+        """See `LeaseKeeper`."""
+        self._write_lease("remove", lambda: self._leases.remove(term))
+
+    def _write_lease(self, what: str, write: Callable[[], None]) -> None:
+        """Write a lease, unless a trouble comes in between."""
+        self._spend(f"{what} lease")
+        trouble = self._weather.drawn(_LEASE_ANSWERS, self._cluster.now_s)
+        kind = None if trouble is None else trouble.kind
+        if trouble is not None and kind is TroubleKind.ANSWER_LATE:
+            self._cluster.call_at(self._cluster.now_s + trouble.amount, lambda: _if_possible(write))
+        if kind is TroubleKind.REFUSED:
+            raise Rejected(f"{what} lease: Requested operation is presently disabled")
+        if kind is None or kind is TroubleKind.ANSWER_LOST:
+            write()
+        if kind is not None:
+            raise Unavailable(f"{what} lease: no answer")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -209,3 +259,9 @@ class TroubledAdapter:
         """Do it if that is possible: nobody waits for the answer."""
         with suppress(Gone, Rejected):
             self._carry_out(action)
+
+
+def _if_possible(write: Callable[[], None]) -> None:
+    """Write a lease if that is possible: nobody waits for the answer."""
+    with suppress(Gone, Rejected):
+        write()

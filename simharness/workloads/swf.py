@@ -120,7 +120,7 @@ class SwfReader:
             while block := list(islice(lines, _BLOCK)):
                 columns = _columns(block)
                 if columns is None:
-                    columns = _columns(list(self._sound(first, block)))
+                    columns = self._mixed(first, block)
                 if columns is not None and columns.job_id:
                     yield columns
                 first += len(block)
@@ -139,6 +139,17 @@ class SwfReader:
             self._damaged(passed + 1, f"the gzip stream {words} here; accepted: a whole .gz file")
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+
+    def _mixed(self, first: int, block: list[str]) -> Columns | None:
+        """The sound job lines of a block with other lines too; header and damage are recorded."""
+        marked = [line.lstrip().startswith(";") for line in block]
+        columns = _columns([line for line, comment in zip(block, marked, strict=True) if not comment])
+        if columns is None:
+            return _columns(list(self._sound(first, block)))
+        for line_number, (line, comment) in enumerate(zip(block, marked, strict=True), first):
+            if comment:
+                self._directive(line_number, line.strip())
+        return columns
 
     def _sound(self, first: int, block: list[str]) -> Iterator[str]:
         """The sound job lines of a block with other lines too; header and damage are recorded."""

@@ -44,6 +44,7 @@ PROMISED = frozenset(
         "Reservation",
         "Reserve",
         "Resources",
+        "RestoreLimit",
         "RestorePriority",
         "SharedCandidates",
         "Shrink",

@@ -13,6 +13,8 @@ WITHOUT_UNIT |= {"backfill_held", "spare_larger", "just_in_time", "narrow_max_no
 WITHOUT_UNIT |= {"slowdown_weight", "checkpoint_weight", "remaining_weight"}
 WITHOUT_UNIT |= {f"{kind}_{size}" for kind in ("urgent", "batch") for size in CATEGORIES}
 WITHOUT_UNIT |= {"curve", "reading", "work", "moves_per_cycle"}
+WITHOUT_UNIT |= {f"{what}_machine_hours" for what in ("ceiling", "instant", "waiting", "budget")}
+WITHOUT_UNIT |= {"vital_users", "vital_accounts", "vital_qos"}
 WITHOUT_UNIT |= {f"{objective}_weight" for objective in ("late", "tardiness", "makespan")}
 
 
@@ -20,6 +22,7 @@ def test_the_policies_of_this_version() -> None:
     assert [(name, policy.active) for name, policy in POLICIES.items()] == [
         ("none", False),
         ("eviction", True),
+        ("least-price", True),
         ("n-paa", True),
         ("n-spaa", True),
         ("cua-paa", True),

@@ -9,7 +9,7 @@ from tests.paths import ROOT
 
 PAGES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "docs/decisions/*.md")
+    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "docs/reference/*.md", "docs/decisions/*.md")
     for path in ROOT.glob(pattern)
 )
 TOP = "policies|adapters|daemon|simharness|tests|docs|deploy|bench"

@@ -4,6 +4,7 @@ names.
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,22 @@ from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.support.daemon import DaemonProcess, Killing
 from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
+
+_LONGEST = ("test_deaths", "history", "stories", "deaths", "in_vain", "shared_nodes", "swarm", "snapshot")
+"""Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests: those of the longest files come first. The order is kept otherwise."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.path.is_relative_to(Path(__file__).parent):
+        for number, name in enumerate(_LONGEST):
+            if name in item.path.name:
+                return number
+    return len(_LONGEST)
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +73,9 @@ def story(slurm_world: SlurmWorld) -> Story:
 
 
 class StartDaemon(Protocol):
-    """Starts the daemon in a mode until the end of the test. `sees`: whether the cluster is up."""
+    """Starts the daemon in a mode until the end of the test. `sees`: whether the cluster is up. The others
+    are those of `DaemonProcess`.
+    """
 
     def __call__(
         self,
@@ -65,7 +84,9 @@ class StartDaemon(Protocol):
         policy: str = "eviction",
         sees: bool = True,
         poll_interval_s: float = 0.5,
+        start_within_s: float | None = None,
         killing: Killing | None = None,
+        lease_s: float | None = None,
     ) -> DaemonProcess: ...
 
 
@@ -80,7 +101,9 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         policy: str = "eviction",
         sees: bool = True,
         poll_interval_s: float = 0.5,
+        start_within_s: float | None = None,
         killing: Killing | None = None,
+        lease_s: float | None = None,
     ) -> DaemonProcess:
         daemon = DaemonProcess(
             slurm_world.cluster,
@@ -88,12 +111,16 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
             mode,
             policy=policy,
             poll_interval_s=poll_interval_s,
+            start_within_s=start_within_s,
             killing=killing,
+            lease_s=lease_s,
         )
         started.append(daemon)
+        guards.enter_context(daemon.guarded())
         daemon.start(sees=sees)
         return daemon
 
-    yield start
-    for daemon in started:
-        daemon.stop()
+    with ExitStack() as guards:
+        yield start
+        for daemon in started:
+            daemon.stop()

@@ -16,10 +16,16 @@ class ClaimStatus(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    PARTLY = "partly"  # it holds on some parts and fails on others
     OPEN = "open"  # what was computed does not decide it
 
 
-STYLES = {ClaimStatus.HOLDS: "green", ClaimStatus.FAILS: "red", ClaimStatus.OPEN: "yellow"}
+STYLES = {
+    ClaimStatus.HOLDS: "green",
+    ClaimStatus.FAILS: "red",
+    ClaimStatus.PARTLY: "yellow",
+    ClaimStatus.OPEN: "yellow",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +56,13 @@ class Claim:
     """The finding on the average over the parts, where the paper speaks of averages. None: every
     part counts.
     """
+    preliminary: bool = False
+    """Whether too little was computed for a verdict, as by `--quick`."""
 
     @property
     def standing(self) -> ClaimStatus:
-        """The claim's status: it fails if it fails on any part; else it holds if it holds on every part.
+        """The claim's status: it holds if it holds on every part. If it fails on a part, it holds partly
+        where it holds on another one, else it fails.
 
         If there is an average, that decides alone.
         """
@@ -61,12 +70,16 @@ class Claim:
             return self.average
         found = {finding.standing for _, finding in self.parts}
         if ClaimStatus.FAILS in found:
-            return ClaimStatus.FAILS
+            return ClaimStatus.PARTLY if ClaimStatus.HOLDS in found else ClaimStatus.FAILS
         return ClaimStatus.OPEN if ClaimStatus.OPEN in found else ClaimStatus.HOLDS
 
     @property
     def verdict(self) -> str:
         """The verdict in words; with several parts that differ, on how many of them it holds."""
+        return f"{self._verdict} (preliminary)" if self.preliminary else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         holds = sum(finding.standing is ClaimStatus.HOLDS for _, finding in self.parts)
         agree = sum(finding.standing is self.standing for _, finding in self.parts)
         if agree == len(self.parts) or (self.average is None and holds == 0):
@@ -80,6 +93,7 @@ class Claim:
             "says": self.says,
             "criterion": self.criterion,
             "verdict": self.standing.value,
+            "preliminary": self.preliminary,
             "measured": self.measured,
             f"{self.unit}s": [
                 {self.unit: part, "verdict": finding.standing.value, "measured": finding.measured}

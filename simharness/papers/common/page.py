@@ -65,6 +65,7 @@ class PaperPage:
     title: str
     facts: tuple[str, ...]
     claims: tuple[Claim, ...]
+    """Empty: the page is not about a paper."""
     notes: tuple[str, ...]
     sections: tuple[PageSection, ...]
 
@@ -101,17 +102,19 @@ table.claims .wanted { color: var(--soft); font-size: 13px; }
 """
 
 _TEMPLATE = """\
+{% if page.claims %}
 <table class="claims">
 <thead><tr><th>verdict</th><th>the paper</th><th>measured here</th></tr></thead>
 <tbody>
 {% for claim in page.claims %}
 <tr data-key="{{ claim.key }}">\
-<td class="{{ {"holds": "better", "open": "open"}.get(claim.standing.value, "worse") }}">\
+<td class="{{ {"holds": "better", "open": "open", "partly": "open"}.get(claim.standing.value, "worse") }}">\
 {{ claim.verdict }}</td><td>{{ claim.says }}</td>
 <td>{{ claim.measured }} <span class="wanted">(wanted: {{ claim.criterion }})</span></td></tr>
 {% endfor %}
 </tbody>
 </table>
+{% endif %}
 <ul class="notes">
 {% for note in page.notes %}
 <li>{{ note }}</li>

@@ -113,7 +113,7 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     cache = options.results_cache()
     cases = run_all(compute, trials(options, table), workers=options.jobs, label="replays", cache=cache)
     means = P1Means(cases)
-    checked = claims(means)
+    checked = options.checked(claims(means))
     notes = (*filter(None, map(means.levels, means.weeks)), *NOTES)
     deliver(
         options,

@@ -157,7 +157,7 @@ def command(**shared: Any) -> None:
     logs = QUICK_LOGS if options.quick else TABLE_3_LOGS
     asked = trials(options.seed_range(SEEDS), logs)
     cases = run_all(compute, asked, workers=options.jobs, label="logs", cache=options.results_cache())
-    checked = claims(cases)
+    checked = options.checked(claims(cases))
     deliver(
         options,
         tables=list(tables(cases, checked)),

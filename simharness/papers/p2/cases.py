@@ -31,7 +31,8 @@ from typing import TypeVar
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import victim_groups
 from makeway.policies.eviction.concurrent import plans_concurrent
-from makeway.policies.eviction.knapsack import EvictionJob, EvictionPlan, solve
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.eviction.policy import eviction_job
 from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Cluster, Job, JobKind, JobState

@@ -86,7 +86,7 @@ def command(budget: float | None, **shared: Any) -> None:
         for nodes in WANTED_NODES
     ]
     cases = run_all(compute, trials, workers=options.jobs, label="cases", cache=options.results_cache(TRACE))
-    checked = claims(cases)
+    checked = options.checked(claims(cases))
     deliver(
         options,
         tables=list(tables(cases, checked)),

@@ -97,7 +97,7 @@ def command(first: int | None, **shared: Any) -> None:
     cache = options.results_cache(*TRACES.values())
     outcomes = run_all(compute, trials, workers=options.jobs, label="replays", cache=cache)
     results = P3Results(outcomes)
-    checked = claims(results)
+    checked = options.checked(claims(results))
     deliver(
         options,
         tables=list(tables(results, checked, wanted)),

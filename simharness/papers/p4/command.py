@@ -94,7 +94,7 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     cases = run_all(compute, asked, workers=options.jobs, label="scenarios", cache=cache)
     replays = month_trials(options.traces, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
     months = run_all(compute_month, replays, workers=options.jobs, label="replays", cache=cache)
-    checked = claims(cases, months)
+    checked = options.checked(claims(cases, months))
     deliver(
         options,
         tables=list(tables(cases, months, checked)),

@@ -88,7 +88,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
         start_smaller=start_smaller,
     )
     cases = run_all(compute, asked, workers=options.jobs, label="replays", cache=cache)
-    checked = claims(cases)
+    checked = options.checked(claims(cases))
     notes = (*explanations(cases), _piece(piece), SMALLER if start_smaller else FULL_SIZE, *NOTES)
     deliver(
         options,

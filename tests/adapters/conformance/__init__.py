@@ -5,6 +5,7 @@ cluster of six or more nodes that are up, on which a requeued job is held back f
 """
 
 from tests.adapters.conformance.giving_back import GivingBackConformance
+from tests.adapters.conformance.keeping import KeepingConformance
 from tests.adapters.conformance.making_way import MakingWayConformance
 from tests.adapters.conformance.naming_runs import NamingRunsConformance
 from tests.adapters.conformance.reading import ReadingConformance
@@ -41,6 +42,7 @@ class AdapterConformance(
     MakingWayConformance,
     ResizingConformance,
     GivingBackConformance,
+    KeepingConformance,
     RefusingConformance,
     NamingRunsConformance,
 ):

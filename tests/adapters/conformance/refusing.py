@@ -3,7 +3,7 @@
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Unsupported
-from makeway.policies.model import VERBS, JobKind
+from makeway.policies.model import VERBS, JobKind, TakenFromJob
 from tests import acts
 from tests.adapters.conformance.world import (
     LONG_S,
@@ -33,6 +33,7 @@ class RefusingConformance(ConformanceBase):
             acts.reserve(hold_of(world), nodes=nodes, duration_s=LONG_S, job_id=job_id),
             acts.prioritise(job_id),
             acts.restore_priority(job_id),
+            acts.restore_limit(job_id, TakenFromJob(run=0)),
         )
         for action in actions:
             if action.verb in adapter.capabilities.actions:
@@ -54,6 +55,7 @@ class RefusingConformance(ConformanceBase):
             acts.release(hold_of(world)),
             acts.prioritise(waits_for),
             acts.restore_priority(waits_for),
+            acts.restore_limit(job.job_id, TakenFromJob(run=0)),
         )
         assert {action.verb for action in actions} == VERBS
         for action in actions:

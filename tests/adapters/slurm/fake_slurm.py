@@ -35,6 +35,7 @@ SETTINGS = SlurmSettings(
         JobClass(name="batch", kind=JobKind.MALLEABLE, preemptible=True, node_count_min=1),
     )
 )
+KEPT = ("AdminComment=", "Comment=")
 Answer = tuple[int, str, str]
 OK: Answer = (0, "", "")
 
@@ -81,6 +82,8 @@ class FakeSlurm:
         self.may_notify = threading.Event()
         """While it is not set, a notice gets no answer."""
         self.may_notify.set()
+        self.note_answer: Answer = OK
+        """The answer to a command that only keeps with a job what is taken from it."""
         self.reservation_answer: Answer | None = None
         """What scontrol says of one reservation. None: what it shows."""
         self.reservations: dict[str, str] = {}
@@ -110,14 +113,20 @@ class FakeSlurm:
 
     @property
     def acts(self) -> list[tuple[str, ...]]:
-        """The commands that were no reading."""
+        """The commands that were no reading, without what they keep with a job of what is taken from it."""
         return [
-            argv
+            tuple(word for word in argv if not word.startswith(KEPT))
             for argv in self.calls
             if argv[0] != "squeue"
             and argv not in (build.show_config(), build.show_cluster())
             and argv[:-1] != SHOW_RESERVATION
+            and not _is_note(argv)
         ]
+
+    @property
+    def kept(self) -> list[str]:
+        """What the commands have written into AdminComment or Comment, in order."""
+        return [word for argv in self.calls for word in argv if word.startswith(KEPT)]
 
     def _answer(self, argv: tuple[str, ...], stdin: bytes, environment: Mapping[str, str]) -> Answer:
         if argv == build.show_config():
@@ -133,6 +142,8 @@ class FakeSlurm:
         if argv[:-1] == SHOW_RESERVATION:
             shown = self.reservations.get(argv[-1], made_reservation(argv[-1])) + "\n"
             return self.reservation_answer or (0, shown, "")
+        if _is_note(argv):
+            return self.note_answer
         return self.script.pop(0) if self.script else OK
 
     def _listed(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
@@ -159,6 +170,11 @@ class FakeSlurm:
                 known = {"nodes": NODES, "partitions": PARTITIONS, "reservations": reservations}
                 lines.append(known.get(word, f"JobId={word} JobName=x ExcNodeList=n[1-2] NodeList= Comment="))
         return "\n".join(self.change(lines)) + "\n"
+
+
+def _is_note(argv: tuple[str, ...]) -> bool:
+    """Whether the command changes nothing of a job but AdminComment or Comment."""
+    return argv[:2] == ("scontrol", "update") and len(argv) == 4 and argv[3].startswith(KEPT)
 
 
 def adapter_of(slurm: FakeSlurm) -> SlurmCliAdapter:

@@ -211,7 +211,8 @@ def test_the_run_is_looked_at_by_the_one_query_that_each_command_makes(start_s: 
     assert (job.requeue_count, job.start_s) == (0, 1_795_249_000.0)
     slurm.calls.clear()
     adapter.apply(acts.requeue("17", run=RunIdentity(requeue_count=0, start_s=start_s)))
-    assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol"]
+    assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol", "scontrol"]
+    assert slurm.acts == [build.requeue("17")]
 
 
 NO_CONTROLLER: Answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
@@ -260,24 +261,13 @@ def test_a_signal_that_has_reached_a_part_of_a_job_is_not_refused() -> None:
 
 def test_a_limit_that_cannot_rise_now_costs_no_checkpoint() -> None:
     later = "Job update not available right now, the DB index is being set, try again in a bit for job 17"
-    slurm = FakeSlurm(RUNNING, script=((1, "", later),))
+    slurm = FakeSlurm(RUNNING, script=((1, "", later),), release="22.05.8")
     adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=7200))
     assert slurm.acts[-1] == build.signal_batch("17", "USR1")
     slurm = FakeSlurm(RUNNING, script=((1, "", "Job has already finished for job 17"),))
     with pytest.raises(Gone):
         adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=7200))
     assert len(slurm.acts) == 1
-
-
-def test_a_shrunk_job_is_known_by_its_old_size_until_it_is_requeued() -> None:
-    slurm = FakeSlurm(RUNNING)
-    adapter = adapter_of(slurm)
-    adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
-    assert slurm.acts == [build.resize("17", ("n1",), 120)]
-    slurm.rows = [RUNNING | {"NodeList": "n1", "NumNodes": "1"}]
-    assert adapter.snapshot().jobs[0].node_count_max == 2
-    slurm.rows = [RUNNING | {"NodeList": "n1", "NumNodes": "1", "RestartCnt": "1"}]
-    assert adapter.snapshot().jobs[0].node_count_max == 1
 
 
 def test_a_shrink_that_is_done_is_not_done_again() -> None:

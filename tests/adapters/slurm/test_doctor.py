@@ -81,6 +81,7 @@ def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
     [
         (Privilege.ROOT, True, "none", Level.OK, "both modes need (root)"),
         (Privilege.OPERATOR, True, "jobs", Level.OK, "both modes need (operator)"),
+        (Privilege.OPERATOR, True, "none", Level.OK, "because an operator may not write AdminComment"),
         (
             Privilege.NONE,
             True,
@@ -96,6 +97,9 @@ def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
             Level.PROBLEM,
             "PrivateData hides the jobs and nodes of",
         ),
+        (Privilege.NO_USER, False, "none", Level.OK, "which is all that observe mode needs"),
+        (Privilege.NO_USER, True, "none", Level.PROBLEM, "knows no user makeway: sacctmgr add user makeway"),
+        (Privilege.NO_USER, False, "jobs", Level.PROBLEM, "knows no user makeway: sacctmgr add user makeway"),
         (Privilege.UNKNOWN, False, "none", Level.WARNING, "the privileges of makeway are unknown"),
         (Privilege.UNKNOWN, True, "none", Level.WARNING, "act mode an operator"),
     ],
@@ -350,3 +354,21 @@ def test_the_captured_clusters_are_shared(release: str) -> None:
     layout = parse_cluster.partitions(lines, command=("scontrol",))
     (check,) = doctor.check_sharing(slurm(settings, layout=layout), Price.DOMINANT_SHARE)
     assert check.text == "jobs share the nodes of batch; what counts: CPUs, memory, gpu"
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ({"qos": frozenset({"low"}), "accounts": frozenset({"a"})}, []),
+        ({"qos": None, "accounts": None}, []),
+        (
+            {"qos": frozenset({"normal"}), "accounts": frozenset[str]()},
+            ["Slurm knows no such QOS (batch: low)", "Slurm knows no such account (batch: a)"],
+        ),
+    ],
+)
+def test_names_of_a_class_that_slurm_does_not_know(known: Mapping[str, Any], words: list[str]) -> None:
+    classes = (URGENT, replace(BATCH, qos=frozenset({"low"}), accounts=frozenset({"a"})))
+    found = doctor.check_classes(slurm({"AccountingStorageType": "x/slurmdbd"}, **known), classes)
+    warnings = [check.text for check in found if check.level is Level.WARNING]
+    assert [text.partition("): ")[0] + ")" for text in warnings] == words

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.slurm import parse_cluster
+from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.build import RESERVATION_LIMIT
 from makeway.adapters.slurm.holds import HoldNames, hold_prefix, holds_among, is_hold
 from makeway.adapters.slurm.parse_cluster import RawReservation
@@ -127,3 +127,15 @@ def test_a_job_keeps_the_reservations_that_are_no_holds() -> None:
     assert names.counting(replace(job, reservations=("mw_1", "theirs"))) == "mw_1,theirs"
     assert names.counting(replace(job, reservations=())) is None
     assert names.own(replace(job, reservations=("makeway_c.8", "mw_9")), "mw_9") == ()
+
+
+def test_the_hold_for_a_job_without_a_time_limit_is_makeway_s() -> None:
+    """Slurm's own reservations without an end last 365 days, and such a job counts as one of 365 days."""
+    argv = build.create_reservation(
+        "makeway_c.17", nodes=("n3",), duration_s=366 * 86_400.0, users=("0",), purge=True
+    )
+    (end,) = (word for word in argv if word.startswith("EndTime="))
+    lasts_s = int(end.removeprefix("EndTime=now+").removesuffix("seconds"))
+    hold = made("makeway_c.17")
+    assert is_hold(replace(hold, end_s=hold.start_s + lasts_s), PREFIX)
+    assert not is_hold(replace(hold, end_s=hold.start_s + 366 * 86_400), PREFIX)

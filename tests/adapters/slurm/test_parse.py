@@ -161,6 +161,7 @@ ROW = {
     "HetJobID": "N/A",
     "Reservation": "(null)",
     "PriorityLong": "1",
+    "admin_comment": "(null)",
     "Name": "name",
     "Comment": "(null)",
 }

@@ -15,10 +15,12 @@ from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSet
 from makeway.adapters.site.clock import SteadyClock
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.entry_point import SLURM
 from makeway.adapters.slurm.settings import SlurmAdapterSettings, SlurmSettings
 from makeway.daemon.config.load import effective, load, open_adapter
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.policies.model import Acknowledgement, CheckpointSpec, JobKind, SignalTarget
+from tests.adapters.slurm.fake_slurm import RUNNING, SETTINGS, FakeSlurm, adapter_of
 
 EVERYTHING = """
 adapter:
@@ -158,7 +160,7 @@ def test_a_slurm_is_opened_without_asking_it(tmp_path: Path) -> None:
         ("timeout_s: 0", "timeout_s", "0 is not accepted; accepted: seconds from 0.1 to 600"),
         ("timeout: 5", "timeout", "unknown key; did you mean timeout_s?"),
         ("trace: sample", "trace", "unknown key; did you mean instance?"),
-        ("slurm: 1", "slurm", "unknown key; accepted: bin_dir, classes, conf, instance, placements, price, tell_jobs, timeout_s, type"),
+        ("slurm: 1", "slurm", "unknown key; accepted: bin_dir, classes, conf, instance, placements, price, pyslurm_python, reader, tell_jobs, timeout_s, type"),
         ("conf: ~/slurm.conf", "conf", "a path of a file is expected, without ~ and control characters"),
         ("bin_dir: /a:/b", "bin_dir", "one folder is expected, without a colon in its name"),
         ("classes: 7", "classes", "7 is not accepted; accepted: a list of mappings, each a class of jobs"),
@@ -266,3 +268,30 @@ def test_any_tree_is_taken_or_refused_in_lines(
     assert problems
     assert all(problem.isprintable() for problem in problems)
     assert all(problem.startswith(f"{path}:") and ": adapter" in problem for problem in problems)
+
+
+def test_slurm_conf_of_the_environment_counts_unless_the_configuration_names_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/srv/slurm.conf")
+    assert SlurmAdapterSettings(type="slurm").to_settings().conf == "/srv/slurm.conf"
+    named = SlurmAdapterSettings(type="slurm", conf=Path("/etc/slurm/slurm.conf"))
+    assert named.to_settings().conf == "/etc/slurm/slurm.conf"
+    monkeypatch.setenv("SLURM_CONF", "")
+    assert SlurmAdapterSettings(type="slurm").to_settings().conf is None
+
+
+def test_a_reload_takes_classes_over_and_reports_what_it_cannot() -> None:
+    section = SlurmAdapterSettings(type="slurm", timeout_s=7)
+    adopt = SLURM.open(section).adopt
+    assert adopt is not None
+    classes = (JobClassSettings(name="all", preemptible=True),)
+    assert adopt(section.model_copy(update={"classes": classes}))
+    assert not adopt(section.model_copy(update={"classes": classes, "timeout_s": 8.0}))
+
+
+def test_other_classes_count_from_the_next_snapshot_on() -> None:
+    adapter = adapter_of(FakeSlurm(RUNNING))
+    assert [job.preemptible for job in adapter.snapshot().jobs] == [True]
+    adapter.use_classes(SETTINGS.classes[:1])
+    assert [job.preemptible for job in adapter.snapshot().jobs] == [False]

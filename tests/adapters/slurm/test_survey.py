@@ -123,8 +123,8 @@ def test_levels_that_are_not_told_are_unknown() -> None:
         (990, "makeway", DATABASE, USERS, Privilege.OPERATOR),
         (991, "makeway2", DATABASE, USERS, Privilege.ADMINISTRATOR),
         (1001, "ann", DATABASE, USERS, Privilege.NONE),
-        (1002, "an", DATABASE, USERS, Privilege.UNKNOWN),
-        (1003, "a.n", DATABASE, USERS, Privilege.UNKNOWN),
+        (1002, "an", DATABASE, USERS, Privilege.NO_USER),
+        (1003, "a.n", DATABASE, USERS, Privilege.NO_USER),
         (990, "makeway", {}, USERS, Privilege.NONE),
         (990, "makeway", {"AccountingStorageType": "accounting_storage/none"}, "", Privilege.NONE),
     ],
@@ -209,3 +209,16 @@ def test_jobs_are_counted_by_class(release: str) -> None:
         len(job.nodes) for job in jobs if job.partitions == ("batch",) and not job.heterogeneous
     )
     assert count((), CLASSES)[0] == ClassCount(name="urgent")
+
+
+def test_the_names_that_classes_ask_for_are_looked_up() -> None:
+    classes = (JobClass(name="a", qos=frozenset({"urgent"}), accounts=frozenset({"a", "physcis"})),)
+    printer = Printer(config=captured("24.11", "config"), users=captured("24.11", "limits"))
+    found = survey(SlurmSettings(classes=classes), runner=printer, user_id=0)
+    assert ("scontrol", "show", "assoc_mgr", "accounts=a,physcis", "flags=qos,assoc") in printer.calls
+    assert found.qos is not None
+    assert {"urgent", "grp"} <= found.qos
+    assert found.accounts == frozenset({"a"})
+    hidden = Printer(config=captured("24.11", "config"), fails="scontrol show assoc_mgr")
+    unknown = survey(SlurmSettings(classes=classes), runner=hidden, user_id=0)
+    assert (unknown.qos, unknown.accounts) == (None, None)

@@ -1,5 +1,6 @@
 """`makeway explain`: candidates, costs and outcomes of a stored decision."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Decision
+from makeway.policies.registry import POLICIES
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
+from tests.paths import EXAMPLE_POLICY
 
 
 def test_explain_shows_candidates_costs_and_outcomes(
@@ -79,3 +82,42 @@ def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> 
     said = program.refused("explain", "1", "--journal", tmp_path / "j.sqlite")
     assert "decision 1 is no longer kept (journal_keep_days); the oldest one kept is 3" in said
     assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
+
+
+def test_what_happened_to_a_job(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
+    text = program("explain", "--job", HOSTILE, "--journal", tmp_path / "j.sqlite")
+    assert "\x1b" not in text
+    events = program.json("explain", "--job", HOSTILE, "--journal", tmp_path / "j.sqlite")
+    assert [(event["what"], event["for_job_id"], event["decision_id"]) for event in events] == [
+        ("decision", "u", 1),
+        ("checkpoint", "u", None),
+    ]
+    assert events[1]["outcome"] == "accepted"
+    served = program.json("explain", "--job", "u", "--journal", tmp_path / "j.sqlite")
+    assert [event["what"] for event in served] == ["decision", "reserve"]
+    said = program.refused("explain", "--job", "x", "--journal", tmp_path / "j.sqlite")
+    assert said.endswith("j.sqlite: nothing is stored about job x")
+    both = program.refused("explain", "1", "--job", "u", "--journal", tmp_path / "j.sqlite")
+    assert "a DECISION or --job, not both" in both
+
+
+def test_actions_are_shown_in_words(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
+    text = program("explain", "1", "--journal", tmp_path / "j.sqlite")
+    assert "None" not in text
+    assert "duration_s" not in text
+    assert "duration 1:" in text
+
+
+def test_policies_and_their_settings_are_listed(program: Program) -> None:
+    listed = program.json("policies")
+    assert [one["policy"] for one in listed] == list(POLICIES)
+    for name, policy in POLICIES.items():
+        settings = program.json("policies", name) if fields(policy.config_type) else []
+        assert [one["name"] for one in settings] == [field.name for field in fields(policy.config_type)]
+        assert any(one["meaning"] for one in settings) or not settings, name
+    late = {one["name"]: one for one in program.json("policies", "eviction")}["late"]
+    assert (late["type"], late["default"]) == ("queue or evict", "queue")
+    assert "It has no settings." in program("policies", "none")
+    assert "how long after its submission" in program("policies", EXAMPLE_POLICY).lower()

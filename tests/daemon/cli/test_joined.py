@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import click
 import pytest
 
+from makeway.daemon.cli.joined import OWN
 from makeway.daemon.cli.main import cli, run_cli
 
 HERE = "tests.daemon.cli.test_joined"
@@ -53,7 +54,7 @@ def test_help_lists_every_command_though_some_are_broken(capsys: pytest.CaptureF
     assert run_cli(["--help"], factories={}) == 0
     listed = capsys.readouterr().out.split("Commands:\n")[1]
     rows = dict(re.findall(r"^  (\S+) +(.+)$", listed, re.MULTILINE))
-    assert rows.keys() == {*cli.commands, "offered", "text", "gone"}
+    assert rows.keys() == {*cli.commands, *OWN, "offered", "text", "gone"}
     assert rows["offered"] == "Say a word."
     assert rows["gone"].startswith("(cannot be loaded: ModuleNotFoundError")
 

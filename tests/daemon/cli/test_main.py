@@ -171,6 +171,8 @@ class Control:
         self.pokes = 0
         self.acknowledged: list[str] = []
         self.announced: list[Announcement] = []
+        self.paused: list[bool] = []
+        self.leads = True
 
     def poke(self) -> None:
         self.pokes += 1
@@ -182,9 +184,21 @@ class Control:
     def status(self) -> Mapping[str, object]:
         return {"mode": "observe", "sentence": "job \x1b[2J"}
 
+    def restore(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
     def announce(self, announcement: Announcement) -> str:
         self.announced.append(announcement)
         return "n-1"
+
+    def pause(self, on: bool) -> None:
+        self.paused.append(on)
+
+    def hand_over(self) -> bool:
+        return self.leads
 
 
 def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_path: Path) -> None:
@@ -210,6 +224,18 @@ def test_the_commands_to_a_running_daemon(program: Program, config: Path, tmp_pa
     assert announced.demand is None
     assert shared.demand == Resources.of({"cpu": 8, "mem": 2048})
     assert (announced.node_count, announced.walltime_s, announced.in_s) == (64, 3600.0, 900.0)
+
+
+def test_an_operator_pauses_resumes_and_hands_over(program: Program, config: Path, tmp_path: Path) -> None:
+    control = Control()
+    with api.serve(tmp_path / "s.sock", control, logs.configure("info", "json", io.StringIO())):
+        assert program("pause", "--config", config) == ""
+        assert program("resume", "--socket", tmp_path / "s.sock") == ""
+        assert program("handover", "--config", config) == ""
+        control.leads = False
+        told = program("handover", "--config", config)
+    assert told == "This daemon does not lead: there is nothing to hand over.\n"
+    assert control.paused == [True, False]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

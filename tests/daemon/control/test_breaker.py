@@ -24,7 +24,9 @@ from makeway.policies.model import (
     Prioritise,
     Reason,
     Reserve,
+    RestoreLimit,
     RestorePriority,
+    TakenFromJob,
 )
 from tests.builders import cluster, held, node_names, running, urgent
 from tests.daemon.control.loops import daemon
@@ -36,6 +38,14 @@ EVERY_ACTION: tuple[Action, ...] = (
     *ACTIONS,
     Prioritise(job_id="7", for_job_id="7", policy="test", reason=Reason.PLANNED, queue_position=1),
     RestorePriority(job_id="7", for_job_id="7", policy="test", reason=Reason.STARTED),
+    RestoreLimit(
+        job_id="7",
+        for_job_id="7",
+        policy="test",
+        reason=Reason.TAKEN,
+        walltime_s=None,
+        taken=TakenFromJob(run=0),
+    ),
 )
 FINAL = Rejected("Access denied")
 UNANSWERED: tuple[AdapterError, ...] = (
@@ -56,7 +66,7 @@ def bearing(action: Action) -> Operation:
     match action:
         case Reserve():
             return operation("1", action)
-        case RestorePriority():
+        case RestorePriority() | RestoreLimit():
             kind = OperationKind.CLEAN_UP
         case Prioritise(queue_position=int()):
             kind = OperationKind.REORDER

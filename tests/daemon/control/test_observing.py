@@ -9,7 +9,7 @@ from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance
-from makeway.policies.model import JobKind, Limits, Phase
+from makeway.policies.model import JobKind, Limits, OperationOutcome, Phase
 from makeway.policies.safety.protection import Refusal
 from tests.builders import cluster, pending, running, urgent
 from tests.daemon.acting import NODES, PATIENCE, begun, requeue, reserve
@@ -102,6 +102,20 @@ def test_a_job_that_is_not_served_is_reported_once_and_served_as_soon_as_a_job_c
     adapter.view = cluster(4, running("u", FOUR, kind=JobKind.ON_DEMAND, start_s=5000.0), now_s=5010.0)
     loop.reconcile()
     assert journal.open_operations() == ()
+
+
+def test_an_urgent_job_that_is_cancelled_while_it_waits_is_watched_no_longer() -> None:
+    adapter = FakeAdapter(cluster(4, urgent("u", 4, submit_s=990.0), running("v", FOUR, preemptible=False)))
+    journal = Journal(None)
+    loop = daemon(adapter, journal, mode=Mode.OBSERVE)
+    assert [action.action.verb for action in loop.reconcile().actions] == ["prioritise"]
+    (watched,) = journal.open_operations()
+    adapter.view = cluster(4, running("v", FOUR, preemptible=False), now_s=adapter.view.now_s + 30.0)
+    report = loop.reconcile()
+    assert (journal.open_operations(), report.urgent_waiting) == ((), 0)
+    assert [(one.operation_id, one.outcome) for one in report.closed] == [
+        (watched.operation_id, OperationOutcome.NOT_STARTED)
+    ]
 
 
 def test_what_is_refused_in_every_cycle_is_stored_once() -> None:

@@ -11,7 +11,7 @@ from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
 from makeway.daemon.control.sending import gives_back
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
-from makeway.policies.model import Action, Cluster
+from makeway.policies.model import Action, Cluster, TakenFromJob
 from makeway.policies.registry import find
 from tests import acts
 from tests.builders import cluster, held, node_names, running, urgent
@@ -178,6 +178,7 @@ def test_without_limits_all_is_sent() -> None:
         (acts.release("mw_1"), True),
         (acts.expand("1", nodes=("n1",), reservation=None), True),
         (acts.restore_priority("1"), True),
+        (acts.restore_limit("1", TakenFromJob(run=0)), True),
         (acts.prioritise("1"), True),
         (replace(acts.prioritise("1"), for_job_id="1"), False),
         (acts.prioritise("1", queue_position=3), False),

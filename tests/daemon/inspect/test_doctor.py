@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.protocol import Unavailable
+from makeway.adapters.protocol import LeaseKeeper, Unavailable
 from makeway.adapters.registry import Connection
 from makeway.adapters.site.checks import Level
 from makeway.daemon.cli.main import run_cli
@@ -18,12 +18,17 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.inspect.doctor import (
     check_jobs,
     check_journal,
+    check_leader,
     check_snapshot,
     check_socket,
     examine,
 )
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import CheckpointSpec, JobKind, Resources
+from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Resources
+from makeway.simharness.engine.adapter import SimAdapter
+from makeway.simharness.engine.cluster import SimCluster
+from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.storage import StorageSettings
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 
@@ -127,6 +132,24 @@ def test_the_jobs_are_counted() -> None:
     alone = check_jobs(cluster(8, running("c", node_names(2), preemptible=False)), Mode.ACT)
     assert alone.level is Level.WARNING
     assert check_jobs(cluster(8), Mode.ACT).level is Level.OK
+
+
+def test_what_a_second_daemon_would_do() -> None:
+    machine = SimCluster(1, [], scheduler=SchedulerSettings(), storage=StorageSettings())
+    keeper, view = SimAdapter(machine), cluster(1)
+    assert isinstance(keeper, LeaseKeeper)
+    check = check_leader(True, keeper, view)
+    assert (check.level, check.text) == (Level.OK, "no daemon has a lease yet: of several daemons one acts")
+    leases = tuple(LeaderLease(term=term, mark=7, lasts_s=120.0) for term in (3, 4))
+    led = check_leader(True, keeper, replace(view, leader_leases=leases))
+    assert (led.level, led.text) == (Level.OK, "the newest lease has term 4: of several daemons one acts")
+
+    off = check_leader(False, keeper, view)
+    assert off.level is Level.WARNING
+    assert "run only one" in off.text
+    alone = check_leader(True, FakeAdapter(view), view)
+    assert alone.level is Level.OK
+    assert "run only one" in alone.text
 
 
 # The command

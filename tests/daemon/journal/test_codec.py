@@ -153,7 +153,8 @@ def test_format_2_lists_the_actions_of_a_cluster(can_expand: bool) -> None:
     new = upgraded(Noun.CLUSTER, old, 1)
     assert new.keys() == {"now_s", "actions", "limits"}
     assert isinstance(new["actions"], list)
-    assert set(map(str, new["actions"])) == (VERBS if can_expand else VERBS - {"expand"})
+    then = VERBS - {"restore_limit"}
+    assert set(map(str, new["actions"])) == (then if can_expand else then - {"expand"})
 
 
 def test_format_4_has_no_limit_of_prices_where_there_was_none() -> None:
@@ -163,9 +164,16 @@ def test_format_4_has_no_limit_of_prices_where_there_was_none() -> None:
         "max_loss_node_hours_per_day": None,
         "price_past_evictions": False,
     }
-    assert upgraded(Noun.CLUSTER, {"now_s": 5.0}, 3) == {"now_s": 5.0, "limits": none}
-    kept = upgraded(Noun.CLUSTER, {"limits": {"max_nodes": 7}}, 3)
+    assert STEPS[3].upgrade(Noun.CLUSTER, {"now_s": 5.0}) == {"now_s": 5.0, "limits": none}
+    kept = STEPS[3].upgrade(Noun.CLUSTER, {"limits": {"max_nodes": 7}})
     assert kept == {"limits": {**none, "max_nodes": 7}}
+
+
+def test_format_5_has_no_limit_that_grows_with_the_machine_where_there_was_none() -> None:
+    none = {"max_loss_machine_share": 0.0, "max_loss_machine_share_per_day": 0.0}
+    assert STEPS[4].upgrade(Noun.CLUSTER, {"now_s": 5.0}) == {"now_s": 5.0, "limits": none}
+    kept = STEPS[4].upgrade(Noun.CLUSTER, {"limits": {"max_loss_node_hours": 7.0}})
+    assert kept == {"limits": {**none, "max_loss_node_hours": 7.0}}
 
 
 @pytest.mark.parametrize("forgotten", [True, False])

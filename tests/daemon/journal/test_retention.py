@@ -8,7 +8,7 @@ from pathlib import Path
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, LossLesson, RunKey, RunLoss
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Lesson, Likeness, Measurement, Subject
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Acknowledgement, Decision, Method
+from makeway.policies.model import Acknowledgement, Decision, Method, Notice
 from tests.builders import closed
 from tests.daemon.journal.entries import ACTIONS, filled, operation
 
@@ -125,7 +125,54 @@ def leaving_run(decided_s: float) -> LeavingRun:
         setup_s=2.0,
         saved_s=decided_s - 1.0,
         completed_s=3.0,
+        for_user="beam",
+        for_account="light",
     )
+
+
+def test_losses_of_schema_5_name_nobody_who_pays(path: Path) -> None:
+    key, run = RunKey("u@1", "7", 1), leaving_run(1.0)
+    with closing(Journal(path)) as journal:
+        journal.note_losses(LossLesson(begun=((key, run),), changed=(), measured=(), void=()))
+        assert [loss.user for loss in journal.recent_losses(0.0)] == ["beam"]
+    with closing(Journal(path)) as again:
+        assert again.leaving_runs() == {key: run}
+    with closing(sqlite3.connect(path)) as database:
+        for column in ("for_user", "for_account"):
+            database.execute(f"ALTER TABLE losses DROP COLUMN {column}")
+        database.execute("DROP TABLE announcements")
+        database.execute("UPDATE meta SET value = '5' WHERE key = 'schema_version'")
+        database.commit()
+    unknown = replace(run, for_user="", for_account="")
+    for read_only in (True, False):
+        with closing(Journal(path, read_only=read_only)) as old:
+            assert old.leaving_runs() == {key: unknown}
+            assert [loss.user for loss in old.recent_losses(0.0)] == [""]
+            assert old.announcements() == {}
+
+
+def test_announcements_are_forgotten_in_time_and_those_that_are_kept_are_not(path: Path) -> None:
+    def notice(name: str, announced_s: float) -> Notice:
+        return Notice(
+            notice_id=name,
+            user="u",
+            node_count=2,
+            walltime_s=60.0,
+            announced_s=announced_s,
+            expected_s=announced_s + 30.0,
+        )
+
+    with closing(Journal(path)) as journal:
+        for name, announced_s in (("over", 1.0), ("kept", 1.0), ("missed", 1.0), ("young", 200.0)):
+            journal.add_notice(notice(name, announced_s))
+            if name != "kept":
+                journal.remove_notice(name)
+        journal.note_missed("missed", 150.0)
+        journal.prune(100.0)
+        assert set(journal.announcements()) == {"kept", "missed", "young"}
+        assert journal.announcements()["missed"].node_s == 180.0
+        journal.prune(175.0)
+        assert set(journal.announcements()) == {"kept", "young"}
 
 
 def test_measured_losses_are_forgotten_in_time_and_runs_that_are_to_leave_are_not(path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date(path: Path) -> None:
     journal.save(operation())
     journal.close()
     with sqlite3.connect(path) as database:
-        for name in ("checkpoints", "runs", "set_aside", "losses"):
+        for name in ("checkpoints", "runs", "set_aside", "losses", "announcements"):
             database.execute(f"DROP TABLE {name}")
         database.execute("ALTER TABLE commands DROP COLUMN failed")
         for name in ("commands_by_job", "commands_by_operation", "operations_by_age", "decisions_by_time"):

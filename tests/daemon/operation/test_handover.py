@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.handover import changes
+from makeway.daemon.operation.handover import Watch, changes
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import (
     CheckpointSpec,
@@ -255,13 +257,55 @@ def test_announcements_are_kept_as_long_as_their_job_is_here() -> None:
     mine = replace(NOTICE, job_id="u")
     other = replace(NOTICE, notice_id="notice-2", node_count=1)
     here = cluster(3, urgent("u", 2, submit_s=950.0), pending("b", 1), now_s=2099.0)
-    assert changes([mine, other], (), here, timeouts).over == ()
+    assert changes([mine, other], (), here, timeouts, Watch()).over == ()
     later = replace(here, now_s=2100.0)
-    assert changes([mine, other], (), later, timeouts).over == ("notice-2",)
+    assert changes([mine, other], (), later, timeouts, Watch()).over == ("notice-2",)
     gone = replace(here, jobs=())
-    assert changes([mine, other], (), gone, timeouts).over == ("notice-1",)
+    assert changes([mine, other], (), gone, timeouts, Watch()).over == ("notice-1",)
     late = replace(later, jobs=(urgent("x", 1, submit_s=2100.0),))
-    assert [found.job_id for found in changes([other], (), late, timeouts).arrived] == ["x"]
+    assert [found.job_id for found in changes([other], (), late, timeouts, Watch()).arrived] == ["x"]
+
+
+WATCHED = Watch(first_s=1000.0, last_s=2070.0)
+
+
+@pytest.mark.parametrize(
+    ("watch", "missed"),
+    [
+        (WATCHED, True),
+        (Watch(), False),
+        (replace(WATCHED, first_s=2000.5), False),
+        (replace(WATCHED, last_s=1999.5), False),
+    ],
+)
+def test_a_job_that_does_not_come_is_missed_if_the_cluster_was_watched(watch: Watch, missed: bool) -> None:
+    """It was expected at 2,000 s."""
+    timeouts = Timeouts(give_up_after_s=100.0)
+    assert changes([NOTICE], (), cluster(3, now_s=2099.0), timeouts, watch).missed == ()
+    found = changes([NOTICE], (), cluster(3, now_s=2100.0), timeouts, watch)
+    assert found.over == ("notice-1",)
+    assert found.missed == (("notice-1",) if missed else ())
+
+
+@pytest.mark.parametrize(("node_count", "missed"), [(2, True), (3, False), (5, False)])
+def test_a_job_with_less_than_half_of_the_announced_nodes_is_missed(node_count: int, missed: bool) -> None:
+    notice = replace(NOTICE, node_count=5)
+    job = replace(urgent("u", node_count, submit_s=1900.0), notice_id="notice-1")
+    found = changes([notice], (), cluster(5, job, now_s=1950.0), Timeouts(), Watch())
+    assert [one.job_id for one in found.arrived] == ["u"]
+    assert found.missed == (("notice-1",) if missed else ())
+
+
+def test_a_missed_job_counts_once_and_a_restart_forgets_the_watch_alone() -> None:
+    adapter = FakeAdapter(cluster(3))
+    journal = told()
+    daemon(adapter, journal).reconcile()
+    loop = daemon(adapter, journal)
+    for now_s in (1500.0, 2000.0, 2599.0, 2600.0):
+        adapter.view = replace(adapter.view, now_s=now_s)
+        loop.reconcile()
+    assert journal.notices() == ()
+    assert [one.missed_s for one in journal.announcements().values()] == [2600.0]
 
 
 def test_a_hold_waits_until_another_of_ours_has_let_go() -> None:

@@ -26,7 +26,9 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    RestoreLimit,
     RestorePriority,
+    TakenFromJob,
     Task,
     kind_of,
 )
@@ -54,6 +56,7 @@ COMMON: dict[str, Any] = {"job_id": "u", "for_job_id": "u", "policy": "test", "r
 FRONT = Prioritise(**COMMON)
 PLACE = Prioritise(**COMMON, queue_position=3)
 RESTORE = RestorePriority(**COMMON)
+LIMIT = RestoreLimit(**COMMON, walltime_s=None, taken=TakenFromJob(run=0))
 
 
 def release(name: str) -> Release:
@@ -69,6 +72,8 @@ def release(name: str) -> Release:
         ((PLACE,), OperationKind.REORDER),
         ((release("mw_x"),), OperationKind.CLEAN_UP),
         ((RESTORE,), OperationKind.CLEAN_UP),
+        ((LIMIT,), OperationKind.CLEAN_UP),
+        ((replace(FRONT, job_id="v"),), OperationKind.CLEAN_UP),
     ],
 )
 def test_the_hold_says_the_kind_and_without_one_the_actions_do(

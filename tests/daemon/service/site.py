@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.protocol import EntitlementReader
 from makeway.adapters.registry import Connection
+from makeway.adapters.site.entitlement import ClassEntitlements
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.sections import AdapterSection
 from makeway.daemon.config.load import AdapterFactory, load
 from makeway.daemon.service import socket_api as api
 from makeway.daemon.service.service import Service, SignalMessage
 from makeway.daemon.service.systemd import Notifier
-from makeway.policies.model import Cluster
+from makeway.policies.model import Cluster, JobKind
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.service.listener import Listener
 from tests.fakes import FakeAdapter
@@ -24,6 +28,8 @@ from tests.waiting import limit_s
 SELDOM = "poll_interval_s: 3600\npoke_gap_s: 0\n"
 """Nothing happens unless it is requested."""
 
+URGENT = JobClass(name="urgent", words=frozenset({"urgent"}), kind=JobKind.ON_DEMAND)
+"""Every user may submit urgent jobs."""
 IDLE = "0 urgent waiting; 0 operations open"
 
 
@@ -38,6 +44,8 @@ class Site:
         self.journal = folder / "j.sqlite"
         self.adapter = FakeAdapter(cluster(4))
         self.clock_ahead_s = 0.0
+        self.entitlements: EntitlementReader | None = ClassEntitlements((URGENT,))
+        self.adopt: Callable[[AdapterSection], bool] | None = None
         self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
         self.write(SELDOM)
 
@@ -50,7 +58,11 @@ class Site:
     def factories(self) -> Mapping[str, AdapterFactory]:
         return {
             "simulated": lambda _: Connection(
-                adapter=self.adapter, now=lambda: 1000.0, clock_ahead_s=lambda: self.clock_ahead_s
+                adapter=self.adapter,
+                now=lambda: 1000.0,
+                clock_ahead_s=lambda: self.clock_ahead_s,
+                entitlements=self.entitlements,
+                adopt=self.adopt,
             )
         }
 

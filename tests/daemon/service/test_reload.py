@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.adapters.site.sections import AdapterSection
 from makeway.daemon.service.service import SignalMessage
 from tests.daemon.service.site import IDLE, SELDOM, Site, entries
 
@@ -65,3 +66,23 @@ def test_a_reload_changes_the_log(site: Site, capsys: pytest.CaptureFixture[str]
         entries(capsys)
         site.cycle()
         assert entries(capsys) == []
+
+
+@pytest.mark.parametrize(("all_of_it", "words"), [(True, ""), (False, "waits for a restart: adapter")])
+def test_what_the_adapter_takes_over_needs_no_restart(site: Site, all_of_it: bool, words: str) -> None:
+    sections: list[AdapterSection] = []
+
+    def adopt(section: AdapterSection) -> bool:
+        sections.append(section)
+        return all_of_it
+
+    site.adopt = adopt
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        text = site.config.read_text()
+        site.config.write_text(text.replace("type: simulated", "type: simulated, speed: 2"))
+        site.inbox.put(SignalMessage.RELOAD)
+        site.listener.wait_for("RELOADING=1")
+        ready = site.listener.wait_for("READY=1")
+        assert ("waits for a restart" in ready, words in ready) == (not all_of_it, True)
+        assert [section.adapter_name for section in sections] == ["simulated"]

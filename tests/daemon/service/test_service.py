@@ -11,6 +11,8 @@ from queue import SimpleQueue
 import pytest
 
 from makeway.adapters.protocol import AdapterError, Unavailable, Unreadable
+from makeway.adapters.site.entitlement import ClassEntitlements
+from makeway.adapters.site.job_class import JobClass
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import load
 from makeway.daemon.control.planner import Planning
@@ -20,7 +22,7 @@ from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.service import Service
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import Ticker
-from makeway.policies.model import CheckpointSpec, Cluster, Decision
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.service.site import IDLE, SELDOM, Site, busy, entries
 from tests.fakes import FakeAdapter
@@ -261,12 +263,33 @@ def test_an_announcement_reaches_the_next_view(site: Site) -> None:
 
 
 def test_announcements_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("makeway.daemon.service.service.NOTICE_LIMIT_PER_USER", 2)
+    monkeypatch.setattr("makeway.daemon.service.announcing.NOTICE_LIMIT_PER_USER", 2)
     with site.up():
         for _ in range(2):
             site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
         with pytest.raises(UserError, match="too many announcements are kept already"):
             site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
+
+
+def test_an_announcement_of_who_may_not_submit_urgent_jobs_is_refused(site: Site) -> None:
+    nobody = JobClass(name="beam", users=frozenset({"nobody-else"}), kind=JobKind.ON_DEMAND)
+    site.entitlements = ClassEntitlements((nobody,))
+    refusal = r"may not submit urgent jobs, which are: class beam \(certain users\)$"
+    with site.up(), pytest.raises(UserError, match=refusal):
+        site.ask(command="notice", nodes=3, walltime_s=600, in_s=60)
+    journal = Journal(site.journal)
+    assert journal.notices() == ()
+    journal.close()
+
+
+def test_the_configuration_limits_what_one_user_announces(site: Site) -> None:
+    """Each announcement keeps 3 nodes for 1,200 s: one node-hour."""
+    site.write(SELDOM + "notices: {node_hours_per_user_per_day: 1.5}\n")
+    with site.up():
+        site.ask(command="notice", nodes=3, walltime_s=600, in_s=600)
+        refusal = r"has used 1 of 1.5 of a day \(notices.node_hours_per_user_per_day\)$"
+        with pytest.raises(UserError, match=refusal):
+            site.ask(command="notice", nodes=3, walltime_s=600, in_s=600)
 
 
 def test_the_watchdog_is_fed_while_cycles_end(site: Site) -> None:

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from makeway.policies.eviction.knapsack import EvictionJob
+from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.model import Method
 
 
@@ -54,7 +54,7 @@ def best_prices(
     for combination in itertools.product(*(list(choices(item)) for item in items)):
         if sum(choice.freed for choice in combination) < needed:
             continue
-        loss = sum(choice.item.loss_node_s for choice in combination if choice.method is Method.KILL)
+        loss = sum(choice.item.cost_node_s(choice.method) for choice in combination if choice.method)
         cheapest = found[-1]
         used = time(combination)
         if used > steps or (cheapest is not None and used == steps and loss > cheapest[0]):

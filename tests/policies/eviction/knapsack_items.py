@@ -3,7 +3,8 @@
 import math
 import random
 
-from makeway.policies.eviction.knapsack import EvictionJob, EvictionPlan
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan
 from makeway.policies.model import Method
 
 STEP_S = 60.0

@@ -16,7 +16,8 @@ from makeway.policies.eviction.concurrent import (
     plan_fair,
     plans_concurrent,
 )
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, make_plan, solve
+from makeway.policies.eviction.items import Departure, EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, make_plan, solve
 from makeway.policies.model import Method
 from makeway.simharness.engine.storage import Storage, StorageSettings
 from tests.policies.eviction.exhaustive import Choice, best_prices

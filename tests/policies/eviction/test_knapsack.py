@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.eviction.knapsack import EvictionJob, solve
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.eviction.knapsack import solve
 from makeway.policies.eviction.reference import backtracking
 from makeway.policies.model import Method
 from tests.policies.eviction.knapsack_items import STEP_S, STEPS, item, price, random_items, ways

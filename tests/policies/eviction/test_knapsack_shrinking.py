@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.eviction.knapsack import Departure, EvictionJob, EvictionPlan, solve
+from makeway.policies.eviction.items import Departure, EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.model import Method
 from tests.policies.eviction.exhaustive import Choice, best_prices
 from tests.policies.eviction.knapsack_items import STEP_S, STEPS, item, price
@@ -87,7 +88,7 @@ def test_with_shrinking_one_pass_answers_every_number_of_nodes() -> None:
         items = malleable_items(rng)
         total = sum(job.node_count for job in items)
         spectrum = solve(items, None, STEPS * STEP_S, STEP_S)
-        assert spectrum.node_count_needed == total
+        assert spectrum.items.needed == total
         for needed in range(total + 2):
             single = solve(items, needed, STEPS * STEP_S, STEP_S)
             assert spectrum.losses(needed) == single.losses()

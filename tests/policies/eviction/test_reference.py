@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.policies.eviction.knapsack import EvictionJob, EvictionPlan, solve
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Method
 

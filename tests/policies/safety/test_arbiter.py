@@ -17,7 +17,9 @@ from makeway.policies.model import (
     Prioritise,
     Progress,
     Reason,
+    RestoreLimit,
     RestorePriority,
+    TakenFromJob,
     Task,
     Verb,
 )
@@ -234,6 +236,14 @@ def test_an_action_that_the_cluster_cannot_do_is_refused(
         *(checkpoint("a"), requeue("a"), cancel("a"), shrink("a", "n0")),
         *giving_back(),
         RestorePriority(job_id="a", for_job_id="u", policy="test", reason=Reason.STARTED),
+        RestoreLimit(
+            job_id="a",
+            for_job_id="a",
+            policy="test",
+            reason=Reason.TAKEN,
+            walltime_s=None,
+            taken=TakenFromJob(run=0),
+        ),
     )
     action = next(one for one in actions if one.verb == verb)
     assert set(refusals(tuple(dict.fromkeys((actions[0], action))), cluster_of(4, job))) == {None}

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.model import Job, Limits, Method, Reserve
+from makeway.policies.model import Job, Limits, Method, Notice, Reserve
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.prices import (
+    day_ceiling,
     killed_node_s,
     loss_node_s,
+    payer_of,
     price_node_s,
     price_refusal,
     reported_s,
@@ -95,10 +97,140 @@ def test_what_an_urgent_job_may_cost(
         cluster_of(1, limits=Limits(max_loss_node_hours=200.0, max_loss_node_hours_per_day=500.0)),
         lost_node_s={job_id: hours * HOUR_S for job_id, hours in before.items()},
     )
-    refusal = price_refusal(cluster, "u", cost * HOUR_S, others * HOUR_S)
+    refusal = price_refusal(cluster, "u", cost * HOUR_S, {"w": others * HOUR_S})
     assert (None if refusal is None else refusal[1]) == expected
     free = replace(cluster, limits=Limits(max_loss_node_hours=None, max_loss_node_hours_per_day=None))
-    assert price_refusal(free, "u", cost * HOUR_S, others * HOUR_S) is None
+    assert price_refusal(free, "u", cost * HOUR_S, {"w": others * HOUR_S}) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "cost", "expected"),
+    [
+        (Limits(max_loss_machine_share=0.5), 200.0, None),
+        (Limits(max_loss_machine_share=0.5), 240.0, None),
+        (
+            Limits(max_loss_machine_share=0.5),
+            241.0,
+            "it would cost 241 node-hours, the limit is 240 (max_loss_machine_share)",
+        ),
+        (Limits(max_loss_machine_share=0.1), 200.0, None),
+        (
+            Limits(max_loss_node_hours=7.0),
+            8.0,
+            "it would cost 8 node-hours, the limit is 7 (max_loss_node_hours)",
+        ),
+        (
+            Limits(max_loss_machine_share=0.1),
+            201.0,
+            "it would cost 201 node-hours, the limit is 200 (max_loss_node_hours)",
+        ),
+        (
+            Limits(
+                max_loss_node_hours=None,
+                max_loss_machine_share=0.5,
+                max_loss_node_hours_per_day=100.0,
+                max_loss_machine_share_per_day=0.5,
+            ),
+            191.0,
+            (
+                "it would cost 191 node-hours, and 50 of the 240 of a day are used "
+                "(max_loss_machine_share_per_day)"
+            ),
+        ),
+    ],
+)
+def test_the_limits_grow_with_the_machine(
+    cluster_of: BuildCluster, limits: Limits, cost: float, expected: str | None
+) -> None:
+    """Twenty nodes can do 480 node-hours in a day."""
+    refusal = price_refusal(cluster_of(20, limits=limits), "u", cost * HOUR_S, {"w": 50.0 * HOUR_S})
+    assert (None if refusal is None else refusal[1]) == expected
+
+
+def test_the_defaults_grow_with_a_large_machine(cluster_of: BuildCluster) -> None:
+    """A thousand nodes can do 24,000 node-hours in a day."""
+    large = cluster_of(1000)
+    assert day_ceiling(large) == (2400.0 * HOUR_S, "max_loss_machine_share_per_day")
+    assert price_refusal(large, "u", 720.0 * HOUR_S) is None
+    refusal = price_refusal(large, "u", 721.0 * HOUR_S)
+    assert refusal is not None
+    assert refusal[1] == "it would cost 721 node-hours, the limit is 720 (max_loss_machine_share)"
+    small = cluster_of(400)
+    assert day_ceiling(small) == (1000.0 * HOUR_S, "max_loss_node_hours_per_day")
+    assert day_ceiling(replace(large, limits=Limits(max_loss_node_hours_per_day=50.0))) == (
+        50.0 * HOUR_S,
+        "max_loss_node_hours_per_day",
+    )
+
+
+CAPPED = Limits(
+    max_loss_node_hours=None,
+    max_loss_node_hours_per_day=None,
+    max_loss_node_hours_per_user_per_day=40.0,
+    max_loss_node_hours_per_account_per_day=60.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("user", "account", "cost", "expected"),
+    [
+        ("beam", "light", 10.0, None),
+        (
+            "beam",
+            "light",
+            11.0,
+            (
+                "it would cost 11 node-hours, and 30 of the 40 of a day of user beam are used "
+                "(max_loss_node_hours_per_user_per_day)"
+            ),
+        ),
+        ("eve", "light", 15.0, None),
+        (
+            "eve",
+            "light",
+            16.0,
+            (
+                "it would cost 16 node-hours, and 45 of the 60 of a day of account light are used "
+                "(max_loss_node_hours_per_account_per_day)"
+            ),
+        ),
+        ("eve", "dark", 40.0, None),
+        ("", "", 1000.0, None),
+    ],
+)
+def test_a_user_and_an_account_may_only_cost_so_much(
+    waiting: Build, cluster_of: BuildCluster, user: str, account: str, cost: float, expected: str | None
+) -> None:
+    """Of beam, 25 node-hours are used, and 5 more by the same decision; of its account 40 and 5."""
+    cluster = replace(
+        cluster_of(
+            4,
+            waiting("u", 1, user=user, account=account),
+            waiting("w", 1, user="beam", account="light"),
+            limits=CAPPED,
+        ),
+        lost_by_user={"beam": 25.0 * HOUR_S},
+        lost_by_account={"light": 40.0 * HOUR_S},
+    )
+    refusal = price_refusal(cluster, "u", cost * HOUR_S, {"w": 5.0 * HOUR_S})
+    assert (None if refusal is None else refusal[1]) == expected
+
+
+def test_the_user_of_an_announcement_pays_for_it(cluster_of: BuildCluster) -> None:
+    notice = Notice(
+        notice_id="n",
+        user="beam",
+        node_count=2,
+        walltime_s=60.0,
+        announced_s=0.0,
+        expected_s=NOW_S,
+        account="light",
+    )
+    cluster = replace(cluster_of(4, limits=CAPPED), notices=(notice,), lost_by_user={"beam": 40.0 * HOUR_S})
+    assert payer_of(cluster, "n") == ("beam", "light")
+    refusal = price_refusal(cluster, "n", 1.0)
+    assert refusal is not None
+    assert refusal[0] is Refusal.MAX_LOSS_PER_USER
 
 
 def refusals(cluster_of: BuildCluster, job: Job, other: Job, limits: Limits) -> list[Refusal | None]:
@@ -127,10 +259,56 @@ def test_the_arbiter_refuses_what_costs_too_much_whatever_the_policy(
     assert refusals(cluster_of, job, other, Limits(max_loss_node_hours_per_day=3000.0 / HOUR_S)) == allowed
 
 
-def test_what_is_under_way_is_not_stopped_by_its_price(job: Job, cluster_of: BuildCluster) -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(max_loss_node_hours=1999.0 / HOUR_S),
+        Limits(max_loss_node_hours_per_day=1999.0 / HOUR_S),
+        Limits(max_loss_node_hours_per_user_per_day=1999.0 / HOUR_S),
+        Limits(max_loss_node_hours_per_account_per_day=1999.0 / HOUR_S),
+    ],
+)
+def test_the_first_kill_is_checked_again_when_it_is_sent(
+    job: Job, waiting: Build, cluster_of: BuildCluster, limits: Limits
+) -> None:
+    """By now, a would lose 2,000 node-seconds. 1,500 were expected, and count already."""
     leaving = (hold("u", "n0 n1", 60.0), requeue("a", "u", Method.KILL, NOW_S))
-    cluster = cluster_of(
-        2, job, operations=(operation(leaving, "n0 n1"),), limits=Limits(max_loss_node_hours=0.0)
+    known = operation(leaving, "n0 n1")
+    cluster = replace(
+        cluster_of(2, job, waiting("u", 2, user="beam", account="light"), operations=(known,)),
+        lost_node_s={"u": 1500.0},
+        lost_by_user={"beam": 1500.0},
+        lost_by_account={"light": 1500.0},
     )
-    (verdict,) = arbitrate(leaving[1:], cluster)
+    (verdict,) = arbitrate(leaving[1:], replace(cluster, limits=limits))
+    assert verdict.refusal in {
+        Refusal.MAX_LOSS,
+        Refusal.MAX_LOSS_PER_DAY,
+        Refusal.MAX_LOSS_PER_USER,
+        Refusal.MAX_LOSS_PER_ACCOUNT,
+    }
+    enough = Limits(
+        max_loss_node_hours=2000.0 / HOUR_S,
+        max_loss_node_hours_per_day=2000.0 / HOUR_S,
+        max_loss_node_hours_per_user_per_day=2000.0 / HOUR_S,
+        max_loss_node_hours_per_account_per_day=2000.0 / HOUR_S,
+    )
+    (verdict,) = arbitrate(leaving[1:], replace(cluster, limits=enough))
+    assert verdict.refusal is None
+
+
+def test_an_operation_that_has_begun_to_kill_is_not_left_half_done(
+    job: Job, cluster_of: BuildCluster
+) -> None:
+    leaving = (
+        hold("u", "n0 n1", 60.0),
+        requeue("b", "u", Method.KILL, NOW_S),
+        requeue("a", "u", Method.KILL, NOW_S),
+    )
+    begun = operation(leaving, "n0 n1")
+    tasks = (begun.tasks[0], replace(begun.tasks[1], issued_s=NOW_S - 1.0), begun.tasks[2])
+    cluster = cluster_of(
+        2, job, operations=(replace(begun, tasks=tasks),), limits=Limits(max_loss_node_hours=0.0)
+    )
+    (verdict,) = arbitrate(leaving[2:], cluster)
     assert verdict.refusal is None

@@ -101,7 +101,7 @@ def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ACTIVE)
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(cluster=clusters())
 def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     if not UNDER_TEST[name].collects:

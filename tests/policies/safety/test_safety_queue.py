@@ -165,7 +165,7 @@ def decide(name: str, cluster: Cluster) -> Decision:
 
 
 @pytest.mark.parametrize("name", QUEUE)
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(cluster=clusters())
 def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
     decision = decide(name, cluster)

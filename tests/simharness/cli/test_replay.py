@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_replay_prints_its_measures_and_what_it_left_out(makeway: Makeway, tra
     out, err = makeway("replay", trace)
 
     assert "without makeway" in out
-    assert "1 jobs without a run time or a size left out" in err
+    assert "1 job without a run time or a size left out" in err
 
 
 def test_json_and_csv_hold_the_same_numbers(makeway: Makeway, trace: Path, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path)
 
 
 def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path: Path) -> None:
-    report = tmp_path / "out" / "demo.html"
+    report = tmp_path / "demo.html"
     out, _ = makeway("demo", "--report", report)
 
     assert "started on time" in out
@@ -126,6 +127,12 @@ def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path
         (["replay", "sample", "--policy", "eviction", "--set", "step_s=-5"], ["step_s", "-5"]),
         (["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"], ["step_s"]),
         (["replay", "sample", "--policy", "eviction", "--set", "step_s"], ["step_s", "KEY=VALUE"]),
+        (["replay", "sample", "--policy", "none", "--set", "step_s=5"], ["--set step_s=5", "none has no"]),
+        (["replay", "sample", "--report", "nowhere/x.html"], ["--report", "there is no folder nowhere"]),
+        (["replay", "sample", "--json", "nowhere/x.json"], ["--json", "there is no folder nowhere"]),
+        (["replay", "sample", "--csv", "nowhere/x.csv"], ["--csv", "there is no folder nowhere"]),
+        (["replay", "sample", "--journal", "nowhere/x"], ["--journal", "there is no folder nowhere"]),
+        (["demo", "--report", "nowhere/x.html"], ["--report", "there is no folder nowhere"]),
         (["replay", "sample", "--workload", "W9"], ["W9", "W1"]),
         (["replay", "sample", "--urgent", "1.5"], ["1.5"]),
         (["replay", "sample", "--urgent", "0.1", "--workload", "W5"], ["--workload", "--urgent"]),
@@ -168,7 +175,7 @@ def test_damaged_lines_may_be_skipped_and_are_counted(makeway: Makeway, tmp_path
     path.write_text(TRACE.replace("2 10 0 600", "2 10 0 six"))
     _, err = makeway("replay", path, "--skip-bad")
 
-    assert "1 damaged lines skipped" in err
+    assert "1 damaged line skipped" in err
 
 
 def test_impossible_jobs_are_named(makeway: Makeway, trace: Path) -> None:
@@ -182,3 +189,16 @@ def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -
     _, err = makeway("replay", trace, "--policy", "eviction")
 
     assert "no job of this workload is urgent" in err
+
+
+def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(makeway: Makeway, tmp_path: Path) -> None:
+    policy = tmp_path / "broken.py"
+    text = EXAMPLE.read_text().replace(
+        "def decide(", "def decide(cluster, config):\n    return 1 / 0\n\n\ndef old("
+    )
+    policy.write_text(text.replace('name="youngest"', 'name="broken"'))
+    line = makeway.refuses("replay", "sample", "--policy", policy)
+    assert re.search(
+        r"policy broken failed at \d+ s \(urgent jobs that wait: [\w.-]+\): ZeroDivisionError", line
+    )
+    assert re.search(rf"\({policy}, line \d+\)", line)

@@ -49,13 +49,13 @@ def test_the_story_of_a_file_is_told(tmp_path: Path, swarm: Swarm) -> None:
     path.write_text(encode(Story(seed=1, policy="eviction", node_count=2, jobs=(batch("1", 2), URGENT))))
     status, out, _ = swarm("--story", str(path))
     assert status == 0
-    assert out.startswith("1 stories, 0.00 cluster-years")
+    assert out.startswith("1 story, 0.00 cluster-years")
 
 
 def test_a_story_that_breaks_a_law_is_shortened_and_kept(
     tmp_path: Path, swarm: Swarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("makeway.simharness.swarm.telling.COMMANDS_PER_CYCLE", 0)
+    monkeypatch.setattr("makeway.simharness.swarm.daemons.COMMANDS_PER_CYCLE", 0)
     path = tmp_path / "story.json"
     jobs = (batch("1", 2), batch("2", 1), batch("3", 1), URGENT)
     path.write_text(encode(Story(seed=1, policy="eviction", node_count=2, jobs=jobs)))
@@ -70,7 +70,7 @@ def test_a_story_that_breaks_a_law_is_shortened_and_kept(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--policy", "evict"), "--policy evict: accepted are eviction, n-paa"),
+        (("--policy", "evict"), "--policy evict: accepted are eviction, least-price, n-paa"),
         (("--trouble", "rain"), "--trouble rain: accepted are not_sent, answer_lost"),
     ],
 )

@@ -192,7 +192,7 @@ def classical(**fields: Any) -> Callable[[P3Result], P3Result]:
     ],
 )
 def test_a_claim_fails_by_its_criterion(key: str, change: Callable[[P3Result], P3Result]) -> None:
-    assert standings(change)[key] is ClaimStatus.FAILS
+    assert standings(change)[key] in {ClaimStatus.FAILS, ClaimStatus.PARTLY}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_claim_names_its_traces() -> None:
     outcomes = [made(setting) for trace in TRACES for setting in settings(trace)]
     outcomes = [changed("CTC", wasted_ratio=0.02)(one) for one in outcomes]
     (waste,) = [claim for claim in claims(P3Results(outcomes)) if claim.key == "waste"]
-    assert waste.verdict == "does not hold: holds on 2 of 3 traces"
+    assert waste.verdict == "partly: holds on 2 of 3 traces"
     assert waste.measured == "CTC: at most 2.00%; SDSC-BLUE: at most 1.00%; HPC2N: at most 1.00%"
     assert [part["trace"] for part in waste.values()["traces"]] == [*TRACES]  # type: ignore[attr-defined]
 

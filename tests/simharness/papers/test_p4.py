@@ -192,7 +192,8 @@ def test_all_claims_hold_where_everything_is_half() -> None:
 )
 def test_a_scenario_that_is_otherwise_refutes_its_claim(key: str, worse: P4Result) -> None:
     found = standings([*all_cases(), worse], months())
-    assert found[key] is ClaimStatus.FAILS
+    # One part of the claim on size is refuted, the other holds.
+    assert found[key] is (ClaimStatus.PARTLY if key == "scale" else ClaimStatus.FAILS)
 
 
 def test_it_is_told_how_much_any_plans_could_improve() -> None:
@@ -206,8 +207,8 @@ def test_it_is_told_how_much_any_plans_could_improve() -> None:
 def test_too_few_proofs_and_more_late_jobs_refute_theirs() -> None:
     unproven = [replace(one, proven=False) for one in all_cases()]
     assert standings(unproven, months())["late-proven"] is ClaimStatus.FAILS
-    assert standings(all_cases(), months(late=11))["months"] is ClaimStatus.FAILS
-    assert standings(all_cases(), months(tardiness_mean_h=2.1))["months"] is ClaimStatus.FAILS
+    assert standings(all_cases(), months(late=11))["months"] is ClaimStatus.PARTLY
+    assert standings(all_cases(), months(tardiness_mean_h=2.1))["months"] is ClaimStatus.PARTLY
 
 
 def test_where_no_job_is_late_under_easy_there_is_no_improvement_to_report() -> None:

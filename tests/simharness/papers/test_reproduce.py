@@ -43,10 +43,14 @@ def test_a_trace_that_is_not_there_is_named_with_its_directory(tmp_path: Path) -
 
 
 def test_a_report_without_a_place_is_refused_before_the_work(tmp_path: Path) -> None:
-    options(tmp_path, report=tmp_path / "new" / "page.html").require_outputs()
-    assert (tmp_path / "new").is_dir()
+    options(tmp_path, report=tmp_path / "page.html").require_outputs()
+    with pytest.raises(
+        UserError, match=r"--report .*new/page.html: there is no folder .*/new; make it first"
+    ):
+        options(tmp_path, report=tmp_path / "new" / "page.html").require_outputs()
+    assert not (tmp_path / "new").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"--report .*file/page.html: cannot be written"):
+    with pytest.raises(UserError, match=r"--report .*file/page.html: there is no folder .*/file"):
         options(tmp_path, report=tmp_path / "file" / "page.html").require_outputs()
 
 
@@ -78,8 +82,8 @@ def test_a_paper_is_loaded_only_when_it_is_asked_for() -> None:
         ((ClaimStatus.HOLDS, ClaimStatus.OPEN), ClaimStatus.OPEN, "open: holds on 1 of 2 seeds"),
         (
             (ClaimStatus.HOLDS, ClaimStatus.OPEN, ClaimStatus.FAILS),
-            ClaimStatus.FAILS,
-            "does not hold: holds on 1 of 3 seeds",
+            ClaimStatus.PARTLY,
+            "partly: holds on 1 of 3 seeds",
         ),
         ((ClaimStatus.OPEN, ClaimStatus.FAILS), ClaimStatus.FAILS, "does not hold"),
     ],
@@ -97,6 +101,15 @@ def test_a_claim_holds_only_if_it_holds_on_every_seed(
     assert claim.values()["seeds"] == [
         {"seed": seed, "verdict": one.value, "measured": "1 results"} for seed, one in enumerate(found)
     ]
+
+
+@pytest.mark.parametrize(("quick", "told"), [(True, "holds (preliminary)"), (False, "holds")])
+def test_verdicts_of_a_quick_run_are_preliminary(tmp_path: Path, quick: bool, told: str) -> None:
+    found = Finding(standing=ClaimStatus.HOLDS, measured="1")
+    claim = check("key", "it is so", "always", lambda _: found, [(0, [1])])
+    (checked,) = options(tmp_path, quick=quick).checked([claim])
+    assert (checked.verdict, checked.values()["preliminary"]) == (told, quick)
+    assert told in page_html(PaperPage(title="t", facts=(), claims=(checked,), notes=(), sections=()), {})
 
 
 def test_texts_of_a_page_are_escaped() -> None:

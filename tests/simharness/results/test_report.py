@@ -14,6 +14,7 @@ from bokeh.plotting import figure
 from hypothesis import given, settings
 
 from makeway.policies.model import JobKind
+from makeway.simharness.cli.output import write_page
 from makeway.simharness.engine.records import JobRecord, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.axes import TimeScale
 from makeway.simharness.results.figures.curves import (
@@ -27,7 +28,7 @@ from makeway.simharness.results.figures.curves import (
 from makeway.simharness.results.figures.gantt import TimeWindow, choose_windows, node_runs
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
 from makeway.simharness.results.measures import MeasureSettings, measure, numbers
-from makeway.simharness.results.report import ReportUnavailable, report_html, write_report
+from makeway.simharness.results.report import ReportUnavailable, report_html
 from makeway.simharness.results.series import StepSeries, nodes_held
 from makeway.simharness.results.tables import summarise
 from makeway.simharness.workloads.job import SimJob
@@ -176,7 +177,7 @@ def test_hostile_text_is_only_ever_text() -> None:
 def test_the_file_is_written(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
-    write_report(path, [with_makeway()], title="Gänge")
+    write_page(path, [with_makeway()], "Gänge", None)
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "<title>Gänge</title>" in text

@@ -6,8 +6,8 @@ from makeway.simharness.swarm.campaign import tell_all
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.laws import Law
 
-SEEDS = 72
-PER_TEST = 9
+SEEDS = 80
+PER_TEST = 10
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))

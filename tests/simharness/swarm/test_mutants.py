@@ -10,14 +10,16 @@ import pytest
 
 from makeway.daemon.control import reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
-from makeway.daemon.operation import due, observation, transitions
+from makeway.daemon.leader.watch import LeaseWatch
+from makeway.daemon.operation import due, observation, orphans, transitions
+from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
-from makeway.policies.common import victims
+from makeway.policies.common import proposals, victims
 from makeway.policies.model import Checkpoint, Cluster, Job, JobKind, Progress, Reservation, Task
 from makeway.policies.safety import arbiter
 from makeway.simharness.engine import commands
-from makeway.simharness.swarm import telling
+from makeway.simharness.swarm import daemons, telling
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.laws import Law
 from makeway.simharness.swarm.story import Story, Trouble, TroubleKind
@@ -92,6 +94,14 @@ def no_signal_is_sent(patch: Patch) -> None:
     patch.setattr(due, "_ready_to_leave", lambda *_: True)
 
 
+def nothing_is_written_into_jobs(patch: Patch) -> None:
+    patch.setattr(commands, "_keep_taken", lambda *_, **__: None)
+
+
+def what_is_written_into_jobs_is_not_read(patch: Patch) -> None:
+    patch.setattr(orphans, "missing", lambda *_, **__: ())
+
+
 def every_reservation_is_makeways(patch: Patch) -> None:
     patch.setattr(Reservation, "by_makeway", True)
     patch.setattr(Cluster, "owns_reservation", lambda *_: True)
@@ -102,9 +112,9 @@ def views_never_grow_old(patch: Patch) -> None:
 
 
 def cycles_have_no_limit(patch: Patch) -> None:
-    patch.setattr(telling, "COMMANDS_PER_CYCLE", 2)
+    patch.setattr(daemons, "COMMANDS_PER_CYCLE", 2)
     patch.setattr(
-        telling, "LoopSettings", lambda **settings: LoopSettings(**settings | {"commands_per_cycle": None})
+        daemons, "LoopSettings", lambda **settings: LoopSettings(**settings | {"commands_per_cycle": None})
     )
 
 
@@ -119,6 +129,20 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
     patch.setattr(transitions, "observe", observe)
 
 
+def no_work_is_too_dear(patch: Patch) -> None:
+    patch.setattr(proposals, "price_refusal", lambda *_: None)
+    patch.setattr(arbiter, "price_refusal", lambda *_: None)
+    patch.setattr(arbiter, "overdrawn", lambda *_: None)
+
+
+def no_job_is_missed(patch: Patch) -> None:
+    patch.setattr(Watch, "would_have_seen", lambda *_: False)
+
+
+def the_other_lease_counts_for_nothing(patch: Patch) -> None:
+    patch.setattr(LeaseWatch, "alive", lambda _: ())
+
+
 LATE_REQUEUES = Story(
     seed=0,
     policy="eviction",
@@ -131,6 +155,38 @@ LATE_REQUEUES = Story(
     poll_interval_s=10.0,
 )
 """A requeue that is carried out late may find the job in its next run."""
+COSTLY_USER = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 36_000.0, 36_000.0, 2, user="batch"),
+        *(
+            SimJob(
+                f"u{hour}",
+                3600.0 * hour,
+                60.0,
+                60.0,
+                2,
+                user="beam",
+                kind=JobKind.ON_DEMAND,
+                start_within_s=60.0,
+            )
+            for hour in (1, 3, 5)
+        ),
+    ),
+    user_node_hours=3.0,
+)
+"""Each of the urgent jobs costs some two to four node-hours."""
+NEVER_COMES = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=tuple(SimJob(str(number), 300.0 * number, 200.0, 250.0, 1, user="batch") for number in range(40)),
+    troubles=tuple(
+        Trouble(kind=TroubleKind.NO_SHOW, at_s=at_s, lasts_s=600.0, amount=1.0) for at_s in (900.0, 5400.0)
+    ),
+)
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -166,6 +222,18 @@ MUTANTS = (
     ),
     Mutant(name="no signal is sent", law=Law.UNSIGNALLED, make=no_signal_is_sent, troubles=()),
     Mutant(
+        name="nothing is written into jobs",
+        law=Law.RESTORED,
+        make=nothing_is_written_into_jobs,
+        troubles=(TroubleKind.JOURNAL_LOST,),
+    ),
+    Mutant(
+        name="what is written into jobs is not read",
+        law=Law.RESTORED,
+        make=what_is_written_into_jobs_is_not_read,
+        troubles=(TroubleKind.JOURNAL_LOST, TroubleKind.JOURNAL_OLD),
+    ),
+    Mutant(
         name="every reservation is makeway's",
         law=Law.FOREIGN,
         make=every_reservation_is_makeways,
@@ -187,11 +255,27 @@ MUTANTS = (
         troubles=(TroubleKind.ANSWER_LOST, TroubleKind.HANGS),
         policies=("eviction",),
     ),
+    Mutant(name="no work is too dear", law=Law.CAPS, make=no_work_is_too_dear, story=COSTLY_USER),
+    Mutant(
+        name="the other lease counts for nothing",
+        law=Law.ONE_LEADER,
+        make=the_other_lease_counts_for_nothing,
+        troubles=(TroubleKind.SECOND_DAEMON,),
+        policies=("eviction",),
+    ),
+    Mutant(name="no job is missed", law=Law.NO_SHOW, make=no_job_is_missed, story=NEVER_COMES),
 )
 
 
 def test_every_law_has_a_mutant() -> None:
     assert {mutant.law for mutant in MUTANTS} == set(Law)
+
+
+@pytest.mark.parametrize(("story", "law"), [(COSTLY_USER, Law.CAPS), (NEVER_COMES, Law.NO_SHOW)])
+def test_a_story_of_a_mutant_meets_the_law_and_keeps_it(story: Story, law: Law) -> None:
+    told = telling.tell(story)
+    assert told.violations == ()
+    assert told.checks[law] >= 1
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

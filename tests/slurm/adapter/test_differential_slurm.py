@@ -30,7 +30,7 @@ def told(commands: tuple[StoredCommand, ...], names: dict[str, str]) -> list[Tol
     """Each command that was accepted: its verb, its job, why, and how many nodes a shrunk job keeps.
 
     But for the priority that a real Slurm is asked to give back: on the simulated cluster the start itself
-    does that.
+    does that. And but for time limits: a replay keeps nothing with its jobs.
     """
     return [
         (
@@ -40,7 +40,7 @@ def told(commands: tuple[StoredCommand, ...], names: dict[str, str]) -> list[Tol
             len(command.action.keep_nodes) if isinstance(command.action, Shrink) else None,
         )
         for command in commands
-        if command.outcome == "accepted" and command.action.verb != "restore_priority"
+        if command.outcome == "accepted" and command.action.verb not in {"restore_priority", "restore_limit"}
     ]
 
 

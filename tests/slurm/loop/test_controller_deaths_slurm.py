@@ -4,39 +4,15 @@ The steps are the commands that the daemon sends to Slurm, each through a script
 `test_deaths_slurm`).
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
-from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import Killing
 from tests.slurm.support.story import Story, makes_room_and_gives_it_back
-from tests.waiting import POLL_S
+from tests.slurm.support.troubles import controller_restarted
 
 pytestmark = pytest.mark.slurm
-
-
-@contextmanager
-def restarted(cluster: DevCluster) -> Iterator[None]:
-    """Meanwhile slurmctld is started again whenever it has died."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(POLL_S):
-            if all(process.name != "slurmctld" for process in cluster.processes()):
-                cluster.start_controller()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +46,7 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
         lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
     )
     daemon = start_daemon(killing=killing)
-    with restarted(story.world.cluster):
+    with controller_restarted(story.world.cluster):
         try:
             makes_room_and_gives_it_back(story, daemon, once=False)
         finally:

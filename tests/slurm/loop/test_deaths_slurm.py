@@ -9,9 +9,8 @@ from typing import Literal
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.daemon import DaemonProcess, Killing
-from tests.slurm.support.guests import guest_runs_and_leaves, queue_for_held_nodes
-from tests.slurm.support.story import Story, makes_room_and_gives_it_back, shrinks_and_grows_back, works_again
+from tests.slurm.support.daemon import Killing
+from tests.slurm.support.story import Story, makes_room_and_gives_it_back
 
 pytestmark = pytest.mark.slurm
 
@@ -28,7 +27,7 @@ def test_the_daemon_is_killed_at_every_step(story: Story, start_daemon: StartDae
         # loses what it has not saved by itself.
         lender = makes_room_and_gives_it_back(story, daemon, once=False)
     assert story.restarts(lender) == 1
-    assert signals(daemon) == 1
+    assert daemon.signals() == 1
     assert daemon.steps() >= {
         "scontrol_create_reservation_ReservationName",
         f"scontrol_update_JobId_{urgent}_ReservationName",
@@ -37,50 +36,4 @@ def test_the_daemon_is_killed_at_every_step(story: Story, start_daemon: StartDae
         f"scontrol_update_JobId_{lender}_Priority",
         story.deletion_of_hold(urgent),
         f"scontrol_release_{lender}_",
-    }
-
-
-def signals(daemon: DaemonProcess) -> int:
-    """How often the daemon set about to signal a job."""
-    return sum(command.action.verb == "checkpoint" for command in daemon.commands())
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_the_daemon_is_killed_at_the_signal(story: Story, start_daemon: StartDaemon, when: When) -> None:
-    """No run is signalled twice. A signal that was sent is answered, and then no work is lost."""
-    story.fill()
-    daemon = start_daemon(killing=Killing(target="daemon", when=when, step="scancel"))
-    with daemon.restarted():
-        story.urgent_comes()
-        lender = makes_room_and_gives_it_back(story, daemon, once=when == "after")
-    assert story.restarts(lender) == 1
-    assert signals(daemon) == 1
-    assert daemon.steps() == {f"scancel___signal_USR1___batch_{lender}"}
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_the_daemon_is_killed_at_every_step_of_a_shrink(
-    story: Story, start_daemon: StartDaemon, when: When
-) -> None:
-    worker = story.fill_malleable()
-    daemon = start_daemon(policy="n-spaa", killing=Killing(target="daemon", when=when))
-    with daemon.restarted():
-        shrinks_and_grows_back(story, daemon, worker)
-    works_again(story, daemon, worker)
-    assert story.restarts(worker) == 0
-    assert f"scontrol_update_JobId_{worker}_NodeList" in daemon.steps()
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_the_daemon_is_killed_at_every_step_of_lending_held_nodes(
-    story: Story, start_daemon: StartDaemon, when: When
-) -> None:
-    queue = queue_for_held_nodes(story)
-    daemon = start_daemon(policy="cua-paa", killing=Killing(target="daemon", when=when))
-    with daemon.restarted():
-        guest_runs_and_leaves(story, daemon, queue, once=False)
-    assert daemon.steps() >= {
-        "scontrol_create_reservation_ReservationName",
-        f"scontrol_update_JobId_{queue.guest}_ReservationName",
-        f"scontrol_requeue_Incomplete_{queue.guest}",
     }

@@ -32,7 +32,7 @@ def test_an_urgent_job_that_is_held_after_the_signal(
     story: Story, start_daemon: StartDaemon, hold: str
 ) -> None:
     story.fill(IGNORES)
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=40.0)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     story.world.cluster.run("scontrol", hold, urgent)
@@ -54,7 +54,7 @@ def test_an_urgent_job_that_waits_for_another_after_the_signal(
 ) -> None:
     """For some seconds Slurm does not say why it waits."""
     story.fill(IGNORES)
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=40.0)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     other = next(job_id for job_id in story.workers if job_id != victim)
@@ -68,7 +68,7 @@ def test_an_urgent_job_that_waits_for_another_after_the_signal(
 def test_nodes_that_are_drained_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     """The job on them stays, and another one leaves."""
     story.fill(IGNORES)
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=40.0)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     nodes = story.nodes(victim)

@@ -1,25 +1,28 @@
 """Urgent jobs under a limit of their QOS: only as many are served as Slurm admits."""
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from bench.fight.accounting import Accounting, user_name
 
-from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
-from makeway.adapters.devcluster.conf import DevSpec
-from makeway.adapters.devcluster.ports import claimed_ports
+from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.accounted import accounted_cluster
 from tests.slurm.support.daemon import DaemonProcess
-from tests.slurm.support.story import IGNORES, Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.story import (
+    IGNORES,
+    Story,
+    await_start,
+    held_last,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+)
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
-CLUSTER = "makeway-dev"
 ONE_AT_A_TIME = "one-at-a-time"
 ACCOUNTS = ("urgent", "saving", "other")
 
@@ -27,46 +30,25 @@ ACCOUNTS = ("urgent", "saving", "other")
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """Eight nodes with accounting, and a QOS of which each user may run one job."""
-    with ExitStack() as stack, claimed_ports(1) as (port,):
-        base = Path(slurm_root or "/") / "tmp"
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mw-limits-", dir=base)))
-        folder.chmod(0o755)
-        state = folder / "slurm"
-        accounting = Accounting(
-            folder=folder / "accounting",
-            port=port,
-            munge_socket=state / "munge.socket",
-            slurm_conf=state / "slurm.conf",
-            root=slurm_root,
-        )
-        inner = Path("/") / state.relative_to(slurm_root or "/")
-        settings = slurm_settings(
-            AccountingStorageType="accounting_storage/slurmdbd",
-            AccountingStorageHost="127.0.0.1",
-            AccountingStoragePort=str(port),
-            AccountingStoragePass=f"{inner}/munge.socket",
-            AccountingStorageEnforce="qos,limits",
-            AccountingStoreFlags="job_comment",
-        )
-
-        def before_controller() -> None:
-            accounting.start(stack)
-            add_associations(accounting)
-
-        spec = DevSpec(root=slurm_root, settings=settings)
-        with dev_cluster(spec, state, before_controller) as cluster:
-            yield cluster
+    spec = DevSpec(root=slurm_root, settings=slurm_settings())
+    with accounted_cluster(spec, add_associations) as cluster:
+        yield cluster
 
 
 def add_associations(accounting: Accounting) -> None:
     qos = f"qos=normal,{ONE_AT_A_TIME}"
-    accounting.manage("add", "cluster", CLUSTER)
     accounting.manage("add", "qos", ONE_AT_A_TIME)
     accounting.manage("modify", "qos", ONE_AT_A_TIME, "set", "MaxJobsPerUser=1")
     for account in ACCOUNTS:
-        accounting.manage("add", "account", account, f"cluster={CLUSTER}", qos)
+        accounting.manage("add", "account", account, f"cluster={CLUSTER_NAME}", qos)
         accounting.manage(
-            "add", "user", user_name(), f"account={account}", f"cluster={CLUSTER}", qos, "defaultqos=normal"
+            "add",
+            "user",
+            user_name(),
+            f"account={account}",
+            f"cluster={CLUSTER_NAME}",
+            qos,
+            "defaultqos=normal",
         )
 
 
@@ -98,7 +80,9 @@ def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start
 
     for before, after in ((first, second), (second, third)):
         story.ends(before)
-        starts_on_the_held_nodes(story, daemon, after)
+        await_start(story, daemon, after)
+        # Slurm may start it on the nodes that the job before it left, before the daemon has held any.
+        assert held_last(daemon, after) in (None, story.nodes(after))
         assert [story.runs(one) for one in (first, second, third)].count(True) == 1
     story.ends(third)
     await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
@@ -107,7 +91,7 @@ def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start
 
 def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     story.fill(IGNORES)
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=40.0)
     urgent = limited_comes(story)
     explain = story.explain(daemon)
     await_that("a job is asked to save", lambda: sent(daemon, "checkpoint") != [], explain)

@@ -38,7 +38,7 @@ def test_a_job_that_ignores_the_signal_loses_its_work_when_the_grace_is_over(
     story: Story, start_daemon: StartDaemon
 ) -> None:
     story.fill(IGNORES, "hasty")
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=20.0)
     urgent = story.urgent_comes()
     starts_on_the_held_nodes(story, daemon, urgent)
     (lender,) = story.lenders()

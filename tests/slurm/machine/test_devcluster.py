@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +120,32 @@ def test_an_interrupt_leaves_nothing(slurm_root: str | None, folder: Path) -> No
     assert found
     assert not any(process.alive for process in found)
     assert not folder.exists()
+
+
+USES_A_CLUSTER = """
+import sys, time
+from pathlib import Path
+from makeway.adapters.devcluster.cluster import dev_cluster
+from makeway.adapters.devcluster.conf import DevSpec
+with dev_cluster(DevSpec(node_count=2, root=sys.argv[2] or None), Path(sys.argv[1])) as cluster:
+    cluster.submit("exec sleep 1000", "-N1")
+    print(flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_a_cluster_goes_when_its_process_is_killed(slurm_root: str | None, folder: Path) -> None:
+    argv = (sys.executable, "-c", USES_A_CLUSTER, str(folder), slurm_root or "")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline()
+        cluster = attach(folder)
+        found = cluster.processes()
+        user.kill()
+    assert {process.name.split(":")[0] for process in found} >= {"munged", "slurmctld", "slurmd"}
+    await_that("the cluster is gone", lambda: not folder.exists())
+    assert not any(process.alive for process in found)
+    assert not cluster.processes()
 
 
 def test_a_cluster_that_does_not_come_up_says_why_and_leaves_nothing(

@@ -75,7 +75,7 @@ def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
     shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
     victim = shares(story, "n3", "--ntasks=3", "--mem=4000", "--time=30", account="hasty", script=IGNORES)
     urgent = urgent_comes(story, "--ntasks=1", "--mem=1000", "--reservation=theirs")
-    daemon = start_daemon()
+    daemon = start_daemon(start_within_s=40.0)
     explain = story.explain(daemon)
     await_that(
         "it is bound to the hold",

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from makeway.adapters.command import at_death
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.codec import StoredCommand
@@ -19,6 +20,8 @@ from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
 from tests.waiting import POLL_S, await_that, limit_s
 
+MOST_SLOWDOWN = 3.5
+"""By how much a busy machine makes a deadline longer at most. Some tests wait for it."""
 COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
 CONFIGURATION = """
 mode: {mode}
@@ -71,6 +74,7 @@ journal: journal.sqlite
 socket: daemon.sock
 backoff_max_s: 1
 metrics: {{enabled: false}}
+leader: {leader}
 """
 
 POLICY_SETTINGS = {
@@ -177,6 +181,10 @@ class DaemonProcess:
         folder: for configuration, journal, socket and log.
         mode: observe or act.
         policy: one of `POLICY_SETTINGS`.
+        start_within_s: the deadline of urgent jobs after their submission, in seconds of an idle machine. A
+            test that waits for the deadline wants it short.
+        killing: who is killed at the commands. None: nobody.
+        lease_s: how long its lease lasts. None: it takes none, and is the only daemon.
     """
 
     def __init__(
@@ -187,13 +195,20 @@ class DaemonProcess:
         *,
         policy: str = "eviction",
         poll_interval_s: float = 0.5,
+        start_within_s: float | None = None,
         killing: Killing | None = None,
+        lease_s: float | None = None,
     ) -> None:
         self.folder = folder
         self.config = folder / "makeway.yaml"
         self.socket = folder / "daemon.sock"
-        # A job whose signal is in doubt, or whose acknowledgement is lost, is waited for until the deadline.
-        self.start_within_s = 150 if killing is None else round(limit_s(60.0))
+        if killing is not None and start_within_s is None:
+            # A job whose signal is in doubt, or whose acknowledgement is lost, has until the deadline.
+            start_within_s = 40.0
+        if start_within_s is not None:
+            self.start_within_s = round(min(MOST_SLOWDOWN * start_within_s, limit_s(start_within_s)))
+        else:
+            self.start_within_s = 150
         daemon_dies = killing is not None and killing.target == "daemon"
         self._configured: dict[str, object] = {
             "mode": mode,
@@ -201,12 +216,13 @@ class DaemonProcess:
             "bin_dir": _wrappers(cluster, folder, killing) or "null",
             "placements": "topology" if cluster.spec.switches else "any",
             "poll_interval_s": poll_interval_s,
-            "timeout_s": min(600, round(limit_s(60.0))),
+            "timeout_s": min(600, round(limit_s(60.0))) if lease_s is None else lease_s / 3,
+            "leader": "{enabled: false}" if lease_s is None else f"{{lease_s: {lease_s:g}}}",
             "start_within_s": self.start_within_s,
             # On a busy machine a daemon that is killed again and again takes longer. The jobs then have
             # longer to save, so that their grace is not over before the daemon is back. Not where slurmctld
             # is killed: what a job acknowledges meanwhile is lost.
-            "grace_s": round(limit_s(30.0)) if daemon_dies else 30,
+            "grace_s": self.start_within_s * 3 // 4 if daemon_dies else 30,
         }
         self._process: subprocess.Popen[bytes] | None = None
         self.use_policy(policy)
@@ -244,6 +260,15 @@ class DaemonProcess:
         finally:
             process.kill()
 
+    def ends_by_itself(self) -> int:
+        """Wait for its end, without a signal. Returns its exit status."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        try:
+            return process.wait(limit_s())
+        finally:
+            process.kill()
+
     @contextmanager
     def restarted(self) -> Iterator[None]:
         """In the `with` block it is started again whenever it has died, as its service would do."""
@@ -261,6 +286,11 @@ class DaemonProcess:
         finally:
             over.set()
             watcher.join()
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """For a `with` block: if this process dies in it, the daemon is killed."""
+        kill = 'pid=$(cat "$1") && grep -qs "$2" "/proc/$pid/cmdline" && kill -9 "$pid"'
+        return at_death(("sh", "-c", kill, "sh", str(self.folder / "pid"), str(self.config)))
 
     def steps(self) -> set[str]:
         """The commands at which a process was killed."""
@@ -298,6 +328,10 @@ class DaemonProcess:
         """Every command that its journal has."""
         with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
             return journal.commands()
+
+    def signals(self) -> int:
+        """How often it set about to signal a job."""
+        return sum(command.action.verb == "checkpoint" for command in self.commands())
 
     def status(self) -> dict[str, Any]:
         """What its socket reports."""

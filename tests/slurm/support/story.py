@@ -23,7 +23,7 @@ save() {
 }
 rest() {
     while [ ! -e "over-$id" ]; do
-        sleep 0.1 &
+        sleep 0.25 &
         wait "$!"
     done
     exit 0
@@ -31,7 +31,7 @@ rest() {
 count() {
     while [ ! -e "over-$id" ]; do
         echo "$((step += 1))" >>"steps-$id"
-        sleep 0.1 &
+        sleep 0.25 &
         wait "$!"
     done
 }
@@ -70,7 +70,7 @@ count
 """At the signal it saves and puts itself back into the queue."""
 IGNORES = COUNT + "trap '' USR1\ncount\n"
 """It ignores the signal."""
-URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.1; done'
+URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.25; done'
 
 
 class Story:
@@ -190,18 +190,28 @@ class Story:
 def starts_on_the_held_nodes(story: Story, daemon: DaemonProcess, *urgent: str) -> None:
     """These urgent jobs start, each on exactly the nodes that were held for it last."""
     for job_id in urgent:
-        await_that(
-            f"urgent job {job_id} runs",
-            lambda one=job_id: story.runs(one),  # type: ignore[misc]
-            story.explain(daemon),
-            waits_s=daemon.start_within_s,
-        )
-        holds = [
-            command.action.nodes
-            for command in daemon.commands()
-            if command.action.verb == "reserve" and command.action.job_id == job_id
-        ]
-        assert story.nodes(job_id) == set(holds[-1])
+        await_start(story, daemon, job_id)
+        assert story.nodes(job_id) == held_last(daemon, job_id)
+
+
+def await_start(story: Story, daemon: DaemonProcess, urgent: str) -> None:
+    """Wait until an urgent job runs, as long as it may wait for the jobs before it to save their work."""
+    await_that(
+        f"urgent job {urgent} runs",
+        lambda: story.runs(urgent),
+        story.explain(daemon),
+        waits_s=daemon.start_within_s,
+    )
+
+
+def held_last(daemon: DaemonProcess, urgent: str) -> set[str] | None:
+    """The nodes that were held for an urgent job last. None: it never had a hold."""
+    holds = [
+        command.action.nodes
+        for command in daemon.commands()
+        if command.action.verb == "reserve" and command.action.job_id == urgent
+    ]
+    return set(holds[-1]) if holds else None
 
 
 def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool = True) -> None:

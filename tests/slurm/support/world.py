@@ -128,5 +128,8 @@ class SlurmWorld:
     def clear(self) -> None:
         """Cancel every job and remove every reservation."""
         self.cluster.cancel_all()
-        for reservation in self.adapter.snapshot().reservations:
+        left = self.adapter.snapshot()
+        for lease in left.leader_leases:
+            self.adapter.remove_lease(lease.term)
+        for reservation in left.reservations:
             self.cluster.run("scontrol", "delete", f"ReservationName={reservation.name}")

@@ -15,6 +15,7 @@ from makeway.policies.model import (
     Acknowledgement,
     CheckpointSpec,
     Job,
+    TakenFromJob,
 )
 
 NOW_S = 1_795_250_000.0
@@ -61,6 +62,7 @@ PENDING = RawJob(
     priority=1,
     name="name",
     comment="",
+    admin_comment="",
 )
 
 RUNNING = replace(
@@ -102,13 +104,13 @@ NODES = tuple(raw_node(number) for number in range(1, 9))
 
 
 def translated(
-    raw: RawJob, *classes: JobClass, asked: int | None = None, exclusive_shrink: bool = True
+    raw: RawJob, *classes: JobClass, taken: TakenFromJob | None = None, exclusive_shrink: bool = True
 ) -> Job:
     resources = SnapshotResources(NODES, PARTITIONS)
     translator = Translator(
         classes, resources, NOW_S, exclusive_shrink=exclusive_shrink, holds=HoldNames(prefix="makeway_c.")
     )
-    return translator.job(raw, asked_node_count=asked)
+    return translator.job(raw, taken)
 
 
 def serving(**changes: Any) -> str:

@@ -26,8 +26,10 @@ from makeway.policies.model import (
     QUEUE_POSITIONS,
     JobKind,
     JobState,
+    LostNodes,
     NodeState,
     Quota,
+    TakenFromJob,
 )
 from tests.adapters.slurm.jobs.raw_jobs import (
     ANY,
@@ -130,7 +132,9 @@ def test_the_sizes_of_a_malleable_job() -> None:
     malleable = JobClass(name="m", kind=JobKind.MALLEABLE, preemptible=True, node_count_min=1)
     job = translated(RUNNING, malleable)
     assert (job.node_count, job.node_count_min, job.node_count_max) == (2, 1, 2)
-    shrunk = translated(replace(RUNNING, nodes=("n1",), node_count=1), malleable, asked=2)
+    lost = LostNodes(node_count=2, kept_count=1, walltime_s=None, since_s=0.0)
+    taken = TakenFromJob(run=RUNNING.restarts, for_job_id="9", lost_nodes=lost)
+    shrunk = translated(replace(RUNNING, nodes=("n1",), node_count=1), malleable, taken=taken)
     assert (shrunk.node_count, shrunk.node_count_min, shrunk.node_count_max) == (1, 1, 2)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.adapters.protocol import Gone
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.leaving.notices import notify, text_of
@@ -88,6 +89,27 @@ def test_a_task_of_an_array_is_told_by_its_own_number() -> None:
     adapter.apply(acts.checkpoint("17_1", signal="USR1", walltime_s=0))
     adapter.close()
     assert [argv[2] for argv in slurm.notices] == ["18"]
+
+
+LATER_RUN = RunIdentity(requeue_count=1, start_s=1_795_249_100.0)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        acts.checkpoint("17", signal="USR1", walltime_s=0, run=LATER_RUN),
+        acts.requeue("17", run=LATER_RUN),
+        acts.cancel("17", run=LATER_RUN),
+        acts.shrink("17", keep_nodes=("n1",), walltime_s=60, run=LATER_RUN),
+    ],
+)
+def test_another_run_than_the_one_that_is_meant_is_not_told(action: Action) -> None:
+    slurm = FakeSlurm(RUNNING)
+    adapter = adapter_of(slurm)
+    with pytest.raises(Gone):
+        adapter.apply(action)
+    adapter.close()
+    assert slurm.notices == []
 
 
 def test_a_site_may_leave_its_jobs_untold() -> None:

@@ -5,69 +5,25 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.daemon.errors import UserError
 from makeway.daemon.service import socket_api as api
-from makeway.daemon.service.socket_api import Announcement, BadRequest, Peer, answer, request, serve
+from makeway.daemon.service.peer import Peer
+from makeway.daemon.service.socket_api import Announcement, BadRequest, answer, request
 from makeway.policies.model import Resources
+from tests.daemon.service.local_socket.asked import ME, STRANGER, Control, serving
 from tests.waiting import await_that, limit_s
 
-ME = Peer(pid=os.getpid(), uid=os.geteuid())
-STRANGER = Peer(pid=1, uid=54_321)
+ONE_OF = "command: one of poke, ack, status, notice, pause, resume, handover, restore, stop is expected"
 NOTICE: dict[str, object] = {"command": "notice", "nodes": 64, "walltime_s": 3600, "in_s": 900}
-
-
-class Control:
-    """Counts the requests."""
-
-    def __init__(self) -> None:
-        self.pokes = 0
-        self.acknowledged: list[str] = []
-        self.announced: list[Announcement] = []
-        self.broken = False
-        self.hold: threading.Event | None = None
-
-    def poke(self) -> None:
-        if self.broken:
-            raise RuntimeError("a defect")
-        self.pokes += 1
-
-    def acknowledge(self, job_id: str) -> bool:
-        self.acknowledged.append(job_id)
-        return job_id == "4711_3"
-
-    def status(self) -> Mapping[str, object]:
-        if self.hold is not None:
-            self.hold.wait()
-        return {"mode": "observe", "sentence": "fine \x1b[2J"}
-
-    def announce(self, announcement: Announcement) -> str:
-        if len(self.announced) >= 3:
-            raise BadRequest("too many announcements are kept already")
-        self.announced.append(announcement)
-        return "n-1"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s.sock"
-
-
-@contextmanager
-def serving(path: Path, control: Control | None = None) -> Generator[Control]:
-    control = control or Control()
-    with serve(path, control, structlog.get_logger()):
-        yield control
 
 
 def exchange(path: Path, sent: bytes, *, end: bool = False) -> Any:
@@ -157,12 +113,30 @@ def test_the_end_leaves_the_socket_of_another_daemon_alone(path: Path) -> None:
         (b"\xff\xfe\x00\n", "one JSON object on one line is expected"),
         (b'{"command": "poke"\n', "one JSON object on one line is expected"),
         (b"[" * 4000 + b"\n", "one JSON object on one line is expected"),
-        (b"9" * 4000 + b"\n", "command: one of poke, ack, status, notice is expected"),
-        (b"null\n", "command: one of poke, ack, status, notice is expected"),
-        (b'["poke"]\n', "command: one of poke, ack, status, notice is expected"),
-        (b"{}\n", "command: one of poke, ack, status, notice is expected"),
-        (b'{"command": "reboot"}\n', "command: one of poke, ack, status, notice is expected"),
-        (b'{"command": ["poke"]}\n', "command: one of poke, ack, status, notice is expected"),
+        (
+            b"9" * 4000 + b"\n",
+            ONE_OF,
+        ),
+        (
+            b"null\n",
+            ONE_OF,
+        ),
+        (
+            b'["poke"]\n',
+            ONE_OF,
+        ),
+        (
+            b"{}\n",
+            ONE_OF,
+        ),
+        (
+            b'{"command": "reboot"}\n',
+            ONE_OF,
+        ),
+        (
+            b'{"command": ["poke"]}\n',
+            ONE_OF,
+        ),
         (b'{"command": "poke", "x": 1}\n', "poke: this command takes no argument"),
         (b'{"command": "ack"}\n', "ack: this command takes only job_id"),
         (b'{"command": "ack", "job_id": "1; rm -rf /"}\n', "job_id: the id of a job is expected"),
@@ -291,7 +265,7 @@ def test_too_many_clients_are_asked_to_try_again(path: Path, monkeypatch: pytest
 def test_one_user_cannot_take_all_places(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "USER_LIMIT", 1)
     users = [STRANGER.uid]
-    monkeypatch.setattr(api, "_peer_of", lambda _: Peer(pid=1, uid=users[-1]))
+    monkeypatch.setattr(api, "peer_of", lambda _: Peer(pid=1, uid=users[-1]))
     control = Control()
     control.hold = threading.Event()
     with serving(path, control):

@@ -1,0 +1,12 @@
+"""A development cluster is taken down even if the process that started it dies and cannot do so itself."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+from makeway.adapters.command import at_death
+
+
+def guarded(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """For a `with` block: if this process dies in it, the cluster of that state folder is taken down."""
+    return at_death((sys.executable, "-m", "makeway.adapters.devcluster.takedown", str(folder)))

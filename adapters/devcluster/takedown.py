@@ -1,0 +1,20 @@
+"""The program that a guard runs: it takes down the cluster of the state folder that is its only argument."""
+
+import sys
+from pathlib import Path
+
+from makeway.adapters.devcluster.cluster import DevClusterError, down
+
+
+def main() -> int:
+    """Take the cluster down, and remove what was left of a start. Returns the exit status."""
+    try:
+        down(Path(sys.argv[1]))
+    except DevClusterError as error:
+        print(f"makeway: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

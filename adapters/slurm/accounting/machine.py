@@ -1,0 +1,64 @@
+"""The shape of a machine by what `scontrol` prints of it."""
+
+from dataclasses import dataclass
+
+from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm.accounting.rows import BadExport
+from makeway.adapters.slurm.parse import config
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, nodes, partitions
+from makeway.adapters.slurm.resources.counting import capacity, counting, shared_partitions
+from makeway.policies.model import Resources
+
+_SELECT = "SelectType"
+_SHOW_NODES = ("scontrol", "--oneliner", "show", "nodes")
+_SHOW_PARTITIONS = ("scontrol", "--oneliner", "show", "partitions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineNode:
+    """One node."""
+
+    name: str
+    capacity: Resources | None
+    """What jobs may use of it. None: all nodes of the machine are given as a whole."""
+    partitions: frozenset[str]
+
+
+def machine_commands() -> str:
+    """The commands, for a shell, that print the shape of the machine."""
+    return (
+        f"( scontrol show config | grep '^{_SELECT}'; {' '.join(_SHOW_PARTITIONS)}; {' '.join(_SHOW_NODES)} )"
+    )
+
+
+def read_machine(text: str) -> tuple[MachineNode, ...]:
+    """The nodes of what `machine_commands` prints, in its order.
+
+    Raises:
+        BadExport: a part of it is missing or cannot be read.
+    """
+    lines = text.splitlines()
+    for start, what in (
+        (_SELECT, "SelectType and SelectTypeParameters of `scontrol show config`"),
+        ("PartitionName=", "`scontrol --oneliner show partitions`"),
+        ("NodeName=", "`scontrol --oneliner show nodes`"),
+    ):
+        if not any(line.startswith(start) for line in lines):
+            raise BadExport(f"line {len(lines)}: the text ends without {start}; accepted: also {what}")
+    counts = counting(config("\n".join(line for line in lines if line.startswith(_SELECT))))
+    found: list[RawNode] = []
+    known: list[RawPartition] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.startswith("NodeName="):
+                found += nodes([line], command=_SHOW_NODES)
+            elif line.startswith("PartitionName="):
+                known += partitions([line], command=_SHOW_PARTITIONS)
+        except Unreadable as error:
+            raise BadExport(f"line {number}: {error}; accepted: scontrol's lines with --oneliner") from None
+    # A job of an exclusive partition holds all CPUs of its nodes: where others share, it is one of them.
+    shared = frozenset(one.name for one in known) if shared_partitions(known) else frozenset[str]()
+    return tuple(
+        MachineNode(name=one.name, capacity=capacity(one, counts, shared), partitions=one.partitions)
+        for one in found
+    )

@@ -1,0 +1,1 @@
+"""Who could submit which jobs on a Slurm."""

@@ -1,0 +1,51 @@
+"""Leases on a live Slurm."""
+
+import os
+
+from makeway.adapters.protocol import Gone, Rejected
+from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.errors import refusal, unknown_reservation
+from makeway.adapters.slurm.lease import names
+from makeway.policies.model import LeaderLease, Node, NodeState
+
+
+class SlurmLeases:
+    """Writes the leases of one instance.
+
+    Args:
+        client: what runs the commands.
+    """
+
+    def __init__(self, client: SlurmClient) -> None:
+        self._client = client
+        self._node: str | None = None
+
+    def remember(self, nodes: tuple[Node, ...]) -> None:
+        """Remember a node for the next lease: the first that is up, or else the first."""
+        up = (node.name for node in nodes if node.state is NodeState.UP)
+        self._node = next(up, nodes[0].name if nodes else None)
+
+    def create(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper.create_lease`."""
+        if self._node is None:
+            raise Rejected("no lease can be made before a snapshot has shown a node")
+        self._do(names.create_lease(lease, self._prefix, node=self._node, user_id=os.geteuid()))
+
+    def renew(self, lease: LeaderLease) -> None:
+        """See `LeaseKeeper.renew_lease`."""
+        self._do(names.renew_lease(lease, self._prefix))
+
+    def remove(self, term: int) -> None:
+        """See `LeaseKeeper.remove_lease`."""
+        self._do(names.remove_lease(term, self._prefix))
+
+    @property
+    def _prefix(self) -> str:
+        return self._client.known().capabilities.reservation_prefix
+
+    def _do(self, argv: tuple[str, ...]) -> None:
+        done = self._client.run(argv)
+        if unknown_reservation(done):
+            raise Gone(f"{argv[2]}: {done.words}")
+        if done.returncode != 0:
+            raise refusal(done)

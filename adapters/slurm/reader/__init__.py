@@ -1,0 +1,1 @@
+"""How a snapshot is read: by Slurm's commands, or by pyslurm in a process of its own."""

@@ -1,0 +1,1 @@
+"""The commands that show or end the running daemon."""

@@ -1,0 +1,88 @@
+"""The command `stop`: ends the running daemon, with `--restore` after it has given everything back."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from makeway.daemon.cli.options import SOCKET_PATH, config_option, duration, from_config, socket_option
+from makeway.daemon.errors import UserError, printable
+
+LOOK_S = 0.5
+"""Interval at which the daemon is asked how far it is."""
+
+
+@click.command()
+@click.option(
+    "--restore",
+    is_flag=True,
+    help="First give back what is held or was taken: holds, nodes, turns in the queue, time limits.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=duration,
+    default="10m",
+    show_default=True,
+    help="How long that may take; then the daemon runs on, and goes on giving back.",
+)
+@socket_option
+@config_option
+def stop(restore: bool, wait_s: float, socket: Path | None, config: Path | None) -> None:
+    """End the running daemon. For root and the daemon's user only.
+
+    With --restore, makeway takes nothing any more from now on, in either mode. Urgent jobs that run go on, on
+    the nodes that they have. What cannot be given back, such as nodes on which other jobs run, is printed;
+    the next daemon in act mode gives that back.
+    """
+    from makeway.daemon.inspect.now import reported_status
+    from makeway.daemon.service.socket_api import request
+
+    path = socket or from_config(config, "socket", SOCKET_PATH)
+    status, problem = reported_status(path)
+    if status is None:
+        later = "; a daemon that is started in `mode: act` gives back what this one took" if restore else ""
+        raise UserError(problem + later)
+    if restore:
+        status = _restored(path, wait_s)
+        click.echo("Everything is given back." if status["not_given_back"] is None else _left(status))
+    request(path, {"command": "stop"})
+    _await_end(path, wait_s)
+    click.echo("The daemon has stopped.")
+
+
+def _restored(path: Path, wait_s: float) -> Mapping[str, Any]:
+    """The status of the daemon once it has given back what it can."""
+    from makeway.daemon.service.socket_api import request
+
+    until_s = time.monotonic() + wait_s
+    request(path, {"command": "restore"})
+    while True:
+        status: Mapping[str, Any] = request(path, {"command": "status"})["status"]
+        if status["restored"]:
+            return status
+        if time.monotonic() >= until_s:
+            raise UserError(
+                f"not everything is given back yet: {printable(str(status['sentence']))}; the daemon goes on "
+                "giving back, and `makeway stop` ends it as it is"
+            )
+        if status["restored"] is None:
+            request(path, {"command": "restore"})  # a daemon that was started again does not know of it
+        time.sleep(LOOK_S)
+
+
+def _left(status: Mapping[str, Any]) -> str:
+    return f"Given back, except: {printable(str(status['not_given_back']))}."
+
+
+def _await_end(path: Path, wait_s: float) -> None:
+    """Wait until no daemon answers any more."""
+    from makeway.daemon.inspect.now import reported_status
+
+    until_s = time.monotonic() + wait_s
+    while reported_status(path)[0] is not None:
+        if time.monotonic() >= until_s:
+            raise UserError(f"socket {printable(str(path))}: the daemon has not ended yet")
+        time.sleep(LOOK_S)

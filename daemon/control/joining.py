@@ -1,0 +1,73 @@
+"""A snapshot with everything that the journal and the configuration add to it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.estimate.checkpoint_times import with_learned
+from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
+from makeway.daemon.estimate.recent_losses import DAY_S, totals
+from makeway.daemon.estimate.unsure_signals import without_signals
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.returns import leases
+from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb
+
+EVICTIONS_COUNTED_S = 3600.0
+
+
+def joined(
+    seen: Cluster,
+    operations: Iterable[Operation],
+    journal: Journal,
+    settings: LoopSettings,
+    *,
+    learns: bool,
+) -> Cluster:
+    """What a policy decides on.
+
+    Args:
+        seen: the snapshot.
+        operations: makeway's operations, as the snapshot makes them; those that are closed are left out.
+        journal: what is known of the past.
+        settings: of this cycle.
+        learns: whether the policy goes by the run times of users.
+    """
+    open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
+    limits = settings.limits
+    losses = journal.recent_losses(seen.now_s - DAY_S)
+    return replace(
+        seen,
+        jobs=_jobs(seen, journal, settings),
+        notices=journal.notices(),
+        operations=open_operations,
+        leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
+        evictions=journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
+        lost_node_s=totals(losses, lambda loss: loss.for_job_id),
+        lost_by_user=totals(losses, lambda loss: loss.user),
+        lost_by_account=totals(losses, lambda loss: loss.account),
+        failures_s=journal.failures_s(seen.now_s - limits.breaker_window_s),
+        limits=limits,
+        actions=_judged_actions(seen, settings.mode),
+        usual_shares=journal.usual_shares() if learns else {},
+    )
+
+
+def _jobs(seen: Cluster, journal: Journal, settings: LoopSettings) -> tuple[Job, ...]:
+    """The jobs with what was learned of their checkpoints and signals, and what enters their prices."""
+    jobs = seen.jobs
+    if settings.learn_durations:
+        jobs = with_learned(jobs, journal.learned())
+    if settings.limits.price_past_evictions:
+        jobs = with_past_evictions(jobs, journal.past_evictions())
+    jobs = with_class_reports(jobs, seen.now_s)
+    return without_signals(jobs, journal.unanswered_signals())
+
+
+def _judged_actions(seen: Cluster, mode: Mode) -> frozenset[Verb]:
+    """The actions that decisions may count on.
+
+    Where an adapter only reads, observe mode shows what makeway would do if it could act: all of them.
+    """
+    only_reads = not seen.actions and mode is Mode.OBSERVE
+    return VERBS if only_reads else seen.actions

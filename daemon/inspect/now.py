@@ -1,0 +1,68 @@
+"""What the daemon does now, as plain values: its status, its open operations, its latest decisions."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from makeway.daemon.errors import UserError
+from makeway.daemon.journal.codec import StoredDecision
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.service.socket_api import request
+from makeway.policies.model import Operation
+
+STATUS_WAIT_S = 2.0
+"""How long the daemon may take to report its status."""
+
+
+def now(journal: Journal, socket: Path) -> dict[str, Any]:
+    """The state of the daemon, and the operations that are open.
+
+    `status` is what the daemon reports; None: it does not answer, and `problem` says why.
+    """
+    status, problem = reported_status(socket)
+    return {
+        "status": status,
+        "problem": problem,
+        "operations": [_operation_values(operation) for operation in journal.open_operations()],
+    }
+
+
+def reported_status(socket: Path) -> tuple[Mapping[str, Any] | None, str]:
+    """What the daemon reports of itself. None: it does not answer, and the text says why."""
+    try:
+        return request(socket, {"command": "status"}, wait_s=STATUS_WAIT_S)["status"], ""
+    except UserError as error:
+        return None, str(error)
+
+
+def latest_decisions(journal: Journal, limit: int) -> list[dict[str, Any]]:
+    """At most `limit` decisions, newest first, each with the sentences of its rationale."""
+    return [decision_values(stored) for stored in journal.decisions(limit)]
+
+
+def decision_values(stored: StoredDecision) -> dict[str, Any]:
+    """A decision as a line of a list."""
+    return {
+        "decision": stored.decision_id,
+        "at_s": stored.at_s,
+        "policy": stored.decision.policy,
+        "actions": len(stored.decision.actions),
+        "summaries": [why.summary for why in stored.decision.rationale],
+    }
+
+
+def _operation_values(operation: Operation) -> dict[str, Any]:
+    return {
+        "id": operation.operation_id,
+        "kind": operation.kind.value,
+        "for_job": operation.for_job_id,
+        "phase": operation.phase.value,
+        "observe": operation.observe,
+        "nodes": len(operation.nodes),
+        "opened_s": operation.opened_s,
+        "deadline_s": operation.deadline_s,
+        "tasks": [
+            {"verb": task.action.verb, "job": task.action.job_id, "progress": task.progress.value}
+            for task in operation.tasks
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What the cluster keeps with the jobs of what was taken from them."""

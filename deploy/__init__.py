@@ -1,0 +1,1 @@
+"""The files that a site installs; `makeway init` writes them."""

@@ -1,0 +1,160 @@
+"""Policy "least-price", makeway's own: urgent jobs start on time at the least total price, up to a ceiling.
+
+For an urgent job that free nodes do not serve, malleable jobs are shrunk first. If that is not enough, the
+set of jobs leaves whose total price is least: lost work, setups that are done again, and the time of
+requested checkpoints. A cheap start is made at once. A dear one waits at the front of the queue as long as
+the deadline allows, because jobs end meanwhile, and is priced again in each cycle. At the last moment it is
+made if its price is below the ceiling; else no job is evicted.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III: the eviction problem.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III: shrinking, and the
+    overhead of preemption.
+
+Differs from the paper:
+    The price is the sum of what the two papers count. It has a ceiling, which neither paper has: for a given
+    number of starts on time, one ceiling on all of them leads to the least cost. Regular checkpoints are
+    awaited side by side. For an urgent job that needs a part of its nodes, the choice is that of policy
+    "eviction", the least lost work.
+"""
+
+from dataclasses import dataclass, replace
+
+from makeway.policies.common.proposals import decide_each, no_room
+from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.victims import VictimGroup
+from makeway.policies.contract import Policy
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.least_price.prices import evictions_node_s, priced
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind, Reserve
+from makeway.policies.safety.prices import HOUR_S, killed_node_s
+
+
+def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
+    """Make way for every urgent job that needs nodes, in the order of submission."""
+    pricing = _Pricing(cluster=cluster, config=config)
+    return decide_each(
+        cluster,
+        LEAST_PRICE.name,
+        pricing.serve,
+        start_within_s=config.start_within_s,
+        hold_slack_s=config.hold_slack_s,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pricing:
+    """The starts of one decision, and the work that they lose."""
+
+    cluster: Cluster
+    config: LeastPriceConfig
+    killed_node_s: int = 0
+    """Node-seconds of work that the earlier proposals of the decision lose."""
+
+    def serve(self, request: Request) -> Proposal:
+        """What is done for one urgent job that free nodes do not serve."""
+        given = self._serve(request)
+        self.killed_node_s += killed_node_s(given.actions, self.cluster)
+        return given
+
+    def _serve(self, request: Request) -> Proposal:
+        now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
+        latest_s = request.deadline_s - config.margin_s
+        in_time = self._room(request, latest_s)
+        if not _makes_room(in_time):
+            return in_time
+        instant_s = job.submit_s + config.instant_s
+        at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else in_time
+        at_once = at_once if _makes_room(at_once) else in_time
+        if config.is_vital(job):
+            return at_once
+        extra_node_s = self._cost_node_s(at_once) - self._cost_node_s(in_time)
+        best = at_once if extra_node_s <= self._node_s(config.instant_machine_hours) else in_time
+        refusal = self._refusal(request, best)
+        until_s = latest_s - config.leave_s - self._saving_s(best)
+        dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
+        if now_s < until_s and (dear or refusal is not None):
+            return self._wait(request, best, until_s)
+        return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
+
+    def _room(self, request: Request, latest_s: float) -> Proposal:
+        """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way."""
+        config, now_s = self.config, self.cluster.now_s
+        within_s = max(0.0, latest_s - now_s)
+
+        def pricing(item: EvictionJob, group: VictimGroup) -> EvictionJob:
+            return priced(item, group, now_s, within_s, parallel=config.checkpoints == "parallel")
+
+        settings = EvictionConfig(
+            start_within_s=config.start_within_s,
+            margin_s=config.margin_s,
+            step_s=config.step_s,
+            hold_slack_s=config.hold_slack_s,
+            shrink=config.shrink,
+        )
+        asked = replace(request, deadline_s=latest_s + config.margin_s)
+        given = make_room(asked, settings, pricing=pricing)
+        return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
+
+    def _cost_node_s(self, given: Proposal) -> int:
+        return evictions_node_s(given.actions, self.cluster)
+
+    def _node_s(self, machine_hours: float) -> float:
+        """Machine-hours as node-seconds."""
+        return machine_hours * HOUR_S * len(self.cluster.up_nodes())
+
+    def _saving_s(self, given: Proposal) -> float:
+        """How long the requested checkpoints of a proposal take. 0: it has none."""
+        ready_s = given.rationale.ready_s
+        if ready_s is None or not any(isinstance(action, Checkpoint) for action in given.actions):
+            return 0.0
+        return max(0.0, ready_s - self.cluster.now_s)
+
+    def _wait(self, request: Request, given: Proposal, until_s: float) -> Proposal:
+        """The front of the queue until `until_s`. What is held for a job that was announced stays held."""
+        text = (
+            f"A start now costs {self._cost_node_s(given) / HOUR_S:.4g} node-hours. No job leaves for "
+            f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
+        )
+        candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
+        operation = request.urgent.operation
+        if operation is not None and operation.kind is OperationKind.ARRIVAL:
+            return Proposal(rationale=rationale(request, text, candidates=candidates), again_s=until_s)
+        return replace(no_room(request, text, candidates), again_s=until_s)
+
+    def _refusal(self, request: Request, given: Proposal) -> str | None:
+        """Why the urgent job may not cost so much, with the figures. None: it may."""
+        config, lost_node_s = self.config, self.cluster.lost_node_s
+        cost_node_s, kills_node_s = self._cost_node_s(given), killed_node_s(given.actions, self.cluster)
+        text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
+        before_node_s = lost_node_s.get(request.urgent.job.job_id, 0.0)
+        if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
+            before = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
+            limit = self._node_s(config.ceiling_machine_hours) / HOUR_S
+            return f"{text}{before}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
+        if config.budget_machine_hours is None:
+            return None
+        used_node_s = sum(lost_node_s.values()) + self.killed_node_s
+        budget_node_s = self._node_s(config.budget_machine_hours)
+        if kills_node_s and used_node_s + kills_node_s > budget_node_s:
+            return (
+                f"{text}, {kills_node_s / HOUR_S:.4g} of them lost work, and {used_node_s / HOUR_S:.4g} of "
+                f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
+            )
+        return None
+
+
+def _makes_room(given: Proposal) -> bool:
+    return any(isinstance(action, Reserve) for action in given.actions)
+
+
+LEAST_PRICE = Policy(
+    name="least-price",
+    summary="Shrink, else evict at the least total price, late if that may save work, up to a ceiling.",
+    config_type=LeastPriceConfig,
+    decide=decide,
+    shares_nodes=True,
+)

@@ -1,0 +1,88 @@
+"""What it costs that a job leaves: lost work, the setup that is done again, the time of a checkpoint.
+
+The cost is in node-seconds that the machine has to spend again. The price, by which jobs are compared, is
+the cost times the square of one more than the job's past evictions. Shrinking costs nothing.
+
+Reference:
+    Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
+    (DS-RT 2020), section III-B: the loss of a kill.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-A: the overhead of a
+    preemption, which adds the setup.
+
+Differs from the paper:
+    The time that a requested checkpoint takes is added. Of a setup, only what is done counts.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from makeway.policies.common.losses import system_s
+from makeway.policies.common.victims import VictimGroup
+from makeway.policies.eviction.items import EvictionJob
+from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
+from makeway.policies.safety.prices import node_equivalents, unsaved_s
+
+
+def cost_node_s(job: Job, method: Method, now_s: float) -> int:
+    """Node-seconds that are spent again if the job leaves now, rounded up."""
+    elapsed_s = 0.0 if job.start_s is None else max(0.0, now_s - job.start_s)
+    setup_s = min(job.setup_s, elapsed_s)
+    match method:
+        case Method.SHRINK:
+            return 0
+        case Method.KILL:
+            # Without a checkpoint in this run, the unsaved time contains the setup.
+            seconds = min(elapsed_s, unsaved_s(job, now_s) + setup_s)
+        case Method.APPLICATION:
+            seconds = setup_s
+        case Method.SYSTEM:
+            seconds = setup_s + (system_s(job) or 0.0)
+    return math.ceil(seconds * node_equivalents(job))
+
+
+def evictions_node_s(actions: Iterable[Action], cluster: Cluster) -> int:
+    """What the evictions among the actions cost together, in node-seconds."""
+    jobs = cluster.jobs_by_id()
+    return sum(
+        cost_node_s(jobs[action.job_id], action.method, cluster.now_s)
+        for action in actions
+        if isinstance(action, Requeue | Cancel) and action.job_id in jobs
+    )
+
+
+def priced(
+    item: EvictionJob, group: VictimGroup, now_s: float, within_s: float, *, parallel: bool
+) -> EvictionJob:
+    """An item of the eviction problem with the total price of each way to leave.
+
+    Args:
+        item: the item, with the loss of work alone.
+        group: the jobs that it is made of.
+        now_s: the instant of the snapshot.
+        within_s: in how many seconds the jobs must have left. A regular checkpoint that is complete by then
+            takes no time of others: it is written in any case.
+        parallel: whether a requested checkpoint takes no time of others either.
+    """
+    regular = sum(_price_node_s(job, Method.APPLICATION, now_s) for job in group.jobs)
+    requested = sum(_price_node_s(job, Method.SYSTEM, now_s) for job in group.jobs)
+    killed = sum(_price_node_s(job, Method.KILL, now_s) for job in group.jobs)
+    alone = frozenset({Method.APPLICATION, Method.SYSTEM} if parallel else {Method.APPLICATION})
+    return replace(
+        item,
+        setup_node_s=regular,
+        saving_node_s=requested - regular,
+        loss_node_s=killed - regular,
+        application_s=_in_time(item.application_s, within_s),
+        system_s=_in_time(item.system_s, within_s),
+        application_wait_s=0.0,
+        alone=alone,
+    )
+
+
+def _price_node_s(job: Job, method: Method, now_s: float) -> int:
+    return cost_node_s(job, method, now_s) * (1 + job.past_evictions) ** 2
+
+
+def _in_time(duration_s: float | None, within_s: float) -> float | None:
+    return duration_s if duration_s is not None and duration_s <= within_s else None

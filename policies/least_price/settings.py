@@ -1,0 +1,81 @@
+"""The settings of policy "least-price", and what each of them moves.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section IV: instant starts.
+
+Differs from the paper:
+    Urgent jobs have deadlines, and what a start may cost has a ceiling.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from makeway.policies.contract import require_durations
+from makeway.policies.model import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastPriceConfig:
+    """Settings of policy "least-price". A machine-hour is one hour of all nodes that are up."""
+
+    start_within_s: float = 600.0
+    """How long after its submission the start of an urgent job is on time, unless the job declares its own
+    limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
+    ceiling_machine_hours: float = 2.0
+    """What the start of one urgent job may cost. Less: less is lost, and more urgent jobs are late. Infinite
+    (`.inf`): every urgent job that can be on time is."""
+    instant_machine_hours: float = 0.02
+    """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
+    by kills instead of checkpoints. Infinite: at once if at all possible."""
+    waiting_machine_hours: float = 0.5
+    """A start that costs more waits until its deadline, because jobs may end until then. Less: less is lost,
+    and fewer urgent jobs start at once. Infinite: none waits whose price is below the ceiling."""
+    instant_s: float = 170.0
+    """A start so long after the submission counts as at once."""
+    budget_machine_hours: float | None = None
+    """How much work all urgent jobs of 24 hours may lose together. Less: after expensive hours, more urgent
+    jobs are late. None: no limit."""
+    vital_users: frozenset[str] = frozenset()
+    """Urgent jobs of these users have neither ceiling nor budget, and do not wait."""
+    vital_accounts: frozenset[str] = frozenset()
+    """The same for accounts."""
+    vital_qos: frozenset[str] = frozenset()
+    """The same for QOS."""
+    checkpoints: Literal["serial", "parallel"] = "parallel"
+    """Whether requested checkpoints are planned one after another, or all at once, each as long as alone.
+    parallel: more jobs can save their work, if the file system has room for it."""
+    shrink: bool = True
+    """Whether malleable jobs give nodes before any job leaves. False: they leave like other jobs."""
+    margin_s: float = 30.0
+    """How long before the deadline the last job must have left. Kills are still allowed within the margin."""
+    leave_s: float = 60.0
+    """How long a job that is killed may take to leave its nodes: waiting ends so long before the margin. It
+    should be no less than Slurm's KillWait, the epilog and two polls together."""
+    step_s: float = 10.0
+    """The resolution of time: durations are rounded up to it. Less: tighter plans, more computing time."""
+    hold_slack_s: float = 600.0
+    """How much longer than the deadline and the walltime together a hold may last."""
+
+    def __post_init__(self) -> None:
+        require_durations(
+            start_within_s=self.start_within_s,
+            instant_s=self.instant_s,
+            margin_s=self.margin_s,
+            leave_s=self.leave_s,
+            hold_slack_s=self.hold_slack_s,
+        )
+        if not (math.isfinite(self.step_s) and self.step_s > 0.0):
+            raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
+        for name, value in (
+            ("ceiling_machine_hours", self.ceiling_machine_hours),
+            ("instant_machine_hours", self.instant_machine_hours),
+            ("waiting_machine_hours", self.waiting_machine_hours),
+            ("budget_machine_hours", self.budget_machine_hours),
+        ):
+            if value is not None and not value >= 0.0:
+                raise ValueError(f"{name} is {value!r}, wants a number of machine-hours, not negative")
+
+    def is_vital(self, job: Job) -> bool:
+        """Whether the urgent job starts whatever it costs."""
+        return job.user in self.vital_users or job.account in self.vital_accounts or job.qos in self.vital_qos

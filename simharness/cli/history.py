@@ -1,0 +1,306 @@
+"""The command `history`: what makeway would have done in a site's own past."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from makeway.daemon.cli.options import duration, resources
+from makeway.simharness.cli import terminal
+from makeway.simharness.cli.options import FILE
+
+if TYPE_CHECKING:
+    from makeway.simharness.history.source import HistorySource
+    from makeway.simharness.history.study import HistoryOutcome, HistoryTrial
+
+_DAY = click.DateTime(formats=["%Y-%m-%d"])
+_PATH = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """The options of the command, as click gives them."""
+
+    files: tuple[Path, ...]
+    how: bool
+    first: datetime | None
+    end: datetime | None
+    zone: str | None
+    machine: Path | None
+    nodes: int | None
+    node: Mapping[str, int] | None
+    partition: str | None
+    config: Path | None
+    classes: tuple[str, ...]
+    start_within: float | None
+    policies: tuple[str, ...]
+    ceilings: tuple[str, ...]
+    backfill: str
+    order: str
+    poll: float
+    salt: str | None
+    workers: int
+    report: Path | None
+    replays: Path | None
+    json_path: Path | None
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=_PATH, metavar="[FILE...]")
+@click.option("--how", is_flag=True, help="Print the commands that export a period, and exit.")
+@click.option(
+    "--from",
+    "first",
+    type=_DAY,
+    help="First day of the period [--how: that of the last month; else: the first end of a job].",
+)
+@click.option("--to", "end", type=_DAY, help="Day after the period [--how: the first of this month].")
+@click.option("--time-zone", "zone", help="Time zone of the days, and of times without one, such as UTC.")
+@click.option("--machine", type=_PATH, help="What scontrol printed of the machine: see --how.")
+@click.option("--nodes", type=click.IntRange(min=1), help="A machine of so many equal nodes, for --machine.")
+@click.option(
+    "--node", type=resources, metavar="TRES", help="What each of --nodes has, where jobs share nodes."
+)
+@click.option("--partition", help="Only the jobs and the nodes of this partition.")
+@click.option("--config", type=_PATH, help="Configuration file whose classes, limits and policy count.")
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="CLASS:FIELD=VALUE",
+    help="Without --config: which jobs are urgent and which may leave, by queue (the QOS), partition, user "
+    "or group (the account): urgent:queue=urgent.",
+)
+@click.option("--start-within", type=duration, help="When the start of an urgent job is on time.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="A policy; several are compared [default: the configuration's].",
+)
+@click.option(
+    "--max-loss",
+    "ceilings",
+    multiple=True,
+    metavar="NODE_HOURS",
+    help="A ceiling of what evictions for one urgent job may lose, or `none`; several are compared "
+    "[default: none, 100, 20, 5, 1, 0, and the configuration's].",
+)
+@click.option(
+    "--backfill", type=click.Choice(["none", "easy", "conservative"]), default="easy", show_default=True
+)
+@click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
+@click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
+@click.option(
+    "--hash-names", "salt", metavar="SALT", help="Replace users and accounts by a hash with this key."
+)
+@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
+@click.option("--report", type=FILE, help="Write the HTML page there.")
+@click.option(
+    "--replays", type=FILE, help="Write the HTML report of the replays without makeway and as recommended."
+)
+@click.option("--json", "json_path", type=FILE, help="Write the numbers as JSON there; - is standard output.")
+def history(**values: Any) -> None:
+    """Replay what a site's accounting says of a past period: what if makeway had run?
+
+    FILE is an export of sacct; --how prints the command. Several files are several periods.
+    """
+    from makeway.simharness.history.source import HistoryError
+
+    options = HistoryOptions(**values)
+    if options.how:
+        _print_how(options)
+        return
+    if not options.files:
+        raise HistoryError(
+            "no export is given; accepted: FILE..., which `makeway history --how` says how to get"
+        )
+    _study(options)
+
+
+def _print_how(options: HistoryOptions) -> None:
+    """The commands for the last month, or the days that were given."""
+    from makeway.simharness.history.how import export_lines
+
+    this_month = date.today().replace(day=1)
+    last_month = (this_month - timedelta(days=1)).replace(day=1)
+    first = options.first.date() if options.first is not None else last_month
+    end = options.end.date() if options.end is not None else this_month
+    for line in export_lines(first, end, options.config):
+        click.echo(line)
+
+
+def _study(options: HistoryOptions) -> None:
+    from makeway.simharness.history import tables
+    from makeway.simharness.history.loading import notes
+    from makeway.simharness.history.study import loaded, recommended, replay_history
+    from makeway.simharness.papers.common.page import grid_table
+    from makeway.simharness.papers.reproduce import run_all
+
+    source = source_of(options)
+    past = loaded(source)
+    remarks = notes(past)
+    for remark in remarks:
+        click.echo(f"makeway: {remark}", err=True)
+    trials = trials_of(options, source)
+    outcomes = run_all(replay_history, trials, workers=options.workers, label="replays")
+    base, chosen = outcomes[0], recommended(outcomes)
+    grids = (tables.outcome_grid(outcomes), *tables.owner_grids(base, chosen))
+    sentences = (tables.past_sentence(past, base), tables.recommendation(base, chosen))
+    terminal.write_text(options.json_path, lambda: _json(outcomes, chosen))
+    if not terminal.is_stdout(options.json_path):
+        terminal.print_wide(*map(grid_table, grids))
+        for sentence in sentences:
+            click.echo(sentence)
+    _write_pages(options, outcomes, trials, sentences, remarks)
+
+
+def source_of(options: HistoryOptions) -> "HistorySource":
+    """Where the history comes from.
+
+    Raises:
+        WorkloadError: a class that is none.
+        HistoryError: a time zone that is none.
+    """
+    from makeway.simharness.history.source import HistorySource
+    from makeway.simharness.workloads.classes import parse_class
+
+    return HistorySource(
+        exports=options.files,
+        machine=options.machine,
+        node_count=options.nodes,
+        node=None if options.node is None else tuple(sorted(options.node.items())),
+        config=options.config,
+        classes=tuple(map(parse_class, options.classes)),
+        start_within_s=options.start_within,
+        partition=options.partition,
+        from_s=_midnight_s(options.first, options.zone),
+        to_s=_midnight_s(options.end, options.zone),
+        zone=options.zone,
+        salt=options.salt,
+    )
+
+
+def _midnight_s(day: datetime | None, zone: str | None) -> float | None:
+    """The beginning of a day, in the time zone that was given, else in this machine's."""
+    from makeway.simharness.history.source import HistoryError
+
+    if day is None:
+        return None
+    try:
+        return day.replace(tzinfo=None if zone is None else ZoneInfo(zone)).timestamp()
+    except (KeyError, ValueError, OSError):
+        raise HistoryError(f"--time-zone {zone}: accepted: a name such as Europe/Berlin or UTC") from None
+
+
+def trials_of(options: HistoryOptions, source: "HistorySource") -> "list[HistoryTrial]":
+    """The replay without makeway, and one for each policy and ceiling.
+
+    Raises:
+        HistoryError, ExperimentError, UnknownPolicy: an option that cannot be used.
+    """
+    from makeway.daemon.config.policy_finder import find_policy
+    from makeway.simharness.engine.scheduler import Backfill, Order
+    from makeway.simharness.history.source import site_rules
+    from makeway.simharness.history.study import DEFAULT_CEILINGS, DEFAULT_POLICY, NO_MAKEWAY, HistoryTrial
+    from makeway.simharness.run.experiment import policy_config
+
+    rules = site_rules(source.config)
+    own = [] if rules.limits is None else [rules.limits.max_loss_node_hours]
+    ceilings = [_ceiling(text) for text in options.ceilings] or [*own, *DEFAULT_CEILINGS]
+    chosen = list(dict.fromkeys(options.policies)) or [rules.policy or DEFAULT_POLICY]
+    pairs: list[tuple[str, float | None]] = [(NO_MAKEWAY, None)]
+    pairs += [(name, ceiling) for name in chosen if name != NO_MAKEWAY for ceiling in dict.fromkeys(ceilings)]
+    trials: list[HistoryTrial] = []
+    for name, ceiling in pairs:
+        policy = find_policy(name)
+        settings: Mapping[str, object] = rules.policy_settings if name == rules.policy else {}
+        if policy.active:
+            policy_config(policy.name, policy.config_type, settings)
+        trials.append(
+            HistoryTrial(
+                source=source,
+                policy=name,
+                policy_settings=settings,
+                max_loss_node_hours=ceiling,
+                backfill=Backfill(options.backfill),
+                order=Order(options.order),
+                poll_interval_s=options.poll,
+            )
+        )
+    return trials
+
+
+def _ceiling(text: str) -> float | None:
+    from makeway.simharness.history.source import HistoryError
+
+    if text == "none":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise HistoryError(f"--max-loss {text}: accepted: node-hours from 0 on, or none")
+    return value
+
+
+def _json(outcomes: "Sequence[HistoryOutcome]", chosen: "HistoryOutcome") -> str:
+    import json
+
+    from makeway.simharness.results.measures import numbers
+
+    values = [
+        {
+            "policy": one.policy,
+            "max_loss_node_hours": one.max_loss_node_hours,
+            "recommended": one is chosen,
+            "numbers": numbers(one.measures),
+            "owners": [
+                {
+                    "user": owner.user,
+                    "account": owner.account,
+                    "jobs": owner.jobs,
+                    "evicted": owner.evicted,
+                    "lost_node_hours": owner.lost_node_hours,
+                    "overhead_node_hours": owner.overhead_node_hours,
+                }
+                for owner in one.owners
+            ],
+        }
+        for one in outcomes
+    ]
+    return json.dumps({"format": 1, "replays": values}, indent=2, allow_nan=False) + "\n"
+
+
+def _write_pages(
+    options: HistoryOptions,
+    outcomes: "Sequence[HistoryOutcome]",
+    trials: "Sequence[HistoryTrial]",
+    sentences: Sequence[str],
+    remarks: Sequence[str],
+) -> None:
+    from makeway.simharness.cli.output import write_page
+    from makeway.simharness.history import tables
+    from makeway.simharness.history.report import write_history_page
+    from makeway.simharness.history.study import recommended, record_of
+
+    chosen = recommended(outcomes)
+    title = f"makeway history {options.files[0].name}"
+    quiet = terminal.is_stdout(options.json_path)
+    if options.report is not None:
+        measured = outcomes[0].measures
+        facts = (f"{measured.node_count:,} nodes", f"{measured.group('all').jobs:,} jobs", sentences[1])
+        grids = (tables.outcome_grid(outcomes), *tables.owner_grids(outcomes[0], chosen))
+        write_history_page(
+            options.report, outcomes, title=title, facts=facts, notes=(sentences[0], *remarks), grids=grids
+        )
+        click.echo(f"Report: {options.report}", err=quiet)
+    if options.replays is not None:
+        picked = dict.fromkeys((0, outcomes.index(chosen)))
+        records = [record_of(trials[index]) for index in picked]
+        write_page(options.replays, records, title, options.start_within)

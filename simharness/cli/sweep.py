@@ -1,0 +1,89 @@
+"""The commands `sweep` and `compare`: many replays, and what their results say."""
+
+import signal
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from makeway.simharness.cli import terminal
+from makeway.simharness.cli.options import FILE
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("grid", type=_PATH)
+@click.option("--out", type=_PATH, help="The file of results [default: GRID with the ending .parquet].")
+@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
+@click.option(
+    "--cells", type=_PATH, help="Folder of the finished cells [default: that of results, with .cells added]."
+)
+@click.option("--dry-run", is_flag=True, help="Check the grid, say how many cells it has, and exit.")
+def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_run: bool) -> None:
+    """Replay every cell of GRID, a YAML file: policies x traces x workloads x seeds x settings.
+
+    Each finished cell is kept in a folder next to the results: a sweep that was interrupted goes on where it
+    was. A cell is computed again if the grid, a trace or makeway itself has changed.
+    """
+    from makeway.simharness.papers.common.cache import ResultCache
+    from makeway.simharness.papers.reproduce import run_all
+    from makeway.simharness.sweep.cell import run_cell
+    from makeway.simharness.sweep.grid import read_grid
+    from makeway.simharness.sweep.table import require_pyarrow, write_results
+
+    found = read_grid(grid)
+    click.echo(f"makeway: {len(found)} cells", err=True)
+    if dry_run:
+        return
+    require_pyarrow()
+    target = out or grid.with_suffix(".parquet")
+    cache = ResultCache(directory=cells or target.with_name(f"{target.name}.cells"))
+    cache.require()
+    # A batch system ends a job by SIGTERM: as by an interrupt, no worker may be left.
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        results = run_all(run_cell, found, workers=workers, label="cells", cache=cache)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    write_results(target, found, results)
+    click.echo(f"Results: {target}")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@click.command()
+@click.argument("results", type=_PATH)
+@click.option(
+    "--against",
+    metavar="CHOICE",
+    help="Compare with this choice, as the first table names it [default: the first].",
+)
+@click.option("--report", type=FILE, help="Write the HTML page there.")
+def compare(results: Path, against: str | None, report: Path | None) -> None:
+    """Compare the settings of RESULTS, a file that `makeway sweep` has written.
+
+    Differences and ratios are taken pair by pair, on the same trace, workload, seed and settings.
+    """
+    from makeway.simharness.papers.common.page import grid_table
+    from makeway.simharness.sweep.compare import compare as compared_rows
+    from makeway.simharness.sweep.report import (
+        NOTE,
+        best_sentence,
+        choice_grid,
+        comparison_grid,
+        write_comparison,
+    )
+    from makeway.simharness.sweep.table import read_results
+
+    compared = compared_rows(read_results(results), against)
+    terminal.print_wide(grid_table(choice_grid(compared)), grid_table(comparison_grid(compared)))
+    click.echo(NOTE)
+    if compared.left_out:
+        click.echo(f"makeway: cases left out, because they are not complete: {compared.left_out}", err=True)
+    click.echo(best_sentence(compared))
+    if report is not None:
+        write_comparison(report, compared, f"makeway compare {results.name}")
+        click.echo(f"Report: {report}")

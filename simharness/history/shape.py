@@ -1,0 +1,133 @@
+"""The machine of a history, and what each of its jobs takes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from makeway.adapters.slurm.accounting.jobs import AccountedRun
+from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
+from makeway.adapters.slurm.accounting.rows import BadExport
+from makeway.policies.model import MEMORY, Resources, dominant_share
+from makeway.simharness.engine.shared.nodes import SharingSettings
+from makeway.simharness.history.source import HistoryError, HistorySource
+
+_WHOLE = "whole-node"
+"""A job that takes whole nodes of a machine with several sorts of nodes holds the one that a node has."""
+_SEATS = 4096
+"""What a node has of each of its partitions; a job takes one. A node never has so many jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineShape:
+    """What jobs may use."""
+
+    node_count: int
+    sharing: SharingSettings | None
+    """None: all nodes are alike and are given as a whole."""
+    partitioned: frozenset[str] = frozenset()
+    """The partitions that do not have all nodes: a job of one holds a seat of it on each node."""
+    reference: Resources = field(default_factory=Resources)
+    """The largest amount of each resource that any node has."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The names of the resources that any node has."""
+        return frozenset(name for name, _ in self.reference.amounts)
+
+    def demand(self, run: AccountedRun, partition: str) -> Resources | None:
+        """What a run took of each of its nodes, in even shares rounded up. None: whole nodes.
+
+        If fewer nodes than it had are as large as that, the shares are rounded down: its nodes differ.
+        """
+        if self.sharing is None:
+            return None
+        if _WHOLE in self.known:
+            return self._placed({_WHOLE: 1}, partition)
+        counted = {name: amount for name, amount in run.tres if self._counts(name)}
+        nodes = max(1, run.node_count)
+        demand = self._placed({name: -(-amount // nodes) for name, amount in counted.items()}, partition)
+        if self.sharing.able_count(demand) < nodes:
+            demand = self._placed({name: amount // nodes for name, amount in counted.items()}, partition)
+        return demand
+
+    def share(self, demand: Resources) -> float:
+        """Which part of a node a demand takes: the largest part of any resource of which a node has most."""
+        return dominant_share(demand, self.reference)
+
+    def _counts(self, name: str) -> bool:
+        """Whether an amount is of interest: memory only where the machine gives it out."""
+        return name in self.known or name != MEMORY
+
+    def _placed(self, amounts: dict[str, int], partition: str) -> Resources:
+        seat = {_seat(partition): 1} if partition in self.partitioned else {}
+        return Resources.of(amounts | seat)
+
+
+def machine_shape(source: HistorySource) -> MachineShape:
+    """The machine that the source describes.
+
+    Raises:
+        HistoryError: there is no description, or it cannot be used.
+    """
+    if source.machine is None:
+        return _uniform(source)
+    if source.node_count is not None or source.node is not None:
+        raise HistoryError("--machine and --nodes exclude each other: give one of them")
+    try:
+        nodes = read_machine(source.machine.read_text(encoding="utf-8", errors="replace"))
+    except BadExport as error:
+        raise HistoryError(f"{source.machine}: {error}") from None
+    except OSError as error:
+        raise HistoryError(f"{source.machine}: {error.strerror}; accepted: a file of scontrol") from None
+    if source.partition is not None:
+        nodes = tuple(one for one in nodes if source.partition in one.partitions)
+        if not nodes:
+            raise HistoryError(
+                f"--partition {source.partition}: {source.machine} has no node of it; accepted: a partition"
+            )
+    return shape_of(nodes)
+
+
+def shape_of(nodes: Sequence[MachineNode]) -> MachineShape:
+    """The shape of these nodes; in whole nodes if they are alike and none is shared."""
+    every = frozenset[str]().union(*(one.partitions for one in nodes))
+    partitioned = frozenset(name for name in every if any(name not in one.partitions for one in nodes))
+    if not partitioned and all(one.capacity is None for one in nodes):
+        return MachineShape(node_count=len(nodes), sharing=None)
+    capacities = tuple(_capacity(one, partitioned) for one in nodes)
+    return MachineShape(
+        node_count=len(nodes),
+        sharing=SharingSettings(capacities=capacities),
+        partitioned=partitioned,
+        reference=_reference(capacities),
+    )
+
+
+def _capacity(node: MachineNode, partitioned: frozenset[str]) -> Resources:
+    own = {_WHOLE: 1} if node.capacity is None else dict(node.capacity.amounts)
+    return Resources.of(own | {_seat(name): _SEATS for name in node.partitions & partitioned})
+
+
+def _reference(capacities: Sequence[Resources]) -> Resources:
+    most: dict[str, int] = {}
+    for capacity in set(capacities):
+        for name, amount in capacity.amounts:
+            most[name] = max(amount, most.get(name, 0))
+    return Resources.of(most)
+
+
+def _uniform(source: HistorySource) -> MachineShape:
+    """A machine of equal nodes, by options."""
+    if source.node_count is None:
+        raise HistoryError("the machine is not known; accepted: --machine FILE, or --nodes N [--node TRES]")
+    if source.node is None:
+        return MachineShape(node_count=source.node_count, sharing=None)
+    node = Resources.with_totals(dict(source.node))
+    return MachineShape(
+        node_count=source.node_count,
+        sharing=SharingSettings(capacities=(node,) * source.node_count),
+        reference=node,
+    )
+
+
+def _seat(partition: str) -> str:
+    return f"partition/{partition}"

@@ -1,0 +1,185 @@
+"""What makeway would have done in a past period: each policy at each ceiling of loss, and which to choose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from makeway.policies.model import JobKind, Limits
+from makeway.simharness.engine.records import ReplayRecord
+from makeway.simharness.engine.scheduler import Backfill, Order
+from makeway.simharness.history.loading import PastPeriod, load_history
+from makeway.simharness.history.source import HistorySource, hidden_limits
+from makeway.simharness.results.measures import ALL, Measures, MeasureSettings, measure
+from makeway.simharness.run.experiment import Experiment, run
+
+NO_MAKEWAY = "none"
+DEFAULT_POLICY = "eviction"
+DEFAULT_CEILINGS: Final = (None, 100.0, 20.0, 5.0, 1.0, 0.0)
+"""Node-hours that evictions for one urgent job may lose."""
+NEAR_BEST = 0.01
+"""By how much the on-time share of a choice may be below that of the best one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryTrial:
+    """One replay of a history. A value that another process can be given."""
+
+    source: HistorySource
+    policy: str
+    policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    max_loss_node_hours: float | None = None
+    """Node-hours that evictions for one urgent job may lose. None: no limit."""
+    backfill: Backfill = Backfill.EASY
+    order: Order = Order.FCFS
+    poll_interval_s: float = 30.0
+    requeue_delay_s: float = 120.0
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerCost:
+    """What the jobs of one user, charged to one account, paid."""
+
+    user: str
+    account: str
+    jobs: int
+    evicted: int
+    """How many of them were evicted or shrunk at least once."""
+    lost_node_hours: float
+    overhead_node_hours: float
+    turnaround_h: float
+    """The sum of the hours from submission to completion."""
+
+    @property
+    def cost_node_hours(self) -> float:
+        """Lost work, repeated setups and checkpoints."""
+        return self.lost_node_hours + self.overhead_node_hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOutcome:
+    """What one replay came to."""
+
+    policy: str
+    max_loss_node_hours: float | None
+    measures: Measures
+    owners: tuple[OwnerCost, ...]
+    """By cost, the highest first; those without jobs that makeway touched come last, by name."""
+
+    @property
+    def on_time(self) -> int:
+        """Urgent jobs that started on time."""
+        return self.measures.group(JobKind.ON_DEMAND).on_time
+
+    @property
+    def urgent(self) -> int:
+        """Urgent jobs of the measured time."""
+        return self.measures.group(JobKind.ON_DEMAND).jobs
+
+    @property
+    def cost_node_hours(self) -> float:
+        """Lost work, repeated setups and checkpoints of all jobs."""
+        total = self.measures.group(ALL)
+        return total.lost_node_hours + total.overhead_node_hours
+
+
+@lru_cache(maxsize=1)
+def loaded(source: HistorySource) -> PastPeriod:
+    """The history of a source, read once for several replays."""
+    return load_history(source)
+
+
+def replay_history(trial: HistoryTrial) -> HistoryOutcome:
+    """Replay a history and measure: what one worker process does."""
+    record = record_of(trial)
+    return HistoryOutcome(
+        policy=trial.policy,
+        max_loss_node_hours=trial.max_loss_node_hours,
+        measures=measure(record, settings_of(trial.source)),
+        owners=owners_of(record),
+    )
+
+
+def record_of(trial: HistoryTrial) -> ReplayRecord:
+    """The record of a replay.
+
+    Raises:
+        UserError: the history, the policy or a setting cannot be used.
+    """
+    history = loaded(trial.source)
+    limits = history.rules.limits
+    if limits is not None:
+        limits = hidden_limits(limits, trial.source.salt)
+    experiment = Experiment(
+        trace=history.workload.name,
+        policy=trial.policy,
+        policy_settings=trial.policy_settings,
+        limits=with_ceiling(limits, trial.max_loss_node_hours),
+        backfill=trial.backfill,
+        order=trial.order,
+        poll_interval_s=trial.poll_interval_s,
+        requeue_delay_s=trial.requeue_delay_s,
+        check=trial.check,
+    )
+    return run(experiment, history.workload)
+
+
+def with_ceiling(limits: Limits | None, max_loss_node_hours: float | None) -> Limits:
+    """The site's limits with this ceiling, whatever the size of the machine. None: those of replays, none."""
+    from makeway.simharness.run.replay import UNPRICED
+
+    if limits is not None and limits.max_loss_node_hours == max_loss_node_hours:
+        return limits
+    return replace(limits or UNPRICED, max_loss_node_hours=max_loss_node_hours, max_loss_machine_share=0.0)
+
+
+def settings_of(source: HistorySource) -> MeasureSettings:
+    """What is measured: the jobs of the measured time."""
+    if source.start_within_s is None:
+        return MeasureSettings(from_s=0.0)
+    return MeasureSettings(from_s=0.0, start_within_s=source.start_within_s)
+
+
+def owners_of(record: ReplayRecord) -> tuple[OwnerCost, ...]:
+    """The costs by user and account."""
+    found: dict[tuple[str, str], OwnerCost] = {}
+    for entry in record.jobs:
+        key = (entry.job.user, entry.job.account)
+        before = found.get(key) or OwnerCost(
+            user=key[0],
+            account=key[1],
+            jobs=0,
+            evicted=0,
+            lost_node_hours=0.0,
+            overhead_node_hours=0.0,
+            turnaround_h=0.0,
+        )
+        turnaround_s = 0.0 if entry.end_s is None else entry.end_s - entry.job.submit_s
+        found[key] = replace(
+            before,
+            jobs=before.jobs + 1,
+            evicted=before.evicted + (entry.evictions + entry.shrinks > 0),
+            lost_node_hours=before.lost_node_hours + entry.lost_node_s / 3600.0,
+            overhead_node_hours=before.overhead_node_hours + entry.overhead_node_s / 3600.0,
+            turnaround_h=before.turnaround_h + turnaround_s / 3600.0,
+        )
+    return tuple(sorted(found.values(), key=lambda one: (-one.cost_node_hours, one.account, one.user)))
+
+
+def recommended(outcomes: Sequence[HistoryOutcome]) -> HistoryOutcome:
+    """The cheapest of those that start nearly as many urgent jobs on time as the best one (`NEAR_BEST`).
+
+    Of equal ones the one with fewer evictions, then the one with the lower ceiling, then the first.
+
+    Raises:
+        ValueError: there is none.
+    """
+    best = max(one.on_time for one in outcomes)
+    near = [one for one in outcomes if one.on_time >= best - NEAR_BEST * one.urgent]
+
+    def price(one: HistoryOutcome) -> tuple[float, int, float]:
+        ceiling = float("inf") if one.max_loss_node_hours is None else one.max_loss_node_hours
+        return (one.cost_node_hours, one.measures.group(ALL).evictions, ceiling)
+
+    return min(near, key=price)

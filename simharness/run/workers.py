@@ -1,0 +1,77 @@
+"""Work spread over processes, which end with the process that started them, however it ends."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from makeway.adapters.command import kill_children
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+WATCH_S = 0.5
+"""How often a worker looks whether the process that started it is there."""
+_ORPHANED = 1
+
+
+def spread(
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], workers: int
+) -> Iterator[tuple[int, ResultT]]:
+    """The result of each item with the item's place, each as soon as it is there.
+
+    After a failure no further item is begun, and what others are computing is waited for. After an interrupt
+    (Ctrl-C), and if the caller takes no more results, the workers are killed at once.
+
+    Args:
+        work: a function of a module, so that another process can be given it.
+        items: values that another process can be given.
+        workers: processes side by side; 1: this one alone.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted the work.
+    """
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    if workers == 1 or len(items) < 2:
+        for place, item in enumerate(items):
+            yield place, work(item)
+        return
+    # A fork of a process with threads may inherit a lock that is never released: with a number of
+    # tasks, which is never reached here, new processes are started from scratch.
+    pool = ProcessPoolExecutor(
+        min(workers, len(items)), max_tasks_per_child=1_000_000, initializer=_begin, initargs=(os.getpid(),)
+    )
+    failure: BaseException | None = None
+    try:
+        places = {pool.submit(work, item): place for place, item in enumerate(items)}
+        for done in as_completed(places):
+            if done.cancelled():
+                continue
+            if (failed := done.exception()) is None:
+                yield places[done], done.result()
+                continue
+            failure = failure or failed
+            for other in places:
+                other.cancel()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        kill_children()
+        raise
+    finally:
+        pool.shutdown()
+    if failure is not None:
+        raise failure
+
+
+def _begin(parent: int) -> None:
+    """In a worker: leave Ctrl-C to the process that started it, and end when that process is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCH_S)
+    os._exit(_ORPHANED)

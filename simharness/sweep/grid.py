@@ -1,0 +1,190 @@
+"""The grid of a sweep: one YAML file, checked as a whole before anything runs."""
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from makeway.adapters.site.sections import Section
+from makeway.daemon.config import yaml_file
+from makeway.daemon.config.load import problems_of
+from makeway.daemon.config.policy_finder import SUFFIX, find_policy
+from makeway.daemon.config.yaml_file import Problem
+from makeway.policies.contract import PolicyError
+from makeway.simharness.engine.scheduler import Backfill, Order
+from makeway.simharness.run.experiment import SAMPLE, ExperimentError, policy_config
+from makeway.simharness.sweep.cell import SweepCell
+from makeway.simharness.workloads.unit import TraceUnit
+
+Synthesis = Literal["W1", "W2", "W3", "W4", "W5"]
+_POLICY = "a list of policies: a name, or a mapping with name, label and settings"
+_SEED = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class GridPolicy(Section):
+    """A policy with its own settings."""
+
+    name: str = Field(min_length=1, description="the name of a policy, or the file of one")
+    label: str = Field(default="", max_length=60, description="a text of at most 60 characters")
+    settings: dict[str, Any] = Field(default={}, description="a mapping of the policy's own settings")
+
+
+class GridSettings(Section):
+    """What else may vary; every combination runs. Each value is a list."""
+
+    max_loss_node_hours: tuple[float | None, ...] = Field(
+        default=(None,), min_length=1, description="a list of node-hours from 0 on, or null for no limit"
+    )
+    backfill: tuple[Literal["none", "easy", "easy-cqsim", "conservative"], ...] = Field(
+        default=("easy",), min_length=1, description="a list of none, easy, easy-cqsim, conservative"
+    )
+    order: tuple[Literal["fcfs", "wfp"], ...] = Field(
+        default=("fcfs",), min_length=1, description="a list of fcfs, wfp"
+    )
+    unit: tuple[Literal["node", "processor", "packed"] | None, ...] = Field(
+        default=(None,),
+        min_length=1,
+        description="a list of node, processor, packed, or null for the trace's",
+    )
+    node_count: tuple[Annotated[int, Field(ge=1)] | None, ...] = Field(
+        default=(None,),
+        min_length=1,
+        description="a list of whole numbers from 1 on, or null for the trace's",
+    )
+    urgent_share: tuple[Annotated[float, Field(ge=0, le=1)] | None, ...] = Field(
+        default=(None,), min_length=1, description="a list of shares from 0 to 1, or null"
+    )
+    start_within_s: tuple[Annotated[float, Field(gt=0)] | None, ...] = Field(
+        default=(None,), min_length=1, description="a list of seconds above 0, or null"
+    )
+    poll_interval_s: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        default=(30.0,), min_length=1, description="a list of seconds above 0"
+    )
+
+    @field_validator("max_loss_node_hours")
+    @classmethod
+    def _not_negative(cls, values: tuple[float | None, ...]) -> tuple[float | None, ...]:
+        for value in values:
+            if value is not None and value < 0:
+                raise ValueError(f"{value:g} is not accepted; accepted: node-hours from 0 on, or null")
+        return values
+
+
+class Grid(Section):
+    """Everything that a grid file says."""
+
+    policies: tuple[GridPolicy | str, ...] = Field(min_length=1, description=_POLICY)
+    traces: tuple[str, ...] = Field(
+        default=(SAMPLE,), min_length=1, description="a list of `sample` and of paths of traces"
+    )
+    workloads: tuple[Synthesis | None, ...] = Field(
+        default=(None,), min_length=1, description="a list of W1 to W5, or null for the trace as it is"
+    )
+    seeds: Annotated[int, Field(ge=1)] | tuple[_SEED, ...] = Field(
+        default=1, description="how many seeds, from 0 on, or a list of whole numbers"
+    )
+    settings: GridSettings = Field(default=GridSettings(), description="a mapping of lists")
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        labels = [label_of(policy) for policy in self.policies]
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice is not None:
+            raise ValueError(f"policies: two are called {twice}; accepted: a label of its own for each")
+        return self
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds."""
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(dict.fromkeys(self.seeds))
+
+
+def label_of(policy: GridPolicy | str) -> str:
+    """What a policy is called in the results."""
+    if isinstance(policy, str):
+        return policy
+    return policy.label or policy.name
+
+
+def read_grid(path: Path) -> tuple[SweepCell, ...]:
+    """The cells of a grid file, in the order of the file; the seed varies first.
+
+    Raises:
+        ConfigError: every problem of the file, one a line, with its key and its value.
+    """
+    file = yaml_file.read(path)
+    try:
+        grid = Grid.model_validate_json(json.dumps(file.values))
+    except ValidationError as error:
+        file.refuse(problems_of(error, Grid))
+        raise
+    problems = [*_policy_problems(grid, path), *_trace_problems(grid, path)]
+    file.refuse(problems)
+    return tuple(_cells(grid, path.absolute().parent))
+
+
+def _policy_problems(grid: Grid, path: Path) -> Iterator[Problem]:
+    for place, one in enumerate(grid.policies):
+        chosen = GridPolicy(name=one) if isinstance(one, str) else one
+        try:
+            policy = find_policy(chosen.name, path.absolute().parent)
+        except PolicyError as error:
+            yield Problem(key=("policies", place), text=str(error))
+            continue
+        try:
+            if policy.active or chosen.settings:
+                policy_config(policy.name, policy.config_type, chosen.settings)
+        except ExperimentError as error:
+            text = str(error).removeprefix("--set ")
+            yield Problem(key=("policies", place, "settings"), text=text)
+
+
+def _trace_problems(grid: Grid, path: Path) -> Iterator[Problem]:
+    for place, trace in enumerate(grid.traces):
+        if trace != SAMPLE and not (path.absolute().parent / trace).is_file():
+            yield Problem(key=("traces", place), text=f"{trace}: no such file; accepted: sample, or a trace")
+    if SAMPLE in grid.traces and any(one is not None for one in grid.workloads):
+        place = next(number for number, one in enumerate(grid.workloads) if one is not None)
+        text = (
+            f"{grid.workloads[place]} does not go with the trace sample, which has its kinds; accepted: null"
+        )
+        yield Problem(key=("workloads", place), text=text)
+    shares = grid.settings.urgent_share
+    if any(one is not None for one in grid.workloads) and any(one is not None for one in shares):
+        text = "urgent shares and workloads W1 to W5 exclude each other; accepted: one of them"
+        yield Problem(key=("settings", "urgent_share"), text=text)
+
+
+def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
+    names = tuple(GridSettings.model_fields)
+    lists = [getattr(grid.settings, name) for name in names]
+    seeds, first = grid.seed_list, grid.settings.max_loss_node_hours[0]
+    for trace, synthesis, values, policy in product(
+        grid.traces, grid.workloads, product(*lists), grid.policies
+    ):
+        settings: Mapping[str, Any] = dict(zip(names, values, strict=True))
+        chosen = GridPolicy(name=policy) if isinstance(policy, str) else policy
+        name = str(folder / chosen.name) if chosen.name.endswith(SUFFIX) else chosen.name
+        unit = settings["unit"]
+        if settings["max_loss_node_hours"] != first and not find_policy(name).active:
+            continue  # a policy that never takes anything has no ceiling
+        for seed in seeds:
+            yield SweepCell(
+                trace=trace if trace == SAMPLE else str(folder / trace),
+                synthesis=synthesis,
+                seed=seed,
+                label=label_of(policy),
+                policy=name,
+                policy_settings=chosen.settings,
+                max_loss_node_hours=settings["max_loss_node_hours"] if find_policy(name).active else None,
+                backfill=Backfill(settings["backfill"]),
+                order=Order(settings["order"]),
+                unit=None if unit is None else TraceUnit(unit),
+                node_count=settings["node_count"],
+                urgent_share=settings["urgent_share"],
+                start_within_s=settings["start_within_s"],
+                poll_interval_s=settings["poll_interval_s"],
+            )

@@ -1,0 +1,101 @@
+"""The results of a sweep as one Parquet file: a row a cell, a column a number."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from makeway.daemon.errors import UserError
+from makeway.simharness.results.measures import Number
+from makeway.simharness.sweep.cell import CellResult, SweepCell
+
+FORMAT = "1"
+"""The version of the file; it grows when a column changes its meaning."""
+_VERSION = b"makeway.sweep"
+KEYS = (
+    *("trace", "workload", "seed", "policy", "max_loss_node_hours", "backfill", "order", "unit"),
+    *("node_count", "urgent_share", "start_within_s", "poll_interval_s"),
+)
+"""The columns that identify a row, as in `SweepCell.columns`."""
+Cell = str | int | float | None
+
+
+class ResultsError(UserError):
+    """A file of results that cannot be read or written. The message names it and what is accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """One cell and its numbers."""
+
+    key: Mapping[str, Cell]
+    numbers: Mapping[str, Number]
+
+
+def require_pyarrow() -> None:
+    """Make sure that results can be written.
+
+    Raises:
+        ResultsError: pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise ResultsError("a sweep needs pyarrow: pip install 'makeway[sweep]'")
+
+
+def write_results(path: Path, cells: Sequence[SweepCell], results: Sequence[CellResult]) -> None:
+    """Write the file; it is complete or absent.
+
+    Raises:
+        ResultsError: it cannot be written.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    names = list(dict.fromkeys(name for result in results for name in result.numbers))
+    columns: dict[str, list[Cell]] = {key: [cell.columns[key] for cell in cells] for key in KEYS}
+    columns |= {name: [result.numbers.get(name) for result in results] for name in names}
+    text = {"trace", "workload", "policy", "backfill", "order", "unit"}
+    whole = {"seed", "node_count"}
+    fields = [
+        (name, pyarrow.string() if name in text else pyarrow.int64() if name in whole else pyarrow.float64())
+        for name in columns
+    ]
+    schema = pyarrow.schema(fields, metadata={_VERSION: FORMAT.encode()})
+    part = path.with_name(f".{path.name}.part")
+    try:
+        parquet.write_table(pyarrow.table(columns, schema=schema), part)
+        os.replace(part, path)
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_results(path: Path) -> list[ResultRow]:
+    """The rows of a file that `write_results` has written.
+
+    Raises:
+        ResultsError: it is no such file.
+    """
+    require_pyarrow()
+    import pyarrow
+    from pyarrow import parquet
+
+    accepted = "accepted: a file that `makeway sweep` has written"
+    try:
+        table = parquet.read_table(path)
+    except FileNotFoundError:
+        raise ResultsError(f"{path}: no such file; {accepted}") from None
+    except (OSError, pyarrow.ArrowException):
+        raise ResultsError(f"{path}: no Parquet file; {accepted}") from None
+    version = (table.schema.metadata or {}).get(_VERSION, b"").decode()
+    if version != FORMAT:
+        raise ResultsError(f"{path}: version {version or 'none'} of the results; {accepted} ({FORMAT})")
+    return [
+        ResultRow(
+            key={name: row[name] for name in KEYS},
+            numbers={
+                name: value for name, value in row.items() if name not in KEYS and not isinstance(value, str)
+            },
+        )
+        for row in table.to_pylist()
+    ]

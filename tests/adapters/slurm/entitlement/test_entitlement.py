@@ -1,0 +1,280 @@
+"""Who could submit an urgent job, by what Slurm prints of partitions, associations and QOS."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from makeway.adapters.command import CompletedCommand
+from makeway.adapters.protocol import AnnouncedJob, Unavailable, Unreadable
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.entitlement.reader import KNOWN_S, SlurmEntitlements, enforced
+from makeway.adapters.slurm.settings import SlurmSettings
+from makeway.policies.model import CheckpointSpec, JobKind, Resources
+
+URGENT = JobClass(name="beam", qos=frozenset({"urgent"}), kind=JobKind.ON_DEMAND)
+ANY = JobClass(name="batch", preemptible=True, checkpoint=CheckpointSpec(system_s=5.0))
+CONFIG = """ClusterName             = dev
+AccountingStorageEnforce = {enforced}
+AccountingStorageType   = accounting_storage/{storage}
+SLURM_VERSION           = 24.11.5
+"""
+BATCH = (
+    "PartitionName=batch AllowGroups={groups} {accounts} {qos} AllocNodes=ALL Default=YES QoS={own} "
+    "MaxNodes={nodes} MaxTime={time} RootOnly=NO State=UP TotalCPUs=16 TotalNodes=8"
+)
+PARTITION = {
+    "groups": "ALL",
+    "accounts": "AllowAccounts=ALL",
+    "qos": "AllowQos=ALL",
+    "own": "N/A",
+    "nodes": "UNLIMITED",
+    "time": "UNLIMITED",
+}
+QOS = ("normal|||||||", "urgent|||||||")
+
+
+class FakeAccounting:
+    """A Slurm with one partition; ada may use the QOS urgent, bob may not."""
+
+    def __init__(self, *, enforced: str = "associations,limits,qos", storage: str = "slurmdbd") -> None:
+        self.config = CONFIG.format(enforced=enforced, storage=storage)
+        self.partition: dict[str, str] = dict(PARTITION)
+        self.associations: Mapping[str, tuple[str, ...]] = {
+            "ada": ("other||normal|||||", "light||normal,urgent|||||"),
+            "bob": ("light||normal|||||",),
+        }
+        self.qos: tuple[str, ...] = QOS
+        self.silent = False
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> CompletedCommand:
+        self.calls.append(argv)
+        if argv[0] == "sacctmgr" and self.silent:
+            return CompletedCommand(argv=argv, returncode=1, stdout="", stderr="Connection refused")
+        return CompletedCommand(argv=argv, returncode=0, stdout=self._text(argv), stderr="")
+
+    def _text(self, argv: tuple[str, ...]) -> str:
+        if "config" in argv:
+            return self.config
+        if "partition" in argv:
+            return BATCH.format(**self.partition) + "\n"
+        if "qos" in argv:
+            return "\n".join(self.qos) + "\n"
+        (user,) = (word.removeprefix("user=") for word in argv if word.startswith("user="))
+        return "".join(f"{line}\n" for line in self.associations.get(user, ()))
+
+
+def asked(
+    slurm: FakeAccounting,
+    user: str = "ada",
+    nodes: int = 4,
+    *,
+    hours: float = 1.0,
+    demand: Resources | None = None,
+    classes: tuple[JobClass, ...] = (URGENT, ANY),
+) -> tuple[str | None, str]:
+    """Why the job is refused, and its account."""
+    reader = SlurmEntitlements(
+        SlurmSettings(classes=classes), runner=slurm, groups=lambda user: frozenset({"users", f"of-{user}"})
+    )
+    job = AnnouncedJob(user=user, node_count=nodes, walltime_s=hours * 3600.0, demand=demand)
+    found = reader.entitlement(job)
+    return found.refusal, found.account
+
+
+NOT_URGENT = "user bob may not submit urgent jobs, which are: class beam (QOS urgent)"
+
+
+def test_a_qos_that_the_user_may_not_use_makes_no_urgent_job() -> None:
+    assert asked(FakeAccounting()) == (None, "light")
+    assert asked(FakeAccounting(), "bob") == (NOT_URGENT, "")
+    assert asked(FakeAccounting(), "eve") == ("user eve may not submit jobs here", "")
+
+
+def test_what_is_not_enforced_does_not_count() -> None:
+    assert asked(FakeAccounting(enforced="associations"), "bob") == (None, "light")
+    assert asked(FakeAccounting(enforced="none"), "eve") == (None, "")
+    assert asked(FakeAccounting(enforced="none", storage="none"), "eve") == (None, "")
+
+
+def test_without_accounting_nothing_is_asked_of_it() -> None:
+    slurm = FakeAccounting(enforced="none", storage="none")
+    asked(slurm)
+    assert {argv[0] for argv in slurm.calls} == {"scontrol"}
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"groups": "users"}, False),
+        ({"groups": "of-ada,beam"}, False),
+        ({"groups": "beam"}, True),
+        ({"accounts": "AllowAccounts=other"}, True),
+        ({"accounts": "AllowAccounts=dark,light"}, False),
+        ({"accounts": "DenyAccounts=light"}, True),
+        ({"accounts": "DenyAccounts=other"}, False),
+        ({"qos": "AllowQos=normal"}, True),
+        ({"qos": "AllowQos=normal,urgent"}, False),
+        ({"qos": "DenyQos=urgent"}, True),
+    ],
+)
+def test_the_partition_decides_who_may_use_it(change: dict[str, str], refused: bool) -> None:
+    slurm = FakeAccounting()
+    slurm.partition |= change
+    refusal, _ = asked(slurm)
+    assert (refusal is not None) == refused
+
+
+@pytest.mark.parametrize(
+    ("partition", "association", "qos", "nodes", "hours", "refusal"),
+    [
+        ({"nodes": "3"}, "", "", 4, 1.0, "4 nodes are asked for, partition batch admits 3"),
+        ({}, "", "", 9, 1.0, "9 nodes are asked for, partition batch admits 8"),
+        (
+            {"time": "1-00:00:00"},
+            "",
+            "",
+            4,
+            24.5,
+            "88200 seconds are asked for, partition batch admits 86400",
+        ),
+        ({"time": "1-00:00:00"}, "", "", 4, 24.0, None),
+        (
+            {},
+            "cpu=6,node=3||||",
+            "",
+            4,
+            1.0,
+            "4 nodes are asked for, the association of ada with account light admits 3",
+        ),
+        (
+            {},
+            "|node=2|00:30:00||",
+            "",
+            2,
+            1.0,
+            "3600 seconds are asked for, the association of ada with account light admits 1800",
+        ),
+        (
+            {},
+            "|||0|",
+            "",
+            1,
+            1.0,
+            "1 nodes are asked for, the association of ada with account light admits 0",
+        ),
+        ({}, "", "node=3|||||", 4, 1.0, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, "", "|node=3||||", 4, 1.0, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, "", "||||00:30:00|", 4, 1.0, "3600 seconds are asked for, QOS urgent admits 1800"),
+        ({}, "", "node=4|||||", 4, 1.0, None),
+    ],
+)
+def test_the_most_that_the_limits_admit(
+    partition: dict[str, str], association: str, qos: str, nodes: int, hours: float, refusal: str | None
+) -> None:
+    slurm = FakeAccounting()
+    slurm.partition |= partition
+    slurm.associations = {"ada": (f"light||urgent|{association or '||||'}",)}
+    slurm.qos = (f"urgent|{qos or '|||||'}|",)
+    found, _ = asked(slurm, nodes=nodes, hours=hours)
+    wanted = None if refusal is None else f"user ada may not submit such an urgent job: {refusal}"
+    assert found == wanted
+
+
+def test_limits_on_resources_and_of_the_partitions_qos() -> None:
+    slurm = FakeAccounting()
+    slurm.partition["own"] = "door"
+    slurm.qos = (*QOS, "door|cpu=15,mem=10G|||||||"[:-1])
+    refusal, _ = asked(slurm, demand=Resources.of({"cpu": 4}))
+    assert refusal == "user ada may not submit such an urgent job: 16 cpu are asked for, QOS door admits 15"
+    refusal, _ = asked(slurm, demand=Resources.of({"mem": 2_561}))
+    assert refusal is not None
+    assert "10244 mem are asked for, QOS door admits 10240" in refusal
+    slurm.config = slurm.config.replace("associations,limits,qos", "associations,qos")
+    assert asked(slurm, demand=Resources.of({"cpu": 4})) == (None, "light")
+
+
+@pytest.mark.parametrize(
+    ("classes", "user", "refusal"),
+    [
+        ((JobClass(name="w", words=frozenset({"now"}), kind=JobKind.ON_DEMAND),), "bob", None),
+        ((JobClass(name="f", features=frozenset({"fast"}), kind=JobKind.ON_DEMAND),), "bob", None),
+        ((JobClass(name="p", partitions=frozenset({"batch"}), kind=JobKind.ON_DEMAND),), "bob", None),
+        (
+            (JobClass(name="p", partitions=frozenset({"beam"}), kind=JobKind.ON_DEMAND),),
+            "bob",
+            "user bob may not submit urgent jobs, which are: class p (partition beam)",
+        ),
+        (
+            (JobClass(name="a", accounts=frozenset({"dark"}), kind=JobKind.ON_DEMAND),),
+            "bob",
+            "user bob may not submit urgent jobs, which are: class a (account dark)",
+        ),
+        (
+            (JobClass(name="u", users=frozenset({"ada"}), kind=JobKind.ON_DEMAND),),
+            "bob",
+            "user bob may not submit urgent jobs, which are: class u (certain users)",
+        ),
+        (
+            (
+                JobClass(name="never", users=frozenset({"ada"})),
+                JobClass(name="beam", qos=frozenset({"urgent"}), kind=JobKind.ON_DEMAND),
+            ),
+            "ada",
+            "user ada may not submit urgent jobs, which are: class beam (QOS urgent)",
+        ),
+        ((ANY,), "ada", "no class of jobs is urgent here"),
+    ],
+)
+def test_the_conditions_of_the_urgent_classes(
+    classes: tuple[JobClass, ...], user: str, refusal: str | None
+) -> None:
+    assert asked(FakeAccounting(), user, classes=classes)[0] == refusal
+
+
+def test_a_user_is_asked_about_once_a_minute() -> None:
+    slurm, now_s = FakeAccounting(), [0.0]
+    reader = SlurmEntitlements(
+        SlurmSettings(classes=(URGENT,)), runner=slurm, groups=lambda _: frozenset(), clock=lambda: now_s[0]
+    )
+    job = AnnouncedJob(user="ada", node_count=1, walltime_s=60.0)
+    for _ in range(3):
+        assert reader.entitlement(job).refusal is None
+    asked_once = len(slurm.calls)
+    slurm.associations = {}
+    now_s[0] = KNOWN_S
+    assert reader.entitlement(job).refusal == "user ada may not submit jobs here"
+    assert len(slurm.calls) == 2 * asked_once
+
+
+def test_accounting_that_does_not_answer_is_unavailable() -> None:
+    slurm = FakeAccounting()
+    slurm.silent = True
+    with pytest.raises(Unavailable, match="sacctmgr: Connection refused"):
+        asked(slurm)
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    slurm = FakeAccounting()
+    slurm.qos = ("urgent|node=some||||||",)
+    with pytest.raises(Unreadable, match="what user ada may submit: "):
+        asked(slurm)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("none", {"none"}),
+        ("qos,safe", {"qos", "safe", "limits", "associations"}),
+        ("all", {"all", "limits", "associations", "qos"}),
+    ],
+)
+def test_what_enforcement_implies(text: str, words: set[str]) -> None:
+    assert enforced({"AccountingStorageEnforce": text}) == words

@@ -1,0 +1,124 @@
+"""`makeway init`: the files of a site, with its own names and paths."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters.registry import ClusterNames
+from makeway.adapters.slurm.settings import SlurmAdapterSettings
+from makeway.daemon.cli import init as cli_init
+from makeway.daemon.cli.main import run_cli
+from makeway.daemon.config.load import load
+from makeway.daemon.config.mode import Mode
+
+NAMES = ClusterNames(partitions=("batch", "rt"), qos=("normal", "urgent"))
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_init, "_cluster_names", lambda conf: NAMES)
+
+
+def run(*arguments: object) -> int:
+    return run_cli(["init", *map(str, arguments)])
+
+
+def test_the_files_have_the_names_and_paths_of_the_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "site"
+    conf = tmp_path / "slurm.conf"
+    options = ("--urgent-qos", "urgent", "--evictable-partition", "batch", "--conf", conf)
+    assert run(folder, *options) == 0
+    assert capsys.readouterr().out.endswith(f"makeway doctor --config {folder}/makeway.yaml\n")
+    settings = load(folder / "makeway.yaml").settings
+    assert settings.mode is Mode.OBSERVE
+    assert isinstance(settings.adapter, SlurmAdapterSettings)
+    assert settings.adapter.conf == conf
+    urgent, *others = settings.adapter.classes
+    assert (set(urgent.qos), set(urgent.partitions)) == ({"urgent"}, set())
+    assert {tuple(one.partitions) for one in others} == {("batch",)}
+    unit = (folder / "makeway.service").read_text()
+    assert f"ExecStart={cli_init.program()} run --config {folder}/makeway.yaml\n" in unit
+    for name in ("makeway.service", "JOBS.md", "makeway-job.sh", "makeway-done", "examples/shell-loop.sh"):
+        assert "/opt/makeway" not in (folder / name).read_text()
+    assert f". {folder}/makeway-job.sh" in (folder / "JOBS.md").read_text()
+    script = (folder / "job_submit.lua").read_text()
+    assert 'local urgent_qos = { ["urgent"] = true }\nlocal urgent_partitions = {}\n' in script
+    assert f'local poke = "{cli_init.program()} poke --config {folder}/makeway.yaml"\n' in script
+    assert (folder / "grafana-dashboard.json").is_file()
+    assert (folder / "alerts.yaml").is_file()
+    assert os.access(folder / "makeway-done", os.X_OK)
+    assert stat.S_IMODE((folder / "makeway.yaml").stat().st_mode) & 0o022 == 0
+
+
+def test_urgent_jobs_may_have_a_partition_of_their_own(tmp_path: Path) -> None:
+    assert run(tmp_path, "--urgent-partition", "rt", "--evictable-partition", "batch") == 0
+    section = load(tmp_path / "makeway.yaml").settings.adapter
+    assert isinstance(section, SlurmAdapterSettings)
+    assert (set(section.classes[0].qos), set(section.classes[0].partitions)) == (set(), {"rt"})
+    script = (tmp_path / "job_submit.lua").read_text()
+    assert 'local urgent_qos = {}\nlocal urgent_partitions = { ["rt"] = true }\n' in script
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--urgent-qos or --urgent-partition: missing"),
+        (("--urgent-qos", "urgent"), "--evictable-partition: missing"),
+        (("--urgent-qos", "urgnet", "--evictable-partition", "batch"), "it has normal, urgent"),
+        (("--urgent-qos", "urgent", "--evictable-partition", "btach"), "it has batch, rt"),
+        (("--urgent-qos", "urgent", "--urgent-partition", "rt"), "one of the two"),
+    ],
+)
+def test_what_is_missing_or_unknown_is_one_line_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    assert run(tmp_path / "site", *options) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+
+
+def test_names_are_text_where_no_cluster_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli_init, "_cluster_names", lambda conf: ClusterNames())
+    hostile = ("--urgent-qos", "x]\nmode: act", "--evictable-partition", "batch")
+    assert run(tmp_path / "site", *hostile) == 2
+    assert "accepted: letters, digits" in capsys.readouterr().err
+    assert run(tmp_path / "site", "--urgent-qos", "no", "--evictable-partition", "1") == 0
+    section = load(tmp_path / "site" / "makeway.yaml").settings.adapter
+    assert isinstance(section, SlurmAdapterSettings)
+    assert (set(section.classes[0].qos), set(section.classes[1].partitions)) == ({"no"}, {"1"})
+
+
+def test_existing_files_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "alerts.yaml").write_text("mine")
+    assert run(tmp_path, "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
+    assert f"{tmp_path}/alerts.yaml: it exists" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["alerts.yaml"]
+    assert run(tmp_path / "a" / "b", "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["", "rt", "batch rt"])
+    asked: list[str] = []
+
+    def prompt(text: str, **_: object) -> str:
+        asked.append(text)
+        return next(answers)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.prompt", prompt)
+    assert run(tmp_path) == 0
+    assert "(normal, urgent)" in asked[0]
+    assert ["(batch, rt)" in text for text in asked[1:]] == [True, True]
+    section = load(tmp_path / "makeway.yaml").settings.adapter
+    assert isinstance(section, SlurmAdapterSettings)
+    assert section.classes[0].partitions == {"rt"}
+    assert section.classes[1].partitions == {"batch", "rt"}

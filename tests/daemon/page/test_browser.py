@@ -1,0 +1,90 @@
+"""The page in Chromium: light and dark, narrow and wide, with hostile names."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.daemon.page.browsing import HOSTILE, decide_on_hostile
+from tests.daemon.page.test_page_command import serving
+from tests.waiting import limit_s
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(decide_on_hostile(tmp_path_factory.mktemp("page")), "127.0.0.1:0") as (_, address):
+        yield address
+
+
+@pytest.fixture(params=[(420, "light"), (420, "dark"), (1400, "light"), (1400, "dark")], ids=str)
+def shown(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
+    """The loaded page, in a window of that width and with that colour scheme. No error came up."""
+    width, scheme = request.param
+    problems: list[str] = []
+    with closing(browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)) as page:
+        page.set_default_timeout(1000 * limit_s())
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.goto(address)
+        page.wait_for_selector("body[data-loaded]")
+        yield page
+    assert problems == []
+
+
+def test_everything_fits_and_nothing_hostile_runs(shown: Page) -> None:
+    width = shown.viewport_size["width"] if shown.viewport_size else 0
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    for drawing in shown.locator("svg").all():
+        box = drawing.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    assert shown.locator("svg").count() == 2
+    assert HOSTILE in shown.locator("#operations").inner_text()
+    assert shown.locator("img").count() == 0
+    assert shown.title() == "makeway"
+
+
+def test_text_is_readable_on_its_ground(shown: Page) -> None:
+    """The contrast of text is at least 4.5, as WCAG 2 asks (level AA)."""
+    faint = shown.evaluate(
+        """() => ["--text", "--faint", "--bad", "--back"].map(
+            (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim())"""
+    )
+    *texts, back = faint
+    assert all(contrast(text, back) >= 4.5 for text in texts), faint
+
+
+def test_a_decision_opens_with_its_explanation(shown: Page) -> None:
+    shown.locator("summary").first.click()
+    expect(shown.locator("pre")).to_contain_text("Decision 1 of policy eviction")
+
+
+def test_the_slider_asks_for_other_node_counts(shown: Page) -> None:
+    slider = shown.locator("#nodes")
+    expect(shown.locator("#nodes-shown")).to_have_text("4 nodes")
+    slider.press("ArrowRight")
+    expect(shown.locator("#nodes-shown")).to_have_text("8 nodes")
+    slider.press("Home")
+    expect(shown.locator("#nodes-shown")).to_have_text("1 node")
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast ratio of two colours, written #rrggbb (WCAG 2)."""
+    darker, lighter = sorted(map(luminance, (first, second)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,212 @@
+"""What policy "least-price" wants done, as values."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Decision,
+    Job,
+    JobKind,
+    Method,
+    Prioritise,
+    Requeue,
+    Reserve,
+    Shrink,
+)
+from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster, victims
+
+
+def decide(cluster: Cluster, **settings: Any) -> Decision:
+    return LEAST_PRICE.decide(cluster, LeastPriceConfig(**settings))
+
+
+def verbs(decision: Decision) -> list[str]:
+    return [action.verb for action in decision.actions]
+
+
+NO_LIMITS = {
+    "ceiling_machine_hours": math.inf,
+    "instant_machine_hours": 0.0,
+    "waiting_machine_hours": math.inf,
+}
+
+
+def test_jobs_shrink_before_any_job_leaves(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
+    malleable = running("m", "n0 n1 n2 n3", kind=JobKind.MALLEABLE, node_count_min=2)
+    cluster = cluster_of(6, malleable, running("young", "n4 n5", start_s=NOW_S - 1.0), waiting("u", 2))
+    decision = decide(cluster)
+    hold, shrink = decision.actions
+    assert isinstance(hold, Reserve)
+    assert isinstance(shrink, Shrink)
+    assert (hold.nodes, shrink.keep_nodes) == (("n2", "n3"), ("n0", "n1"))
+    assert victims(decide(cluster, shrink=False)) == [("young", Method.KILL)]
+
+
+def test_the_total_price_decides_and_not_the_loss(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """A checkpoint of 100 s loses nothing, but its job repeats a setup of 900 s."""
+    saves = running("saves", "n0", setup_s=900.0, checkpoint=CheckpointSpec(system_s=100.0))
+    dies = running("dies", "n1", start_s=NOW_S - 400.0)
+    decision = decide(cluster_of(2, saves, dies, waiting("u", 1)), **NO_LIMITS)
+    assert victims(decision) == [("dies", Method.KILL)]
+    cheap = replace(saves, setup_s=200.0)
+    decision = decide(cluster_of(2, cheap, dies, waiting("u", 1)), **NO_LIMITS)
+    assert victims(decision) == [("saves", Method.SYSTEM)]
+
+
+def test_a_start_at_once_is_preferred_if_it_costs_little_more(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """The cheapest way takes 300 s and costs 300 node-seconds; a kill costs 1,000."""
+    saves = running("saves", "n0", checkpoint=CheckpointSpec(system_s=300.0))
+    cluster = cluster_of(2, saves, running("dies", "n1", start_s=NOW_S - 1000.0), waiting("u", 1))
+    machine_hour = 2 * 3600.0
+    at_once = decide(cluster, instant_machine_hours=700.0 / machine_hour)
+    assert victims(at_once) == [("dies", Method.KILL)]
+    later = decide(cluster, instant_machine_hours=699.0 / machine_hour)
+    assert victims(later) == [("saves", Method.SYSTEM)]
+
+
+def test_a_dear_start_waits_at_the_front_until_the_last_moment(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    decision = decide(cluster, waiting_machine_hours=0.1)
+    assert [type(action) for action in decision.actions] == [Prioritise]
+    assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0
+    (why,) = decision.rationale
+    assert why.summary.startswith("A start now costs 0.2778 node-hours. No job leaves for 510 s")
+    assert not any(candidate.chosen for candidate in why.candidates)
+    last = replace(cluster, now_s=decision.again_s)
+    assert victims(decide(last, waiting_machine_hours=0.1)) == [("a", Method.KILL)]
+    assert victims(decide(cluster, waiting_machine_hours=0.3)) == [("a", Method.KILL)]
+
+
+def test_waiting_leaves_time_for_the_checkpoints(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    saves = running("a", "n0", setup_s=500.0, checkpoint=CheckpointSpec(system_s=200.0))
+    decision = decide(cluster_of(1, saves, waiting("u", 1)), waiting_machine_hours=0.0)
+    assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0 - 200.0
+
+
+@pytest.mark.parametrize("ceiling", [0.0, 0.2, 0.27])
+def test_beyond_the_ceiling_no_job_leaves(
+    running: Build, waiting: Build, cluster_of: BuildCluster, ceiling: float
+) -> None:
+    """A kill loses 1,000 s; by the last moment it would lose more."""
+    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    settings = {"ceiling_machine_hours": ceiling, "waiting_machine_hours": math.inf}
+    first = decide(cluster, **settings)
+    assert verbs(first) == ["prioritise"]
+    assert first.again_s == NOW_S + 510.0, "it is priced again"
+    late = decide(replace(cluster, now_s=NOW_S + 550.0), **settings)
+    assert (verbs(late), late.again_s) == (["prioritise"], None)
+    assert "would cost 0.4306 node-hours, the ceiling is" in late.rationale[0].summary
+    assert victims(decide(cluster, ceiling_machine_hours=0.28)) == [("a", Method.KILL)]
+
+
+def test_what_was_lost_for_the_job_before_counts(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    settings = {"ceiling_machine_hours": 0.5}
+    assert victims(decide(replace(cluster, lost_node_s={"other": 1000.0}), **settings))
+    assert not victims(decide(replace(cluster, lost_node_s={"u": 1000.0}), **settings))
+
+
+def test_the_budget_of_a_day_counts_earlier_days_and_this_decision(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(2, running("a", "n0"), running("b", "n1"), waiting("u", 1), waiting("v", 1))
+    settings = {**NO_LIMITS, "budget_machine_hours": 1500.0 / 7200.0}
+    assert len(victims(decide(cluster, **NO_LIMITS))) == 2
+    assert victims(decide(cluster, **settings)) == [("a", Method.KILL)]
+    assert not victims(decide(replace(cluster, lost_node_s={"earlier": 600.0}), **settings))
+
+
+@pytest.mark.parametrize(
+    "vital",
+    [{"vital_users": ["urgent"]}, {"vital_accounts": ["fire"]}, {"vital_qos": ["now"]}],
+)
+def test_a_vital_job_starts_whatever_it_costs(
+    running: Build, waiting: Build, cluster_of: BuildCluster, vital: dict[str, list[str]]
+) -> None:
+    urgent = waiting("u", 1, account="fire", qos="now")
+    cluster = cluster_of(1, running("a", "n0"), urgent)
+    none = {"ceiling_machine_hours": 0.0, "waiting_machine_hours": 0.0, "budget_machine_hours": 0.0}
+    assert not victims(decide(cluster, **none))
+    named = {key: frozenset(names) for key, names in vital.items()}
+    assert victims(decide(cluster, **none, **named)) == [("a", Method.KILL)]
+
+
+def test_regular_checkpoints_are_awaited_side_by_side(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Both are complete in 260 s; one after the other they would take 520 s of 270."""
+
+    def job(name: str, node: str) -> Job:
+        return running(name, node, checkpoint=replace(BOTH, system_s=None))
+
+    cluster = cluster_of(2, job("a", "n0"), job("b", "n1"), waiting("u", 2, start_within_s=300.0))
+    decision = decide(cluster, **NO_LIMITS, instant_s=0.0)
+    assert victims(decision) == [("a", Method.APPLICATION), ("b", Method.APPLICATION)]
+    (why,) = decision.rationale
+    assert (why.ready_s, why.loss_node_s) == (NOW_S + 260.0, 0)
+    assert "the nodes are free in 260 s" in why.summary
+
+
+@pytest.mark.parametrize(("checkpoints", "method"), [("parallel", Method.SYSTEM), ("serial", Method.KILL)])
+def test_requested_checkpoints_take_turns_unless_they_are_parallel(
+    running: Build, waiting: Build, cluster_of: BuildCluster, checkpoints: str, method: Method
+) -> None:
+    """Each takes 200 s of 270."""
+
+    def job(name: str, node: str) -> Job:
+        return running(name, node, checkpoint=CheckpointSpec(system_s=200.0))
+
+    cluster = cluster_of(2, job("a", "n0"), job("b", "n1"), waiting("u", 2, start_within_s=300.0))
+    decision = decide(cluster, **NO_LIMITS, instant_s=0.0, checkpoints=checkpoints)
+    assert Method.SYSTEM in dict(victims(decision)).values()
+    assert method in dict(victims(decision)).values()
+    assert decision.rationale[0].ready_s == NOW_S + 200.0
+
+
+def test_after_the_deadline_no_job_leaves(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
+    late = waiting("u", 1, submit_s=NOW_S - 601.0)
+    assert verbs(decide(cluster_of(1, running("a", "n0"), late), **NO_LIMITS)) == ["prioritise"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("ceiling_machine_hours", -1.0),
+        ("instant_machine_hours", math.nan),
+        ("waiting_machine_hours", -2.0),
+        ("budget_machine_hours", -0.1),
+        ("step_s", 0.0),
+        ("leave_s", math.inf),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{setting} is .*wants"):
+        LeastPriceConfig(**{setting: value})
+
+
+def test_on_shared_nodes_the_ceiling_holds_too(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Two jobs share the node, and both have to leave."""
+    jobs = (running("a", "n0"), running("b", "n0"))
+    cluster = cluster_of(1, *jobs, waiting("u", 1))
+    requeued = [one.job_id for one in decide(cluster, **NO_LIMITS).actions if isinstance(one, Requeue)]
+    assert requeued == ["a", "b"]
+    assert verbs(decide(cluster, ceiling_machine_hours=0.5)) == ["prioritise"]

@@ -1,0 +1,49 @@
+"""Sets of nodes as integers against sets of names."""
+
+import random
+
+from makeway.policies.model import Node, NodeSets, NodeState
+
+NODES = tuple(
+    Node(name=f"n{index}", state=NodeState.DOWN if index in {2, 5} else NodeState.UP) for index in range(70)
+)
+
+
+def test_a_set_and_its_names() -> None:
+    sets = NodeSets(NODES)
+    assert sets.names(sets.of(("n9", "n0", "n64"))) == ("n0", "n9", "n64"), "in the cluster's order"
+    assert sets.names(sets.up) == tuple(f"n{index}" for index in range(70) if index not in {2, 5})
+    assert sets.of(()) == 0
+    assert sets.names(0) == ()
+
+
+def test_unions_and_intersections_are_those_of_the_names() -> None:
+    rng = random.Random(1)
+    sets = NodeSets(NODES)
+    names = [node.name for node in NODES] + ["gone", "n100"]
+    for _ in range(200):
+        first, second = (tuple(rng.sample(names, rng.randint(0, 30))) for _ in range(2))
+        assert set(sets.names(sets.union((first, second)))) == {*first, *second}
+        assert sets.among(first, sets.of(second)) == tuple(name for name in first if name in second)
+        assert sets.of_new(first) == sets.of(first)
+        assert sets.of(first) is sets.of(first)
+
+
+def test_a_name_that_no_node_has_is_kept_apart() -> None:
+    sets = NodeSets(NODES)
+    unknown = sets.of(("gone", "n1"))
+    assert sets.names(unknown) == ("n1", "gone")
+    assert sets.names(unknown & sets.up) == ("n1",)
+    assert sets.of(("gone",)) & unknown
+
+
+def test_equal_tuples_are_not_confused_with_later_ones() -> None:
+    """What is kept is looked up by identity: an id that is used again must not answer for another tuple."""
+    sets = NodeSets(NODES)
+    for index in range(1000):
+        assert sets.names(sets.of((f"n{index % 70}",))) == (f"n{index % 70}",)
+
+
+def test_a_name_that_two_nodes_have_is_one_node() -> None:
+    sets = NodeSets((*NODES[:2], NODES[0]))
+    assert sets.names(sets.up) == ("n0", "n1")

@@ -1,0 +1,66 @@
+"""What is taken from a job, one thing after another."""
+
+import math
+
+from makeway.policies.model import LostNodes, TakenFromJob, taken_anew
+
+
+def taken(
+    before: TakenFromJob | None,
+    *,
+    run: int = 0,
+    node_count: int = 6,
+    kept_count: int | None = None,
+    walltime_s: float = 1800.0,
+    raised_to_s: float | None = None,
+    now_s: float = 0.0,
+) -> TakenFromJob:
+    return taken_anew(
+        before,
+        for_job_id="u",
+        run=run,
+        node_count=node_count,
+        kept_count=kept_count,
+        walltime_s=walltime_s,
+        raised_to_s=raised_to_s,
+        now_s=now_s,
+    )
+
+
+def test_the_limit_before_the_first_raise_is_kept() -> None:
+    first = taken(None, raised_to_s=2100.0)
+    assert first == TakenFromJob(run=0, for_job_id="u", walltime_s=1800.0, raised_to_s=2100.0)
+    second = taken(first, run=1, walltime_s=2100.0, raised_to_s=2400.0)
+    assert second == TakenFromJob(run=1, for_job_id="u", walltime_s=1800.0, raised_to_s=2400.0)
+    assert taken(second, run=1, walltime_s=2400.0) == second
+
+
+def test_a_limit_that_somebody_else_has_set_is_the_job_s_own() -> None:
+    first = taken(None, raised_to_s=2100.0)
+    assert first.usual_walltime_s(2100.0) == 1800.0
+    assert first.usual_walltime_s(3000.0) is None
+    assert taken(first, walltime_s=3000.0, raised_to_s=3300.0).walltime_s == 3000.0
+    assert taken(first, walltime_s=3000.0) == TakenFromJob(run=0, for_job_id="u")
+
+
+def test_the_time_that_shrinks_cost_adds_up() -> None:
+    """100 s with half the nodes, then 300 s with a third of them: 50 s and 200 s."""
+    first = taken(None, kept_count=3, raised_to_s=3600.0, now_s=100.0)
+    assert first.lost_nodes == LostNodes(node_count=6, kept_count=3, walltime_s=1800.0, since_s=100.0)
+    second = taken(first, node_count=3, kept_count=2, walltime_s=3600.0, raised_to_s=5400.0, now_s=200.0)
+    assert second.lost_nodes == LostNodes(node_count=6, kept_count=2, walltime_s=1850.0, since_s=200.0)
+    assert second.lost_nodes is not None
+    assert math.isclose(second.lost_nodes.fair_walltime_s(500.0) or 0.0, 2050.0)
+    assert second.walltime_s == 1800.0
+
+
+def test_a_new_run_has_lost_no_nodes() -> None:
+    first = taken(None, kept_count=3, raised_to_s=3600.0)
+    assert taken(first, run=1, walltime_s=3600.0).lost_nodes is None
+
+
+def test_a_job_without_a_limit_pays_nothing() -> None:
+    first = taken(None, kept_count=3, walltime_s=math.inf)
+    assert first.lost_nodes is not None
+    assert first.lost_nodes.fair_walltime_s(1000.0) is None
+    assert first.usual_walltime_s(math.inf) is None

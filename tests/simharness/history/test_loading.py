@@ -1,0 +1,234 @@
+"""From an export to a workload."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from makeway.adapters.slurm.accounting.rows import NEEDED
+from makeway.policies.model import JobKind, Resources
+from makeway.simharness.history.loading import NO_LIMIT_S, PastPeriod, load_history, notes
+from makeway.simharness.history.source import HistoryError, HistorySource
+from makeway.simharness.workloads.classes import parse_class
+from makeway.simharness.workloads.job import SimJob
+from tests.adapters.slurm.accounting.test_recorded import RECORDED
+
+HEADER = ";".join(NEEDED)
+BASE_S = 1_000_000
+CONFIG = """
+adapter:
+  type: slurm
+  classes:
+  - {name: urgent, qos: [urgent], kind: on_demand, start_within_s: 60}
+  - {name: saving, accounts: [saving], preemptible: true, setup_s: 20,
+     checkpoint: {interval_s: 100, application_s: 5, system_s: 7}}
+  - {name: growing, accounts: [growing], preemptible: true, kind: malleable, node_count_min: 2}
+limits: {protected_users: [bob]}
+policy: {name: n-spaa}
+"""
+
+
+def row(job: int, *, eligible: int, start: int, end: int, **cells: str) -> str:
+    """A run of a job that takes two CPUs on each of two nodes; times count from `BASE_S`."""
+    values = {
+        "JobID": str(job),
+        "JobIDRaw": str(job),
+        "User": "bob",
+        "Account": "physics",
+        "Partition": "batch",
+        "QOS": "normal",
+        "State": "COMPLETED",
+        "Submit": str(BASE_S + eligible),
+        "Eligible": str(BASE_S + eligible),
+        "Start": str(BASE_S + start),
+        "End": str(BASE_S + end),
+        "ElapsedRaw": str(end - start),
+        "TimelimitRaw": "60",
+        "NNodes": "2",
+        "AllocTRES": "billing=4,cpu=4,mem=3000M,node=2",
+    }
+    return ";".join((values | cells).values())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> HistorySource:
+    return HistorySource(
+        exports=(tmp_path / "jobs.txt",),
+        node_count=4,
+        node=(("cpu", 4), ("mem", 4000)),
+        classes=(parse_class("urgent:queue=urgent"),),
+        from_s=float(BASE_S),
+    )
+
+
+def load(source: HistorySource, *rows: str) -> PastPeriod:
+    source.exports[0].write_text("\n".join([HEADER, *rows]) + "\n")
+    return load_history(source)
+
+
+def jobs(history: PastPeriod) -> dict[str, SimJob]:
+    return {job.job_id: job for job in history.workload.jobs}
+
+
+URGENT = row(9, eligible=50, start=80, end=90, QOS="urgent")
+
+
+def test_a_job_as_it_ran(source: HistorySource) -> None:
+    history = load(source, row(1, eligible=10, start=30, end=130), URGENT)
+    job = jobs(history)["1"]
+    assert (job.submit_s, job.runtime_s, job.walltime_s, job.node_count) == (10.0, 100.0, 3600.0, 2)
+    assert job.demand == Resources.of({"cpu": 2, "mem": 1500})
+    assert (job.user, job.account, job.queue, job.partition) == ("bob", "physics", "normal", "batch")
+    assert (job.kind, job.preemptible) == (JobKind.RIGID, True)
+    assert history.past["1"].wait_s == 20.0
+    assert jobs(history)["9"].kind is JobKind.ON_DEMAND
+    assert history.from_s == BASE_S
+
+
+def test_a_job_without_a_limit_and_one_that_ran_beyond_it(source: HistorySource) -> None:
+    history = load(
+        source,
+        row(1, eligible=0, start=0, end=100, TimelimitRaw="UNLIMITED"),
+        row(2, eligible=0, start=0, end=5000, TimelimitRaw="1"),
+        URGENT,
+    )
+    assert jobs(history)["1"].walltime_s == NO_LIMIT_S
+    assert jobs(history)["2"].walltime_s == 5000.0
+
+
+def test_jobs_from_before_run_for_what_was_left_of_them(source: HistorySource) -> None:
+    history = load(
+        source,
+        row(1, eligible=-500, start=-400, end=200),
+        row(2, eligible=-100, start=50, end=150),
+        URGENT,
+    )
+    running, waiting = jobs(history)["1"], jobs(history)["2"]
+    assert (running.runtime_s, running.walltime_s) == (200.0, 3200.0)
+    assert waiting.runtime_s == 100.0
+    assert running.submit_s < waiting.submit_s < 0
+    assert history.left_out.before == 2
+
+
+def test_the_measured_time_begins_with_the_first_end(source: HistorySource) -> None:
+    history = load(
+        replace(source, from_s=None),
+        row(1, eligible=-9, start=-8, end=20),
+        row(2, eligible=30, start=30, end=40),
+        URGENT,
+    )
+    assert history.from_s == BASE_S + 20
+    assert jobs(history)["2"].submit_s == 10.0
+
+
+def test_what_is_left_out_is_counted(source: HistorySource) -> None:
+    never = {"Start": "None", "ElapsedRaw": "0", "AllocTRES": ""}
+    history = load(
+        replace(source, to_s=BASE_S + 1000.0),
+        row(1, eligible=0, start=0, end=0, **never),
+        row(2, eligible=0, start=0, end=0, QOS="urgent", **never),
+        row(3, eligible=0, start=0, end=0),
+        row(4, eligible=1000, start=1000, end=1010),
+        row(5, eligible=0, start=0, end=10, NNodes="9", AllocTRES="cpu=9"),
+        row(6, eligible=0, start=0, end=10, NNodes="1", AllocTRES="cpu=1,gres/gpu=1"),
+        row(7, eligible=0, start=5, end=25, End="Unknown", State="RUNNING"),
+        URGENT,
+    )
+    left_out = history.left_out
+    assert (left_out.never_started, left_out.urgent_never_started) == (2, 1)
+    assert (left_out.too_short, left_out.later, left_out.running) == (1, 1, 1)
+    assert history.workload.impossible == (("5", 9), ("6", 1))
+    assert set(jobs(history)) == {"7", "9"}
+    assert jobs(history)["7"].runtime_s == 20.0
+    assert len(notes(history)) == 6
+
+
+def requeued(account: str) -> tuple[str, str]:
+    first = row(1, eligible=0, start=0, end=50, State="REQUEUED", Account=account)
+    return first, row(1, eligible=50, start=100, end=160, Account=account)
+
+
+def test_a_requeued_job_begins_anew_unless_it_can_save_its_work(
+    source: HistorySource, tmp_path: Path
+) -> None:
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG)
+    source = replace(source, classes=(), config=config)
+    plain = load(source, *requeued("physics"), URGENT)
+    assert jobs(plain)["1"].runtime_s == 60.0
+    # 1500 of 4000 MB on two nodes are the larger share of a node than two of four CPUs: no, CPUs are.
+    assert plain.past["1"].requeued_node_s == pytest.approx(50 * 2 * 0.5)
+    saving = load(source, *requeued("saving"), URGENT)
+    assert jobs(saving)["1"].runtime_s == 60.0 + (50.0 - 20.0)
+    assert saving.past["1"].requeues == 1
+
+
+def test_classes_of_a_configuration(source: HistorySource, tmp_path: Path) -> None:
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG)
+    source = replace(source, classes=(), config=config)
+    rows = (
+        row(1, eligible=0, start=0, end=100),
+        row(2, eligible=0, start=0, end=100, Account="saving"),
+        row(3, eligible=0, start=0, end=100, Account="growing"),
+        URGENT,
+    )
+    found = jobs(load(source, *rows))
+    assert not found["1"].preemptible
+    saving = found["2"]
+    assert (saving.preemptible, saving.setup_s, saving.save_s) == (True, 20.0, 7.0)
+    assert (saving.checkpoint_interval_s, saving.checkpoint_cost_s) == (100.0, 5.0)
+    assert (found["9"].kind, found["9"].start_within_s) == (JobKind.ON_DEMAND, 60.0)
+    assert found["3"].kind is JobKind.RIGID
+    whole = jobs(load(replace(source, node=None), *rows))["3"]
+    assert (whole.kind, whole.node_count_min, whole.demand) == (JobKind.MALLEABLE, 2, None)
+
+
+def test_hidden_names_are_the_same_for_the_same_salt(source: HistorySource, tmp_path: Path) -> None:
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG)
+    source = replace(source, classes=(), config=config, salt="pepper")
+    first = jobs(load(source, row(1, eligible=0, start=0, end=9, Account="saving"), URGENT))
+    assert first["1"].user == first["9"].user != "bob"
+    assert first["1"].user.startswith("user-")
+    assert first["1"].preemptible, "classes are found by the names themselves"
+    assert jobs(load(replace(source, salt="salt"), URGENT))["9"].user != first["9"].user
+
+
+def test_a_partition_of_the_recorded_machine(tmp_path: Path) -> None:
+    folder = RECORDED / "22.05"
+    source = HistorySource(
+        exports=(folder / "jobs.txt",),
+        machine=folder / "machine.txt",
+        classes=(parse_class("urgent:group=urgent"),),
+    )
+    history = load_history(source)
+    gpu = [job for job in history.workload.jobs if job.partition == "gpu"]
+    assert len(gpu) == 2
+    sharing = history.workload.sharing
+    assert sharing is not None
+    assert all(sharing.able_count(job.demand) == 1 for job in gpu if job.demand is not None)
+    only = load_history(replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),)))
+    assert (only.workload.node_count, len(only.workload.jobs)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_count": None, "node": None}, "the machine is not known; accepted: --machine FILE"),
+        ({"classes": ()}, "no job is urgent without a class"),
+        ({"machine": Path("absent")}, "--machine and --nodes exclude each other"),
+        ({"machine": Path("absent"), "node_count": None, "node": None}, "absent: No such file"),
+        ({"exports": (Path("absent"),)}, "absent: No such file or directory; accepted: a file that sacct"),
+        ({"zone": "Mars/Olympus"}, "--time-zone Mars/Olympus: accepted: a name such as"),
+    ],
+)
+def test_what_cannot_be_used(source: HistorySource, change: dict[str, object], message: str) -> None:
+    source.exports[0].write_text(f"{HEADER}\n{URGENT}\n")
+    with pytest.raises(HistoryError, match=message):
+        load_history(replace(source, **change))  # type: ignore[arg-type]
+
+
+def test_the_file_and_the_line_are_named(source: HistorySource) -> None:
+    with pytest.raises(HistoryError, match=r"jobs\.txt: line 3: ElapsedRaw 'long'; accepted: a whole number"):
+        load(source, URGENT, row(1, eligible=0, start=0, end=1, ElapsedRaw="long"))

@@ -1,0 +1,88 @@
+"""What the results of a sweep say: pairs, frontier, the best choice and how sure it is."""
+
+import pytest
+
+from makeway.simharness.sweep.compare import COST, Compared, compare
+from makeway.simharness.sweep.report import best_sentence, choice_grid, comparison_grid
+from makeway.simharness.sweep.table import KEYS, ResultRow, ResultsError
+
+
+def row(
+    policy: str, seed: int, on_time: float | None, lost: float, *, ceiling: float | None = None
+) -> ResultRow:
+    key = dict.fromkeys(KEYS) | {"policy": policy, "seed": seed, "max_loss_node_hours": ceiling}
+    return ResultRow(
+        key=key,
+        numbers={
+            "on_demand.on_time_rate": on_time,
+            "all.lost_node_hours": lost,
+            "all.overhead_node_hours": 1.0,
+            "rigid.turnaround_mean_s": 100.0 + lost,
+        },
+    )
+
+
+def compared(against: str | None = None) -> Compared:
+    return compare(
+        [
+            *(row("dear", seed, 0.99, 40.0 + seed) for seed in range(6)),
+            *(row("cheap", seed, 0.985, 20.0 + seed) for seed in range(6)),
+            *(row("cheap", seed, 0.5, 1.0, ceiling=2.0) for seed in range(6)),
+            *(row("bad", seed, 0.5, 50.0) for seed in range(6)),
+        ],
+        against,
+    )
+
+
+def test_the_best_choice_and_the_frontier() -> None:
+    found = compared()
+    assert found.cases == 6
+    assert [one.name for one in found.choices] == ["dear", "cheap", "cheap ≤ 2 node-h", "bad"]
+    assert [one.on_frontier for one in found.choices] == [True, True, True, False]
+    assert found.best.name == "cheap"
+    assert found.best.cost == 23.5
+    assert [one.best_share for one in found.choices] == [0.0, 1.0, 0.0, 0.0]
+    assert "Best here: cheap, with 98.5% of the urgent jobs on time for 23.5 node-hours" in best_sentence(
+        found
+    )
+    assert "100% of the resamples of 6 cases" in best_sentence(found)
+
+
+def test_how_sure_it_is_depends_on_the_cases() -> None:
+    rows = [row("a", seed, 1.0, 10.0) for seed in range(6)]
+    rows += [row("b", seed, 1.0, 4.0 if seed else 45.0) for seed in range(6)]
+    found = compare(rows)
+    assert [one.cost for one in found.choices] == [pytest.approx(11.0), pytest.approx(1 + 65 / 6)]
+    assert found.best.name == "a"
+    assert 0.4 < found.best.best_share < 0.8
+
+
+def test_numbers_pair_by_pair() -> None:
+    found = compared("dear")
+    assert found.against == "dear"
+    (cost,) = [one for one in found.comparisons if (one.choice, one.number) == ("cheap", COST)]
+    assert cost.difference is not None
+    assert (cost.difference.mean, cost.difference.pairs, cost.difference.decided) == (-20.0, 6, True)
+    assert cost.ratio is not None
+    assert 0.5 < cost.ratio.mean < 0.6
+    assert cost.ratio.ratio_decided
+    assert not [
+        one for one in found.comparisons if one.number == "small.turnaround_mean_s" and one.difference
+    ]
+    assert choice_grid(found).rows[1][:3] == ("cheap", "98.5%", "23.5")
+    (line,) = [line for line in comparison_grid(found).rows if line[:2] == ("cheap", COST)]
+    assert line[2] == "-20.0 [-20.0, -20.0] *"
+
+
+def test_cases_that_are_not_complete_are_left_out() -> None:
+    rows = [row("a", 0, 1.0, 1.0), row("b", 0, 1.0, 2.0), row("a", 1, 1.0, 1.0)]
+    rows += [row("a", 2, None, 1.0), row("b", 2, None, 1.0)]
+    found = compare(rows)
+    assert (found.cases, found.left_out) == (1, 2)
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(ResultsError, match="--against other: accepted: dear, cheap, cheap ≤ 2 node-h, bad"):
+        compared("other")
+    with pytest.raises(ResultsError, match="no case has urgent jobs and a result of each of a"):
+        compare([row("a", 0, None, 1.0)])

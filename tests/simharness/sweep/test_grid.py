@@ -1,0 +1,73 @@
+"""Grids: which cells they have, and what is refused before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.config.yaml_file import ConfigError
+from makeway.simharness.sweep.cell import SweepCell
+from makeway.simharness.sweep.grid import read_grid
+
+WHOLE = """
+policies:
+- none
+- {name: eviction, label: late, settings: {kills: late}}
+seeds: 2
+settings:
+  max_loss_node_hours: [null, 5]
+  order: [fcfs, wfp]
+"""
+
+
+def cells(folder: Path, text: str) -> tuple[SweepCell, ...]:
+    path = folder / "grid.yaml"
+    path.write_text(text)
+    return read_grid(path)
+
+
+def test_every_combination_once(tmp_path: Path) -> None:
+    found = cells(tmp_path, WHOLE)
+    assert len({tuple(cell.columns.items()) for cell in found}) == len(found) == 2 * 2 * (1 + 2)
+    assert {(cell.label, cell.max_loss_node_hours) for cell in found} == {
+        ("none", None),
+        ("late", None),
+        ("late", 5.0),
+    }, "a policy that takes nothing has no ceiling"
+    assert [cell.seed for cell in found[:4]] == [0, 1, 0, 1]
+    late = next(cell for cell in found if cell.label == "late")
+    assert (late.policy, late.policy_settings) == ("eviction", {"kills": "late"})
+
+
+def test_paths_are_those_next_to_the_grid(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
+    found = cells(tmp_path, "policies: [eviction]\ntraces: [a.swf]\nworkloads: [W1, null]\nseeds: [7]")
+    assert [(cell.trace, cell.synthesis, cell.seed) for cell in found] == [
+        (str(tmp_path / "a.swf"), "W1", 7),
+        (str(tmp_path / "a.swf"), None, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seeds: 2", ":1: policies: this key is missing; accepted: a list of policies"),
+        ("policies: [evction]", ":1: policies.0: .*evction"),
+        ("policies:\n- {name: eviction, settings: {kill: late}}", ":2: policies.0.settings: kill: .*kills"),
+        ("policies:\n- {name: eviction, settings: {kills: soon}}", ":2: policies.0.settings: kills: "),
+        ("policies: [none, none]", "policies: two are called none; accepted: a label of its own"),
+        ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
+        ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds"),
+        ("policies: [none]\ntraces: [b.swf]", ":2: traces.0: b.swf: no such file; accepted: sample"),
+        ("policies: [none]\nworkloads: [W1]", ":2: workloads.0: W1 does not go with the trace sample"),
+        (
+            "policies: [none]\nsettings: {order: [lifo]}",
+            ':2: settings.order.0: "lifo" is not accepted; accepted: a list of fcfs, wfp',
+        ),
+        ("policies: [none]\nsettings: {max_loss_node_hours: [-1]}", "node_hours: -1 is not accepted"),
+        ("policies: [none]\nsettings: {urgent_share: [2]}", "settings.urgent_share.0.*: 2 is not accepted"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        cells(tmp_path, text)
+    assert all(one.startswith(str(tmp_path / "grid.yaml")) for one in refused.value.problems)

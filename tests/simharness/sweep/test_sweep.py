@@ -1,0 +1,113 @@
+"""The commands `sweep` and `compare`, and a sweep that is interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.cli.main import run_cli
+from makeway.simharness.sweep.table import KEYS, read_results
+from tests.waiting import await_that, limit_s
+
+pytest.importorskip("pyarrow")
+
+GRID = """
+policies: [none, eviction]
+seeds: 2
+"""
+LONG = """
+policies: [none, eviction, n-paa, n-spaa, cua-paa]
+seeds: 60
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    path = tmp_path / "grid.yaml"
+    path.write_text(GRID)
+    return path
+
+
+def test_a_sweep_and_its_comparison(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = grid.with_suffix(".parquet")
+    assert run_cli(["sweep", str(grid)]) == 0
+    rows = read_results(results)
+    assert [(row.key["policy"], row.key["seed"]) for row in rows] == [
+        ("none", 0),
+        ("none", 1),
+        ("eviction", 0),
+        ("eviction", 1),
+    ]
+    assert set(rows[0].key) == set(KEYS)
+    assert rows[2].numbers["on_demand.on_time"] == 20.0
+    assert rows[0].numbers["small.jobs"] == 0.0
+    assert rows[0].numbers["large.jobs"] + rows[0].numbers["medium.jobs"] == 380.0  # type: ignore[operator]
+    capsys.readouterr()
+
+    assert run_cli(["sweep", str(grid)]) == 0
+    assert "4 of 4 cells were kept" in capsys.readouterr().err
+
+    page = grid.with_name("page.html")
+    assert run_cli(["compare", str(results), "--report", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "Best here: eviction, with 100.0% of the urgent jobs on time" in printed
+    assert "eviction" in page.read_text()
+
+
+def test_a_grid_is_checked_without_running(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["sweep", str(grid), "--dry-run"]) == 0
+    assert capsys.readouterr().err == "makeway: 4 cells\n"
+    assert not grid.with_suffix(".parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file; accepted: a file that `makeway sweep` has written"),
+        (b"policies: []", "no Parquet file; accepted"),
+    ],
+)
+def test_what_are_no_results(
+    tmp_path: Path, content: bytes | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.parquet"
+    if content is not None:
+        path.write_bytes(content)
+    assert run_cli(["compare", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += map(int, path.read_text().split())
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_keeps_its_cells_and_leaves_no_worker(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    grid, kept = tmp_path / "grid.yaml", tmp_path / "cells"
+    grid.write_text(LONG)
+    program = "import sys; from makeway.daemon.cli.main import run_cli; sys.exit(run_cli(sys.argv[1:]))"
+    arguments = ("sweep", str(grid), "--jobs", "2", "--cells", str(kept))
+    process = subprocess.Popen(
+        (sys.executable, "-c", program, *arguments), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        await_that("two cells are finished", lambda: len(list(kept.rglob("*.json"))) >= 2)
+        workers = _children(process.pid)
+        assert workers
+        os.kill(process.pid, number)
+        _, errors = process.communicate(timeout=limit_s())
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    await_that("no worker is left", lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in workers))
+    assert len(list(kept.rglob("*.json"))) < 300
+    assert not grid.with_suffix(".parquet").exists()

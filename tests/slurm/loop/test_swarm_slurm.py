@@ -1,0 +1,84 @@
+"""Random stories on a real Slurm while the daemon and slurmctld are killed, hang, and lose their files.
+
+Each story follows from a seed. `make swarm-slurm` plays many: MAKEWAY_SWARM_SEED is the first seed (default
+0), MAKEWAY_SWARM_STORIES says how many (default 2).
+"""
+
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.story import IGNORES, REQUEUES, SAVES, Story, nothing_is_left, works_again
+from tests.slurm.support.troubles import Troubles, controller_restarted
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+FIRST = int(os.environ.get("MAKEWAY_SWARM_SEED", "0"))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("MAKEWAY_SWARM_STORIES", "2")))
+POLICIES = ("eviction", "n-spaa", "cua-spaa")
+WORKERS = ((SAVES, "saving"), (REQUEUES, "requeueing"), (IGNORES, "saving"))
+URGENT_JOBS = 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_is_stuck_and_nothing_is_left(story: Story, start_daemon: StartDaemon, seed: int) -> None:
+    random = Random(seed)
+    kinds = random.choices(WORKERS, k=4)
+    story.works(*[story.submit(script, 2, account) for script, account in kinds])
+    limits = time_limits_s(story)
+    daemon = start_daemon(policy=random.choice(POLICIES))
+    troubles = Troubles(story, daemon, seed)
+    with daemon.restarted(), controller_restarted(story.world.cluster):
+        for _ in range(URGENT_JOBS):
+            urgent_comes_and_goes(story, daemon, troubles, random)
+        explain = story.explain(daemon)
+        await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
+        nothing_is_left(story, daemon)
+        works_again(story, daemon, *story.workers, once=False)
+    print(
+        f"seed {seed}: {dict(troubles.happened)}, restarts {[story.restarts(one) for one in story.workers]}"
+    )
+    # A limit that a checkpoint has raised stays raised.
+    most_s = URGENT_JOBS * (daemon.start_within_s + 60)
+    for asked_s, left_s in zip(limits, time_limits_s(story), strict=True):
+        assert asked_s <= left_s <= asked_s + most_s
+    assert no_run_was_signalled_twice(daemon)
+
+
+def urgent_comes_and_goes(story: Story, daemon: DaemonProcess, troubles: Troubles, random: Random) -> None:
+    """An urgent job comes, starts and ends, or is cancelled before. Troubles happen at every stage."""
+    urgent = story.urgent_comes()
+    troubles.happen(random.randint(1, 4))
+    if random.random() < 0.2:
+        story.ask("scancel", "--quiet", urgent)
+        return
+    await_that(
+        f"urgent job {urgent} runs",
+        lambda: story.runs(urgent),
+        story.explain(daemon),
+        waits_s=daemon.start_within_s,
+    )
+    troubles.happen(random.randint(0, 2))
+    story.ends(urgent)
+    troubles.happen(random.randint(0, 3))
+
+
+def time_limits_s(story: Story) -> list[int]:
+    """The time limit of each worker; Slurm prints them as [[D-]H:]M:S."""
+    texts = [story.field(job_id, "TimeLimit") for job_id in story.workers]
+    return [sum(int(part) * 60**power for power, part in enumerate(text.split(":")[::-1])) for text in texts]
+
+
+def no_run_was_signalled_twice(daemon: DaemonProcess) -> bool:
+    """Whether the journal has at most one signal for each run."""
+    signals = Counter(
+        (command.action.job_id, command.action.run)
+        for command in daemon.commands()
+        if command.action.verb == "checkpoint"
+    )
+    return all(count == 1 for count in signals.values())
