@@ -19,10 +19,20 @@ from tests.slurm.support.world import SlurmWorld, slurm_settings
 _LONGEST = ("test_deaths", "history", "stories", "deaths", "in_vain", "shared_nodes", "swarm", "snapshot")
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 
+_MOST_SAID = 20_000
+"""How many characters of a failure are printed, from its end."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the tests: those of the longest files come first. The order is kept otherwise."""
     items.sort(key=_rank)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why each test failed that was run again: it has found a race, of Slurm or of makeway."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"failed at first: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext[-_MOST_SAID:])
 
 
 def _rank(item: pytest.Item) -> int:
@@ -83,7 +93,7 @@ class StartDaemon(Protocol):
         *,
         policy: str = "eviction",
         sees: bool = True,
-        poll_interval_s: float = 0.5,
+        poll_interval_s: float = 1.0,
         start_within_s: float | None = None,
         killing: Killing | None = None,
         lease_s: float | None = None,
@@ -100,7 +110,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         *,
         policy: str = "eviction",
         sees: bool = True,
-        poll_interval_s: float = 0.5,
+        poll_interval_s: float = 1.0,
         start_within_s: float | None = None,
         killing: Killing | None = None,
         lease_s: float | None = None,

@@ -24,6 +24,7 @@ def test_a_job_that_is_asked_to_save_is_told_so(slurm_world: SlurmWorld) -> None
     cluster = slurm_world.cluster
     job_id = cluster.submit(SAVES, "--account=saving", *WHOLE)
     run(slurm_world, job_id)
+    await_that("it can be signalled", lambda: "ready" in cluster.output(job_id))
     slurm_world.adapter.apply(acts.checkpoint(job_id, signal="USR1", walltime_s=0.0))
     asked = (
         "makeway (policy test) asks this job by signal USR1 to save its work and leave for job urgent, by 20"
@@ -39,6 +40,9 @@ def test_only_the_task_that_is_meant_is_told(slurm_world: SlurmWorld) -> None:
     first, last = f"{array}_1", f"{array}_2"
     run(slurm_world, first, last)
     folder = cluster.folder / "work"
+    for number in (1, 2):
+        output = folder / f"task-{number}.out"
+        await_that("it can be signalled", lambda of=output: of.exists() and "ready" in of.read_text())  # type: ignore[misc]
     slurm_world.adapter.apply(acts.checkpoint(first, signal="USR1", walltime_s=0.0))
     await_that("the first is told", lambda: "makeway" in (folder / "task-1.out").read_text())
     assert "makeway" not in (folder / "task-2.out").read_text()

@@ -110,11 +110,10 @@ def test_the_signal_goes_where_it_is_to_go(slurm_world: SlurmWorld) -> None:
 
 def test_a_job_whose_step_saves_is_signalled_there(slurm_world: SlurmWorld) -> None:
     """Its comment says where; its batch shell has no trap and would be ended by the signal."""
-    step = f"echo step ready\n{SAVES}"
-    script = f"cat >step.sh <<'END'\n{step}END\nsrun --nodes=1 --ntasks=1 bash step.sh"
+    script = f"cat >step.sh <<'END'\n{SAVES}END\nsrun --nodes=1 --ntasks=1 bash step.sh"
     options = ("-N2", "--account=saving", "--comment=makeway:signal-steps")
     job_id = slurm_world.cluster.submit(script, *options, *WHOLE)
-    await_output(slurm_world, job_id, "step ready")
+    await_output(slurm_world, job_id, "ready")
     spec = job_of(slurm_world.adapter.snapshot(), job_id).checkpoint
     assert spec is not None
     slurm_world.adapter.apply(
@@ -221,7 +220,10 @@ def test_a_job_of_another_user_grows(slurm_world: SlurmWorld) -> None:
 
 def test_a_job_without_a_time_limit_keeps_none(slurm_world: SlurmWorld) -> None:
     options = ("-N2", "--account=malleable", *WHOLE, "--time=UNLIMITED")
-    job = running(slurm_world, slurm_world.cluster.submit("trap : USR1; while :; do sleep 1; done", *options))
+    script = "trap : USR1; echo ready; while :; do sleep 1; done"
+    job = running(slurm_world, slurm_world.cluster.submit(script, *options))
+    # The signal would end a job that has not come to its trap yet.
+    await_output(slurm_world, job.job_id, "ready")
     longer_s = job.walltime_s + 300.0
     slurm_world.adapter.apply(acts.checkpoint(job.job_id, signal="USR1", walltime_s=longer_s))
     slurm_world.adapter.apply(acts.shrink(job.job_id, keep_nodes=job.nodes[:1], walltime_s=longer_s))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slurm
         Killing(target="controller", when="after", step="scancel"),
         Killing(target="controller", when="after", step="scontrol_requeue_Incomplete"),
         Killing(target="controller", when="after", step="scontrol_update_JobId_*_Priority"),
-        Killing(target="controller", when="after", step="scontrol_delete"),
+        Killing(target="controller", when="after", step="scontrol_delete", saved=True),
         Killing(target="controller", when="after", step="scontrol_release", saved=True),
     ],
     ids=lambda killing: f"{killing.when}-{killing.step}",

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
 from tests.slurm.support.story import (
     IGNORES,
     Story,
@@ -21,7 +21,7 @@ def sent(daemon: DaemonProcess, verb: str) -> list[str]:
 
 
 def signalled(story: Story, daemon: DaemonProcess) -> str:
-    """Wait until a job is asked to save. It ignores that, and has 30 s."""
+    """Wait until a job is asked to save. It ignores that, and has some seconds."""
     await_that("a job is asked to save", lambda: sent(daemon, "checkpoint") != [], story.explain(daemon))
     (victim,) = sent(daemon, "checkpoint")
     return victim
@@ -32,7 +32,7 @@ def test_an_urgent_job_that_is_held_after_the_signal(
     story: Story, start_daemon: StartDaemon, hold: str
 ) -> None:
     story.fill(IGNORES)
-    daemon = start_daemon(start_within_s=40.0)
+    daemon = start_daemon(start_within_s=BRIEF_S)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     story.world.cluster.run("scontrol", hold, urgent)
@@ -54,7 +54,7 @@ def test_an_urgent_job_that_waits_for_another_after_the_signal(
 ) -> None:
     """For some seconds Slurm does not say why it waits."""
     story.fill(IGNORES)
-    daemon = start_daemon(start_within_s=40.0)
+    daemon = start_daemon(start_within_s=BRIEF_S)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     other = next(job_id for job_id in story.workers if job_id != victim)
@@ -68,7 +68,7 @@ def test_an_urgent_job_that_waits_for_another_after_the_signal(
 def test_nodes_that_are_drained_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     """The job on them stays, and another one leaves."""
     story.fill(IGNORES)
-    daemon = start_daemon(start_within_s=40.0)
+    daemon = start_daemon(start_within_s=BRIEF_S)
     urgent = story.urgent_comes()
     victim = signalled(story, daemon)
     nodes = story.nodes(victim)

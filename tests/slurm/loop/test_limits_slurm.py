@@ -9,7 +9,7 @@ from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.accounted import accounted_cluster
-from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
 from tests.slurm.support.story import (
     IGNORES,
     Story,
@@ -91,7 +91,7 @@ def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start
 
 def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     story.fill(IGNORES)
-    daemon = start_daemon(start_within_s=40.0)
+    daemon = start_daemon(start_within_s=BRIEF_S)
     urgent = limited_comes(story)
     explain = story.explain(daemon)
     await_that("a job is asked to save", lambda: sent(daemon, "checkpoint") != [], explain)

@@ -36,7 +36,7 @@ class Queue:
         story = self.story
         await_that(
             "the worker works before its turn",
-            lambda: story.runs(self.worker) and len(story.steps(self.worker)) > 5,
+            lambda: story.runs(self.worker) and len(story.steps(self.worker)) > 1,
             story.explain(daemon),
         )
         await_that("its hold is gone", lambda: story.reservations() == [], story.explain(daemon))

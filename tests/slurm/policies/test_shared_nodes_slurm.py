@@ -8,6 +8,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.daemon import BRIEF_S
 from tests.slurm.support.neighbours import fits_beside_its_neighbours, shares, urgent_comes
 from tests.slurm.support.story import IGNORES, Story, starts_on_the_held_nodes
 from tests.slurm.support.world import slurm_settings
@@ -75,7 +76,7 @@ def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
     shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
     victim = shares(story, "n3", "--ntasks=3", "--mem=4000", "--time=30", account="hasty", script=IGNORES)
     urgent = urgent_comes(story, "--ntasks=1", "--mem=1000", "--reservation=theirs")
-    daemon = start_daemon(start_within_s=40.0)
+    daemon = start_daemon(start_within_s=BRIEF_S)
     explain = story.explain(daemon)
     await_that(
         "it is bound to the hold",

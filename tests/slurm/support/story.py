@@ -23,7 +23,7 @@ save() {
 }
 rest() {
     while [ ! -e "over-$id" ]; do
-        sleep 0.25 &
+        sleep 0.5 &
         wait "$!"
     done
     exit 0
@@ -31,7 +31,7 @@ rest() {
 count() {
     while [ ! -e "over-$id" ]; do
         echo "$((step += 1))" >>"steps-$id"
-        sleep 0.25 &
+        sleep 0.5 &
         wait "$!"
     done
 }
@@ -70,7 +70,7 @@ count
 """At the signal it saves and puts itself back into the queue."""
 IGNORES = COUNT + "trap '' USR1\ncount\n"
 """It ignores the signal."""
-URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.25; done'
+URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.5; done'
 
 
 class Story:
@@ -100,7 +100,7 @@ class Story:
         """These jobs are the workers: wait until they fill the cluster and each has done some steps."""
         self.workers += workers
         self.world.wait(lambda cluster: not cluster.free_nodes(), "the cluster is full")
-        await_that("every worker works", lambda: all(len(self.steps(one)) > 5 for one in self.workers))
+        await_that("every worker works", lambda: all(len(self.steps(one)) > 1 for one in self.workers))
 
     def fill(self, script: str = SAVES, account: str = "saving") -> None:
         """Four workers of two nodes each fill the cluster."""

@@ -13,7 +13,15 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.settings import SlurmSettings
-from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, JobKind, JobState, SignalTarget
+from makeway.policies.model import (
+    Acknowledgement,
+    CheckpointSpec,
+    Cluster,
+    JobKind,
+    JobState,
+    NodeState,
+    SignalTarget,
+)
 from tests.waiting import await_that, limit_s
 
 KEEPS_ENDED_S = 3600
@@ -28,10 +36,11 @@ save() {
     scontrol update JobId="$SLURM_JOB_ID" Comment="$words"
 }
 trap save USR1
+echo ready
 while :; do sleep 0.5 & wait; done
 """
-"""At the signal it reports its checkpoint as complete. (A step waits for the last sleep of a shell that was
-ended.)
+"""At the signal it reports its checkpoint as complete; before it prints "ready" the signal would end it. (A
+step waits for the last sleep of a shell that was ended.)
 """
 
 CLASSES = (
@@ -84,6 +93,8 @@ class SlurmWorld:
         """What the names of makeway's holds begin with."""
         self._brief: set[str] = set()
         """The jobs that end soon after they were seen running."""
+        self._saving: set[str] = set()
+        """The jobs that can be asked to save."""
 
     def submit(
         self,
@@ -109,27 +120,37 @@ class SlurmWorld:
         )
         if brief:
             self._brief.add(job_id)
+        if saves:
+            self._saving.add(job_id)
         return job_id
 
     def wait(self, condition: Callable[[Cluster], bool], what: str) -> Cluster:
-        """The first snapshot that meets the condition; fails if there is none within the limit."""
+        """The first snapshot that meets the condition, when every running job that saves is ready to be
+        signalled. Fails if there is none within the limit.
+        """
         seen: list[Cluster] = []
 
         def met() -> bool:
             seen[:] = [self.adapter.snapshot()]
-            for job in seen[0].jobs:
-                if job.job_id in self._brief and job.state is JobState.RUNNING:
-                    (self.cluster.folder / "work" / f"seen-{job.job_id}").touch()
-            return condition(seen[0])
+            running = {job.job_id for job in seen[0].jobs if job.state is JobState.RUNNING}
+            for job_id in running & self._brief:
+                (self.cluster.folder / "work" / f"seen-{job_id}").touch()
+            return condition(seen[0]) and all(map(self._is_ready, running & self._saving))
 
         await_that(what, met, lambda: f"{seen}\n{self.cluster.log_end()}")
         return seen[0]
 
+    def _is_ready(self, job_id: str) -> bool:
+        return "ready" in self.cluster.output(job_id)
+
     def clear(self) -> None:
-        """Cancel every job and remove every reservation."""
+        """Cancel every job, remove every reservation, and return the nodes that Slurm has drained."""
         self.cluster.cancel_all()
         left = self.adapter.snapshot()
         for lease in left.leader_leases:
             self.adapter.remove_lease(lease.term)
         for reservation in left.reservations:
             self.cluster.run("scontrol", "delete", f"ReservationName={reservation.name}")
+        for node in left.nodes:
+            if node.state is NodeState.DRAINED:
+                self.cluster.run("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
