@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slurm
         Killing(target="controller", when="after", step="scontrol_update_JobId_*_TimeLimit"),
         Killing(target="controller", when="after", step="scancel"),
         Killing(target="controller", when="after", step="scontrol_requeue_Incomplete"),
-        Killing(target="controller", when="after", step="scontrol_update_JobId_*_Priority"),
+        Killing(target="controller", when="after", step="scontrol_update_JobId_*_Priority", saved=True),
         Killing(target="controller", when="after", step="scontrol_delete", saved=True),
         Killing(target="controller", when="after", step="scontrol_release", saved=True),
     ],
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.slurm
 def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: Killing) -> None:
     """Right after a command it forgets that command and what came up to five seconds before.
 
-    Where that would be the start of a job it is let save it: Slurm itself loses a job whose start it has
-    forgotten.
+    Where that would be the start or the end of a job it is let save it: Slurm itself loses a job whose start
+    it has forgotten, and shows one whose end it has forgotten as running.
     """
     story.fill()
     urgent = story.urgent_comes()
