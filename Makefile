@@ -7,11 +7,15 @@ CHROOTS ?= /var/cache/makeway-chroots
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
 	@$(VENV)/bin/makeway demo --report out/demo.html
+
+# From a plain Slurm to makeway and back, as docs/afternoon.md says, with the time that each part takes.
+afternoon: $(STAMP) slurm
+	@$(PYTHON) -m pytest -q -rP tests/docs/test_afternoon.py
 
 # All tests. Those on a real Slurm run on this machine's release and at the same time on another one: they wait more than
 # they work. Every part runs, and the target fails if a part fails. Meanwhile pyslurm is built, on a new machine only.

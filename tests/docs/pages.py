@@ -11,8 +11,8 @@ from tests.paths import ROOT
 FENCE = re.compile(r"^(`{3,})(\w*)(?: title=\"([^\"]+)\")?$")
 PLAIN = ("makeway ", "make ")
 """In a block without a language, what begins a line that is a command."""
-_SEPARATORS = frozenset({"|", "||", "&&", ";"})
-_REDIRECTIONS = re.compile(r"[<>]+&?")
+_SEPARATORS = frozenset({"|", "||", "&", "&&", ";"})
+_REDIRECTIONS = re.compile(r"&?[<>]+&?")
 
 PAGES = sorted(
     path.relative_to(ROOT)

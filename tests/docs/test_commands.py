@@ -16,9 +16,9 @@ from tests.paths import ROOT
 
 SHOWN = [command for page in PAGES for command in commands(page)]
 
-SLURM = frozenset({"sacctmgr", "sbatch", "scontrol", "sdiag", "sinfo", "squeue"})
+SLURM = frozenset({"sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "squeue"})
 """Their help needs a slurm.conf. `tests/slurm/machine/test_pages_slurm.py` runs all of them but sacctmgr."""
-BUILTINS = frozenset({"export"})
+BUILTINS = frozenset({"export", "kill"})
 HELP: dict[str, tuple[str, ...]] = {
     "pip": ("python3", "-m", "pip", "install", "--help"),
     "pytest": (str(ROOT / ".venv/bin/pytest"), "--help"),
@@ -29,7 +29,7 @@ HELP: dict[str, tuple[str, ...]] = {
 OTHERS = frozenset(
     {
         *("apt-get", "systemctl", "journalctl", "useradd", "userdel", "groupadd", "groupdel"),
-        *("install", "cp", "rm", "df", "du", "ls", "podman"),
+        *("install", "cp", "rm", "sed", "df", "du", "ls", "podman"),
         *SLURM,
     }
 )

@@ -76,6 +76,7 @@ def with_files(words: list[str], site: PageSite) -> list[str]:
     names = {
         "/etc/makeway/makeway.yaml": site.config,
         "FILE": site.config,
+        "site/makeway.yaml": site.config,
         "/run/makeway/makeway.sock": site.socket,
         "/var/lib/makeway/journal.sqlite": site.journal,
         "TRACE.swf.gz": site.trace,
