@@ -1,6 +1,6 @@
 """What an adapter is: one method to read the cluster, one to act on it, and five ways to fail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -249,4 +249,17 @@ class LeaseKeeper(Protocol):
             Rejected: the cluster refused it.
             Unavailable: no answer in time; it may have been removed.
             Unreadable: an answer that cannot be understood; it may have been removed.
+        """
+
+
+@runtime_checkable
+class GatedAdapter(Protocol):
+    """What an adapter may also offer if an action can be several commands: it asks before each of them."""
+
+    def ask_before_commands(self, may_send: Callable[[], bool]) -> None:
+        """From now on, ask before each command that changes the cluster and is not about a lease. If the
+        answer is no, the command is not sent and `apply` raises `Unavailable`.
+
+        Args:
+            may_send: whether a command that is sent now ends in time. May be called from any thread.
         """

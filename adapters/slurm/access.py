@@ -3,7 +3,7 @@
 import os
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -131,6 +131,9 @@ class SlurmClient:
         self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._instance = settings.instance
         self._known: Controller | None = None
+        self._may_send: Callable[[], bool] = lambda: True
+        self._has_changed = False
+        """Whether the present action has sent a command that changes the cluster."""
         self._reader = parse.JobReader()
 
     def known(self) -> Controller:
@@ -195,17 +198,40 @@ class SlurmClient:
             raise Gone(f"job {job_id} does not wait: it is {job.state}")
         return job
 
+    def ask_first(self, may_send: Callable[[], bool]) -> None:
+        """From now on, ask this before each command that changes the cluster."""
+        self._may_send = may_send
+
+    def begin_action(self) -> None:
+        """Say that the next command that changes the cluster is the first of an action."""
+        self._has_changed = False
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a command that changes the cluster may be sent now."""
+        return self._may_send()
+
     def do(self, argv: tuple[str, ...]) -> None:
-        """Run one command. Raises what its refusal means."""
-        done = self.run(argv)
+        """Run one command that changes the cluster. Raises what its refusal means."""
+        done = self.change(argv)
         if done.returncode != 0:
             raise refusal(done)
+
+    def change(self, argv: tuple[str, ...]) -> CompletedCommand:
+        """Run one command that changes the cluster. Raises `Unavailable` also if it may not be sent now; only
+        before the first one of an action does that mean that nothing was sent.
+        """
+        if not self.may_change:
+            what = " ".join(argv[:3])
+            raise Unavailable(f"{what}: not sent, the lease may end first", sent=self._has_changed)
+        self._has_changed = True
+        return self.run(argv)
 
     def run(
         self, argv: tuple[str, ...], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> CompletedCommand:
-        """Run one command. Raises `Unavailable` if no controller answered it; any other failure is the
-        caller's to read.
+        """Run one command that only reads, or that writes a lease. Raises `Unavailable` if no controller
+        answered it; any other failure is the caller's to read.
         """
         done = self._runner.run(argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {})
         if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):

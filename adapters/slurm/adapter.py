@@ -180,6 +180,10 @@ class SlurmCliAdapter:
         """See `Adapter.apply`."""
         self._commands.apply(action)
 
+    def ask_before_commands(self, may_send: Callable[[], bool]) -> None:
+        """See `GatedAdapter`."""
+        self._client.ask_first(may_send)
+
     @property
     def command_s(self) -> float:
         """See `LeaseKeeper`."""

@@ -59,6 +59,7 @@ class SlurmCommands:
         """See `Adapter.apply`."""
         if action.verb not in self._client.known().capabilities.actions:
             raise unsupported(action)
+        self._client.begin_action()
         match action:
             case Checkpoint():
                 self._checkpoint(action)
@@ -176,15 +177,15 @@ class SlurmCommands:
             raise unsupported(action)
         if reservation is not None:
             self._check_own(reservation)
-            admitted = self._client.run(build.admit(reservation, job.user_id))
+            admitted = self._client.change(build.admit(reservation, job.user_id))
             if unknown_reservation(admitted):
                 reservation = None  # it was released meanwhile: the nodes may be free yet
             elif admitted.returncode != 0:
                 raise refusal(admitted)
         expander = self._left_expander(job, wanted) or self._allocate(job, wanted, reservation)
-        done = self._client.run(build.merge_expander(expander))
+        done = self._client.change(build.merge_expander(expander))
         if done.returncode != 0:
-            self._client.run(build.cancel(expander))
+            self._client.change(build.cancel(expander))
             raise refusal(done)
 
     def _reserve(self, action: Reserve) -> None:
@@ -198,13 +199,13 @@ class SlurmCommands:
         job = self._client.pending(job_id)
         created = self._keep(action, job.user_id, purge=True)
         own = self._own_reservations(job, action)
-        bound = self._client.run(build.bind(job_id, name, own=own))
+        bound = self._client.change(build.bind(job_id, name, own=own))
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
         if bound.returncode != 0 or late:
-            self._client.run(build.bind(job_id, None, own=own))
+            self._client.change(build.bind(job_id, None, own=own))
             if created:
-                self._client.run(build.delete_reservation(name))
+                self._client.change(build.delete_reservation(name))
             if late is not None:
                 raise Gone(late)
             error = refusal(bound)
@@ -213,7 +214,7 @@ class SlurmCommands:
 
     def _keep(self, action: Reserve, user: str, *, purge: bool) -> bool:
         """Make the reservation, or change the one that is there. Returns whether it was made."""
-        created = self._client.run(
+        created = self._client.change(
             build.create_reservation(
                 action.reservation,
                 nodes=action.nodes,
@@ -227,7 +228,7 @@ class SlurmCommands:
             return True
         # It may be there already; Slurm says so in several ways.
         self._check_own(action.reservation)
-        updated = self._client.run(
+        updated = self._client.change(
             build.update_reservation(
                 action.reservation, nodes=action.nodes, duration_s=action.duration_s, users=(user,)
             )
@@ -244,14 +245,14 @@ class SlurmCommands:
         """
         name = action.reservation
         self._check_own(name)
-        done = self._client.run(build.delete_reservation(name))
+        done = self._client.change(build.delete_reservation(name))
         if in_use(done):
             bound = self._bound_to(name)
             if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
                 self._unbind(job, self._own_reservations(job, action))
-            done = self._client.run(build.delete_reservation(name))
+            done = self._client.change(build.delete_reservation(name))
         if unknown_reservation(done):
             raise Gone(refusal(done).args[0])
         if done.returncode != 0:
@@ -286,7 +287,7 @@ class SlurmCommands:
 
     def _unbind(self, job: RawJob, own: tuple[str, ...]) -> None:
         """Leave the job only the reservations that it was submitted with, if they are still there."""
-        if not own or self._client.run(build.bind(job.job_id, None, own=own)).returncode != 0:
+        if not own or self._client.change(build.bind(job.job_id, None, own=own)).returncode != 0:
             self._client.do(build.bind(job.job_id, None))
 
     def _prioritise(self, action: Prioritise) -> None:
@@ -355,7 +356,7 @@ class SlurmCommands:
         command = build.allocate_expander(
             job.job_id, nodes, reservation=reservation, user_id=job.user_id, group_id=job.group_id
         )
-        done = self._client.run(command)
+        done = self._client.change(command)
         if done.returncode != 0:
             raise refusal(done)
         granted = _GRANTED.search(done.stderr + done.stdout)

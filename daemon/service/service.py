@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from makeway.adapters.protocol import Adapter, AdapterError, LeaseKeeper
+from makeway.adapters.protocol import Adapter, AdapterError, GatedAdapter, LeaseKeeper
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.config.schema import Settings
 from makeway.daemon.control.permission import Permission
@@ -268,7 +268,10 @@ def leadership_of(settings: Settings, adapter: Adapter, journal: Journal) -> Lea
     """
     if not settings.leader.enabled or not isinstance(adapter, LeaseKeeper):
         return None
-    return Leadership(adapter, journal, settings.leader.lease_s)
+    leadership = Leadership(adapter, journal, settings.leader.lease_s)
+    if isinstance(adapter, GatedAdapter):
+        adapter.ask_before_commands(leadership.may_act)
+    return leadership
 
 
 def _cluster_name(adapter: Adapter) -> str:

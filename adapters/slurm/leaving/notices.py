@@ -76,7 +76,7 @@ class LeaveNotices:
 
     def _send(self, job_id: str, text: str) -> None:
         number = job_id if job_id.isdecimal() else self._number_of(job_id)
-        if number is None or self._denied:
+        if number is None or self._denied or not self._client.may_change:
             return
         done = self._client.run(notify(number, text))
         # slurmctld logs each attempt of a user who may not: there is no second one.

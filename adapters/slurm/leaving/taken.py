@@ -136,6 +136,7 @@ class TakenWords:
         except Rejected as refused:
             if not refused.retryable or self._client.known().release >= build.RESIZES_CLEANLY:
                 raise
+        self._client.begin_action()  # nothing is taken yet
 
     def take(
         self,
@@ -188,7 +189,7 @@ class TakenWords:
             new = with_word(text, None, instance)
         if new != text:
             argv = (*argv, f"{'Comment' if in_comment else 'AdminComment'}={new}")
-        return None if argv == build.resize(job.job_id, None, None) else self._client.run(argv)
+        return None if argv == build.resize(job.job_id, None, None) else self._client.change(argv)
 
 
 def _words(instance: str) -> re.Pattern[str]:
