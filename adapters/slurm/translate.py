@@ -16,11 +16,12 @@ from makeway.adapters.site.comment import (
 )
 from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.site.text import printable
-from makeway.adapters.site.times import NOT_BEFORE_S, UNLIMITED_S
+from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
+from makeway.adapters.slurm.resources.eligibility import eligible_s, eligible_since_s
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import Limited, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
@@ -191,8 +192,7 @@ class Translator:
         """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
         kind = self._kind(raw, found := self._class(raw, pending))
-        words = comment_words(raw.comment)
-        started_s = None if pending else raw.start_s
+        words, started_s = comment_words(raw.comment), None if pending else raw.start_s
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held = Held() if pending else self._resources.held(raw)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
@@ -221,7 +221,8 @@ class Translator:
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
-            eligible_s=self._eligible_s(raw, blocked_by) if pending else None,
+            eligible_s=eligible_s(raw, blocked_by, self.now_s) if pending else None,
+            eligible_since_s=eligible_since_s(raw, kind, blocked_by, self.now_s),
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
             job_class=found.name if found else "",
@@ -270,13 +271,6 @@ class Translator:
         kind = found.kind if found else JobKind.RIGID
         keeps_all = kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink
         return JobKind.RIGID if keeps_all else kind
-
-    def _eligible_s(self, raw: RawJob, blocked_by: str) -> float | None:
-        if raw.priority == 0 or blocked_by:
-            return NOT_BEFORE_S
-        if raw.eligible_s is None or raw.eligible_s <= self.now_s:
-            return None
-        return raw.eligible_s
 
     def _blocked_by(self, raw: RawJob, asked: Asked) -> str:
         """What a waiting job lacks besides nodes. Empty: nothing is known."""

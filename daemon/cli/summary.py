@@ -102,8 +102,8 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
     for job in urgent[-URGENT_SHOWN:]:
         table.add_row(
             *map(plain, (job.job_id, job.user, str(job.node_count), instant(job.decided_s), job.answer)),
-            "-" if job.ready_s is None else span(max(0.0, job.ready_s - job.submit_s)),
-            _started(job.started_s, job.submit_s, still_waiting=job.still_waiting),
+            "-" if job.ready_s is None else span(max(0.0, job.ready_s - job.waits_since_s)),
+            _started(job.started_s, job.waits_since_s, still_waiting=job.still_waiting),
         )
     out.print(table)
     if len(urgent) > URGENT_SHOWN:
@@ -178,7 +178,7 @@ def _mean(duration_s: float | None) -> str:
     return "-" if duration_s is None else span(duration_s)
 
 
-def _started(started_s: float | None, submit_s: float, *, still_waiting: bool) -> str:
+def _started(started_s: float | None, since_s: float, *, still_waiting: bool) -> str:
     if started_s is not None:
-        return span(max(0.0, started_s - submit_s))
+        return span(max(0.0, started_s - since_s))
     return "still waiting" if still_waiting else "not seen"

@@ -79,7 +79,7 @@ class CycleReport:
     operations_open: int = 0
     urgent_waiting: int = 0
     urgent_started: tuple[float, ...] = ()
-    """For each urgent job whose operation saw it start: how long after its submission, in seconds."""
+    """For each urgent job whose operation saw it start: how long after it became eligible, in seconds."""
     served: tuple[str, ...] = ()
     """The urgent jobs whose operation saw them start."""
     resumed: tuple[str, ...] = ()
@@ -129,4 +129,4 @@ def start_delay_s(operation: Operation, cluster: Cluster) -> float:
     """How long an urgent job that runs has waited."""
     job = cluster.jobs_by_id()[operation.for_job_id]
     start_s = operation.started_s if operation.started_s is not None else cluster.now_s
-    return start_s - job.submit_s
+    return start_s - job.waits_since_s

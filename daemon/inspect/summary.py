@@ -58,8 +58,8 @@ class UrgentJobSummary:
     node_count: int
     decided_s: float
     """When the first decision about it was taken."""
-    submit_s: float
-    """When it was submitted; equal to `decided_s` if the snapshot was not kept."""
+    waits_since_s: float
+    """When it became eligible; equal to `decided_s` if the snapshot was not kept."""
     deadline_s: float
     answer: UrgentAnswer
     ready_s: float | None
@@ -159,13 +159,15 @@ class DecisionSummary:
         None: none was.
         """
         waits = [
-            max(job.ready_s, job.submit_s) - job.submit_s for job in self.urgent if job.ready_s is not None
+            max(job.ready_s, job.waits_since_s) - job.waits_since_s
+            for job in self.urgent
+            if job.ready_s is not None
         ]
         return fmean(waits) if waits else None
 
     def actual_wait_s(self) -> float | None:
         """Mean time from submission to start, of the jobs whose start was seen. None: none was."""
-        waits = [job.started_s - job.submit_s for job in self.urgent if job.started_s is not None]
+        waits = [job.started_s - job.waits_since_s for job in self.urgent if job.started_s is not None]
         return fmean(waits) if waits else None
 
 
@@ -289,7 +291,7 @@ class _Tally:
             account=UNKNOWN if job is None else job.account,
             node_count=why.node_count,
             decided_s=stored.at_s if known is None else known.decided_s,
-            submit_s=stored.at_s if job is None else job.submit_s,
+            waits_since_s=stored.at_s if job is None else job.waits_since_s,
             deadline_s=why.deadline_s,
             answer=served or UrgentAnswer.NONE,
             ready_s=why.ready_s if served else None,

@@ -45,8 +45,8 @@ class SlurmPreemptionConfig:
     """Settings of policy "slurm-preemption"; `--set start_within_s=120` changes the only one."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own
-    limit."""
+    """How long after it became eligible the start of an urgent job is on time, unless the job declares its
+    own limit."""
 
 
 def decide(cluster: Cluster, config: SlurmPreemptionConfig) -> Decision:

@@ -38,8 +38,8 @@ class YoungestConfig:
     """Settings of policy "youngest"; `--set start_within_s=120` changes the only one."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own
-    limit."""
+    """How long after it became eligible the start of an urgent job is on time, unless the job declares its
+    own limit."""
 
 
 def decide(cluster: Cluster, config: YoungestConfig) -> Decision:

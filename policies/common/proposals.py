@@ -52,7 +52,7 @@ def decide_each(
         cluster: the snapshot.
         policy: the policy's name.
         proposal: what the policy wants done for a request that needs evictions.
-        start_within_s: how long after its submission a start is on time, for jobs that declare no limit.
+        start_within_s: how long after a job became eligible its start is on time, if it declares no limit.
         hold_slack_s: how much longer than the deadline and the walltime together a hold may last.
         evict_guests: adds the guests that leave before any other job is evicted.
     """
@@ -99,7 +99,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
 def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:
     """Why nothing is done for the urgent jobs that lack something besides nodes.
 
-    `start_within_s`: how long after its submission a start is on time, for jobs that declare no limit.
+    `start_within_s`: how long after a job became eligible its start is on time, if it declares no limit.
     """
     waits_for = held_up(cluster)
     blocked = sorted(
@@ -110,7 +110,8 @@ def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationa
             for_job_id=job.job_id,
             node_count=job.node_count,
             free_node_count=len(cluster.free_nodes(job.eligible_nodes, job.demand)),
-            deadline_s=job.submit_s + (start_within_s if job.start_within_s is None else job.start_within_s),
+            deadline_s=job.waits_since_s
+            + (start_within_s if job.start_within_s is None else job.start_within_s),
             summary=f"It waits for {waits_for[job.job_id]}: no job is evicted for it.",
         )
         for job in blocked

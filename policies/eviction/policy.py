@@ -52,8 +52,8 @@ class EvictionConfig:
     """Settings of policy "eviction"."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own
-    limit."""
+    """How long after it became eligible the start of an urgent job is on time, unless the job declares its
+    own limit."""
     margin_s: float = 30.0
     """How long before the deadline the last victim must have left. Kills are still allowed within the margin.
     """

@@ -45,8 +45,8 @@ class HybridConfig:
     """Settings of the mechanisms of P5."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own
-    limit."""
+    """How long after it became eligible the start of an urgent job is on time, unless the job declares its
+    own limit."""
     warning_s: float = 120.0
     """How long a malleable job has to checkpoint before it is requeued."""
     hold_slack_s: float = 600.0

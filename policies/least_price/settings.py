@@ -20,8 +20,8 @@ class LeastPriceConfig:
     """Settings of policy "least-price". A machine-hour is one hour of all nodes that are up."""
 
     start_within_s: float = 600.0
-    """How long after its submission the start of an urgent job is on time, unless the job declares its own
-    limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
+    """How long after it became eligible the start of an urgent job is on time, unless the job declares its
+    own limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
     ceiling_machine_hours: float = 2.0
     """What the start of one urgent job may cost. Less: less is lost, and more urgent jobs are late. Infinite
     (`.inf`): every urgent job that can be on time is."""

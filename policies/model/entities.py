@@ -172,8 +172,11 @@ class Job:
     in."""
     reservation: str | None = None
     """The reservation that the job is bound to."""
+    eligible_since_s: float | None = None
+    """Urgent jobs: when the job became eligible, if not at its submission, such as at its begin time or at
+    the end of what it depends on. None: at its submission, or it is held up still."""
     start_within_s: float | None = None
-    """Urgent jobs: the start is on time if it is at most this long after `submit_s`. None: the policy's
+    """Urgent jobs: the start is on time if it is at most this long after `waits_since_s`. None: the policy's
     default."""
     prioritised: bool = False
     """Whether makeway moved the job to the front of the queue, or gave it a position in a planned order."""
@@ -196,6 +199,11 @@ class Job:
     """How often makeway evicted it, if the site lets that enter its price. The daemon sets it."""
     taken: TakenFromJob | None = None
     """What makeway has taken from it, as the cluster keeps it with the job. None: nothing."""
+
+    @property
+    def waits_since_s(self) -> float:
+        """When its waiting began that counts: when it became eligible, or else at its submission."""
+        return self.submit_s if self.eligible_since_s is None else self.eligible_since_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,7 +123,7 @@ def estimated_slowdown(job: Job, now_s: float) -> float:
     if not math.isfinite(walltime_s):
         return 1.0
     from_s = now_s if job.start_s is None else job.start_s - job.saved_s
-    return max(1.0, (walltime_s + from_s - job.submit_s) / walltime_s)
+    return max(1.0, (walltime_s + from_s - job.waits_since_s) / walltime_s)
 
 
 def high_priority_s(job: Job, config: WcjsConfig) -> float:
@@ -133,8 +133,8 @@ def high_priority_s(job: Job, config: WcjsConfig) -> float:
     """
     wait_s = (config.urgent_threshold(job) - 1.0) * max(1.0, job.walltime_s)
     if job.start_within_s is not None and job.start_within_s <= wait_s:
-        return job.submit_s
-    return job.submit_s + wait_s
+        return job.waits_since_s
+    return job.waits_since_s + wait_s
 
 
 def just_in_time_s(job: Job, config: WcjsConfig) -> float | None:

@@ -136,7 +136,7 @@ class _PlacementSearch:
     ) -> "_PlacementSearch":
         """The search for an urgent job, with what does not depend on the placement."""
         cluster, job = commitments.cluster, urgent.job
-        deadline_s = urgent.deadline_s(max(0.0, due_s - job.submit_s) + config.evict_within_s)
+        deadline_s = urgent.deadline_s(max(0.0, due_s - job.waits_since_s) + config.evict_within_s)
         grace_s = max(
             (_grace_s(other, config) for other in cluster.holders() if other.preemptible), default=0.0
         )

@@ -283,7 +283,9 @@ class Admission:
         self.settle()
 
     def release(self, job_id: str) -> None:
-        """Let a held job start again."""
+        """Let a held job start again. It is eligible from now on."""
+        if (live := self._machine.live.get(job_id)) is not None:
+            live.eligible_since_s = self._machine.now_s
         self._held.discard(job_id)
         self.settle()
 
@@ -326,10 +328,8 @@ class Admission:
                 machine.make_eligible(live)
 
     def _left(self, user: str) -> float | None:
-        most = self._most.get(user)
-        if most is None:
-            return None
-        return most - sum(1.0 for live in self._machine.running.values() if live.job.user == user)
+        most, running = self._most.get(user), self._machine.running.values()
+        return None if most is None else most - sum(1.0 for live in running if live.job.user == user)
 
 
 def _validate(
@@ -355,7 +355,7 @@ def _validate(
     for failure in failures:
         if not 0 <= failure.node < node_count or not isfinite(failure.at_s) or not failure.repair_s >= 0:
             raise ValueError(
-                f"{failure} is impossible: the nodes are 0 to {node_count - 1}, repair_s is 0 or more"
+                f"{failure} is impossible: nodes are 0 to {node_count - 1}, repair_s is 0 or more"
             )
 
 

@@ -30,6 +30,7 @@ class JobRun:
         "completes",
         "cpus",
         "eligible_s",
+        "eligible_since_s",
         "end_token",
         "evicted",
         "gpus",
@@ -82,6 +83,8 @@ class JobRun:
         self.rank = 0
         """Below 0: moved to the front of the queue, the lowest first."""
         self.eligible_s: float | None = None
+        self.eligible_since_s: float | None = None
+        """When its owner released it from a hold. None: at no time."""
         self.reservation: str | None = None
         self.requeue_count = 0
         self.evicted = False

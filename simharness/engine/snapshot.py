@@ -133,6 +133,7 @@ class SnapshotBuilder:
             node_equivalents=live.share * live.size if running and shared is not None else None,
             start_s=live.start_s if running else None,
             eligible_s=live.eligible_s,
+            eligible_since_s=live.eligible_since_s if job.kind is JobKind.ON_DEMAND else None,
             setup_s=job.setup_s,
             checkpoint=self._spec(live),
             last_checkpoint_s=live.last_checkpoint_s(now_s) if running else None,

@@ -47,7 +47,8 @@ class SimJob:
     expected_s: float | None = None
     """When the announcement said that it would arrive."""
     start_within_s: float | None = None
-    """On-demand jobs: a start up to this long after `submit_s` is on time. None: the policy's default."""
+    """On-demand jobs: a start up to this long after the job became eligible is on time. None: the policy's
+    default."""
     queue: str = ""
     """The queue that the trace names; in a snapshot, the job's QOS."""
     partition: str = ""

@@ -120,4 +120,4 @@ def test_policies_and_their_settings_are_listed(program: Program) -> None:
     late = {one["name"]: one for one in program.json("policies", "eviction")}["late"]
     assert (late["type"], late["default"]) == ("queue or evict", "queue")
     assert "It has no settings." in program("policies", "none")
-    assert "how long after its submission" in program("policies", EXAMPLE_POLICY).lower()
+    assert "how long after it became eligible" in program("policies", EXAMPLE_POLICY).lower()

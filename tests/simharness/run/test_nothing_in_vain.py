@@ -134,6 +134,18 @@ def test_it_is_served_once_it_is_released() -> None:
     assert all(world.runs(job.job_id) for job in SAVING)
 
 
+def test_the_time_that_an_urgent_job_has_begins_when_it_is_released() -> None:
+    """Its limit was over long before: for a late job no work would be lost."""
+    world = World([*KILLED, urgent("u", 2)])
+    world.at(ARRIVES_S, lambda: world.cluster.admission.hold("u"))
+    world.at(ARRIVES_S + 5000.0, lambda: world.cluster.admission.release("u"))
+    world.until(ARRIVES_S + 4990.0)
+    assert world.taken() == []
+    world.until(ARRIVES_S + 5590.0)
+    assert world.runs("u")
+    assert len(world.requeued()) == 1
+
+
 def test_a_lender_is_back_at_once_if_the_urgent_job_is_held_after_the_requeue() -> None:
     killed, saving = batch("killed", 4), batch("saving", 4, save_s=60.0)
     world = World([killed, saving, urgent("u", 8)])

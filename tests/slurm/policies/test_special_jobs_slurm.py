@@ -122,3 +122,31 @@ def test_no_job_leaves_for_one_that_waits_for_a_licence(story: Story, start_daem
     story.ends(urgent)
     works_again(story, daemon, lender)
     nothing_is_left(story, daemon)
+
+
+def test_the_time_that_an_urgent_job_has_begins_with_the_end_of_what_it_depends_on(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    first, *others = story.workers
+    daemon = start_daemon()
+    urgent = story.submit(URGENT, 2, "urgent", *WHOLE_NODES, f"--dependency=afterany:{first}")
+    story.urgent.append(urgent)
+    waits_and_none_leaves(story, daemon, urgent, "another job")
+    story.ends(first)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (deadline_s,) = {one.deadline_s for one in daemon.operations() if one.for_job_id == urgent}
+    submit_s, eligible_s = (
+        float(
+            story.ask(
+                "env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-j", urgent, "-O", f"{field}:20"
+            ).strip()
+        )
+        for field in ("SubmitTime", "EligibleTime")
+    )
+    assert submit_s < eligible_s == deadline_s - daemon.start_within_s
+    (lender,) = story.lenders()
+    assert lender in others
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)

@@ -98,7 +98,6 @@ def begin_day(cluster: DevCluster) -> list[str]:
     comes(1, "batch", "exec sleep 95", "-n1", "--partition=gpu", "--gres=gpu:a100:1")
     comes(8, "batch", "exec sleep 10", "-n1", "--array=0-2")
     for at_s, nodes in ((25, 2), (50, 1)):
-        # An urgent job has to start within a time from its submission, whenever it may begin.
         await_that(f"{at_s} s have passed", partial(passed, at_s))
         comes(0, "urgent", "exec sleep 15", f"-N{nodes}", whole)
     return ids

@@ -1,0 +1,31 @@
+"""When a job may start, and since when. Pure functions.
+
+Reference: 22.05, 24.11 as tried. EligibleTime is the submission, or later the begin time, the end of what the
+    job depends on, or its release from a hold. While it is held or depends on others, there is none. A
+    priority, a comment and a reservation leave it as it is. A requeue sets the submission anew.
+"""
+
+from makeway.adapters.site.times import NOT_BEFORE_S
+from makeway.adapters.slurm.parse import RawJob
+from makeway.policies.model import JobKind
+
+
+def eligible_s(raw: RawJob, blocked_by: str, now_s: float) -> float | None:
+    """Before when a waiting job may not start. None: there is no such limit. `blocked_by`: see `Job`."""
+    if raw.priority == 0 or blocked_by:
+        return NOT_BEFORE_S
+    if raw.eligible_s is None or raw.eligible_s <= now_s:
+        return None
+    return raw.eligible_s
+
+
+def eligible_since_s(raw: RawJob, kind: JobKind, blocked_by: str, now_s: float) -> float | None:
+    """When an urgent job became eligible: see `Job.eligible_since_s`. `kind`: of the job.
+
+    Slurm says it a little after the job is free: until then it is now.
+    """
+    if kind is not JobKind.ON_DEMAND:
+        return None
+    if raw.eligible_s is None:
+        return None if raw.priority == 0 or blocked_by or raw.nodes else now_s
+    return raw.eligible_s if raw.eligible_s > raw.submit_s else None
