@@ -257,7 +257,7 @@ def _ready_to_leave(
 ) -> bool:
     """Whether a job has had its chance to save its work (P2: the strategy chosen for it), or time is up.
 
-    A job that was signalled has its whole grace, however late the signal was.
+    A job that was signalled has its grace, which `issuing` shortens if the signal is late.
     """
     match action.method:
         case Method.KILL | Method.SHRINK:

@@ -41,6 +41,7 @@ from makeway.daemon.operation.tasks import (
     with_task,
 )
 from makeway.policies.model import (
+    Action,
     Cancel,
     Checkpoint,
     Cluster,
@@ -86,6 +87,7 @@ def issuing(operation: Operation, index: int, now_s: float) -> Operation:
     """The operation as it is written down before the command of task `index` is sent.
 
     A job that is now made to leave has no time left to acknowledge: what comes after is not its own doing.
+    The grace after a signal that is sent late ends as planned, if the job then has its least grace.
     """
     task = operation.tasks[index]
     if isinstance(task.action, Requeue | Cancel):
@@ -99,7 +101,16 @@ def issuing(operation: Operation, index: int, now_s: float) -> Operation:
             for other in operation.tasks
         )
         operation = replace(operation, tasks=tasks)
-    return with_task(operation, index, replace(task, progress=Progress.ISSUING, issued_s=now_s))
+    issued = replace(task, action=_ending_as_planned(task.action, now_s), issued_s=now_s)
+    return with_task(operation, index, replace(issued, progress=Progress.ISSUING))
+
+
+def _ending_as_planned(action: Action, now_s: float) -> Action:
+    """The action; a signal with the grace that is left of the planned one."""
+    if not isinstance(action, Checkpoint) or action.until_s is None:
+        return action
+    left_s = max(action.until_s - now_s, action.grace_min_s)
+    return replace(action, grace_s=min(action.grace_s, left_s))
 
 
 def record(operation: Operation, index: int, progress: Progress, now_s: float, detail: str = "") -> Operation:

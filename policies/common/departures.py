@@ -330,5 +330,7 @@ def evict_for(
         walltime_s=job.walltime_s + (not_after_s - begin_s),
         not_before_s=not_before_s,
         saved_by_s=saved_by_s,
+        until_s=not_after_s,
+        grace_min_s=max(job.checkpoint.grace_s, 0.0 if saved_by_s is None else saved_by_s - begin_s),
     )
     return signal, requeue

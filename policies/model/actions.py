@@ -90,6 +90,11 @@ class Checkpoint(RunActionBase):
     saved_by_s: float | None = None
     """The plan: when it is complete, and so is every other checkpoint that was requested before or with it.
     None: there is no plan."""
+    until_s: float | None = None
+    """The plan: when the grace ends. If the signal is sent late, the daemon shortens `grace_s` to that. None:
+    the grace keeps its length."""
+    grace_min_s: float = 0.0
+    """The grace that the job has at least, however late the signal is sent, but never more than `grace_s`."""
     verb: Literal["checkpoint"] = "checkpoint"
 
 
