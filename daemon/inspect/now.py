@@ -1,14 +1,15 @@
 """What the daemon does now, as plain values: its status, its open operations, its latest decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.returns import lent_nodes, method_of
 from makeway.daemon.service.socket_api import request
-from makeway.policies.model import Operation
+from makeway.policies.model import Expand, Operation, Prioritise, Progress
 
 STATUS_WAIT_S = 2.0
 """How long the daemon may take to report its status."""
@@ -65,4 +66,29 @@ def _operation_values(operation: Operation) -> dict[str, Any]:
             {"verb": task.action.verb, "job": task.action.job_id, "progress": task.progress.value}
             for task in operation.tasks
         ],
+        "loans": list(loans(operation)),
     }
+
+
+def loans(operation: Operation) -> Iterator[dict[str, Any]]:
+    """The nodes that jobs have given up for the operation's urgent job, in the order of its tasks.
+
+    `returned`: the job has been put first in the queue or has grown again since. Nothing of an operation that
+    is only observed has been given up.
+    """
+    for task in operation.tasks:
+        method = method_of(task.action)
+        if method is None or task.progress is not Progress.DONE or operation.observe:
+            continue
+        yield {
+            "lender": task.action.job_id,
+            "method": method.value,
+            "nodes": len(lent_nodes(task)),
+            "since_s": task.ended_s,
+            "returned": any(
+                isinstance(given.action, Expand | Prioritise)
+                and given.action.job_id == task.action.job_id
+                and given.progress is Progress.DONE
+                for given in operation.tasks
+            ),
+        }

@@ -195,8 +195,9 @@ class Leadership:
         if role is Role.FOLLOWS:
             self._stands_back_until_s = -inf
         self._failed = False
-        terms = [lease.term for lease in seen.leader_leases]
-        self.standing = Standing(role=role, term=max(terms, default=None), problem=self._problem)
+        newest = max(seen.leader_leases, key=lambda lease: lease.term, default=None)
+        term = None if newest is None else newest.term
+        self.standing = Standing(role=role, term=term, lease=newest, problem=self._problem)
         return seen
 
     def _take(self, seen: Cluster, read: Callable[[], Cluster]) -> Cluster:

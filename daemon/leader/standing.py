@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from makeway.policies.model import LeaderLease
+
 
 class Role(StrEnum):
     """What this daemon is among those of its instance. The value is also the metric label."""
@@ -21,6 +23,8 @@ class Standing:
     role: Role = Role.ALONE
     term: int | None = None
     """The highest term of a lease that was seen. None: none was."""
+    lease: LeaderLease | None = None
+    """The lease of that term as it was seen: one that was renewed since has another mark. None: none was."""
     problem: str | None = None
     """Why the lease could not be written the last time. None: it could."""
 
@@ -33,6 +37,14 @@ class Standing:
     def cleans_up(self) -> bool:
         """Whether what nothing needs any more is taken away, or that is recorded, as the mode has it."""
         return self.role not in (Role.FOLLOWS, Role.WAITS)
+
+    @property
+    def lease_text(self) -> str | None:
+        """The newest lease, for the status. None: there is none."""
+        if self.lease is None:
+            return None
+        mark = "given up" if self.lease.mark is None else f"mark {self.lease.mark}"
+        return f"{mark}, lasts {self.lease.lasts_s:.0f} s"
 
     @property
     def text(self) -> str:

@@ -55,7 +55,7 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
             Lease(
                 lender_job_id=lender.job_id,
                 borrower_job_id=operation.for_job_id,
-                nodes=_lent_nodes(task),
+                nodes=lent_nodes(task),
                 since_s=task.ended_s,
                 method=method,
             )
@@ -162,7 +162,7 @@ def _still_lent(task: Task, lender: Job) -> bool:
             return False
 
 
-def _lent_nodes(task: Task) -> tuple[str, ...]:
+def lent_nodes(task: Task) -> tuple[str, ...]:
     """The nodes that a task made its job give up."""
     if isinstance(task.action, Shrink):
         kept = set(task.action.keep_nodes)
@@ -178,7 +178,7 @@ def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tupl
     others = sets.union(
         reservation.nodes for reservation in cluster.reservations if reservation.name != operation.reservation
     )
-    return sets.among(_lent_nodes(task), sets.up & ~cluster.held_set() & ~others)
+    return sets.among(lent_nodes(task), sets.up & ~cluster.held_set() & ~others)
 
 
 def _may_be_held(operation: Operation, cluster: Cluster) -> bool:

@@ -176,6 +176,7 @@ class CycleRunner:
                 restored=report.restored if restoring else None,
                 not_given_back="; ".join(map(printable, report.not_given_back)) or None,
                 leader=_leader_text(report.standing),
+                lease=report.standing.lease_text,
                 leader_problem=report.standing.problem,
                 paused=report.paused,
                 planning_failure=(

@@ -30,6 +30,10 @@ class ServiceStatus:
     """
     leader: str = "no cycle yet"
     """Whether this daemon leads: alone, leads, follows, waits or idle (see `Role`), with the term."""
+    lease: str | None = None
+    """The newest lease that the cluster keeps: its mark, and how long it lasts without another one. None:
+    there is none.
+    """
     leader_problem: str | None = None
     """Why the lease could not be written. None: it could."""
     paused: bool = False

@@ -42,13 +42,46 @@ async function read(path) {
   return answer;
 }
 
+// What of the status is shown in another place.
+const ELSEWHERE = new Set(["sentence", "leader", "lease", "leader_problem", "paused"]);
+
+const LEADS = {
+  alone: "This daemon is taken for the only one: no leases are kept",
+  leads: "This daemon leads",
+  follows: "Another daemon leads; this one only writes down what it decides",
+  waits: "No daemon is known to lead; this one begins nothing yet",
+  idle: "This daemon needs no lease: it has nothing to give back, and does not act",
+};
+
+// Who leads, by which lease, and whether makeway is paused.
+function showLeader(status) {
+  const box = byId("leader");
+  if (status.leader === undefined) return box.replaceChildren();
+  const [role, term] = status.leader.split(" (");
+  const lease = status.lease ? `; lease ${term ? term.replace(")", "") : ""}: ${status.lease}` : "";
+  const said = [`${LEADS[role] || status.leader}${lease}.`];
+  if (status.leader_problem) said.push(`The lease was not written: ${status.leader_problem}.`);
+  const paused = status.paused ? element("span", " Paused: nothing is taken from jobs.", { class: "bad" })
+    : element("span", " Not paused.");
+  box.replaceChildren(element("span", said.join(" ")), paused);
+}
+
+function showLoans(operations) {
+  const found = operations.flatMap((one) => one.loans.map((loan) => row([
+    loan.lender, one.for_job, loan.nodes, loan.method.replaceAll("_", " "), instant(loan.since_s),
+    loan.returned ? "yes" : "not yet",
+  ])));
+  byId("loans").tBodies[0].replaceChildren(...found);
+  if (!found.length) emptyTable("loans", "No open operation has nodes of other jobs.");
+}
+
 async function showNow() {
   const found = await (await read("now.json")).json();
   const status = found.status || {};
   byId("sentence").textContent = found.problem || status.sentence || "";
   byId("sentence").className = found.problem ? "bad" : "";
   byId("status").replaceChildren(...Object.entries(status)
-    .filter(([name]) => name !== "sentence")
+    .filter(([name]) => !ELSEWHERE.has(name))
     .map(([name, value]) => pair(name.replaceAll("_", " "), value)));
   byId("operations").tBodies[0].replaceChildren(...found.operations.map((one) => row([
     one.for_job,
@@ -59,11 +92,13 @@ async function showNow() {
     one.tasks.map((task) => `${task.verb} ${task.job}: ${task.progress}`).join("; "),
   ])));
   if (!found.operations.length) emptyTable("operations", "No operation is open.");
+  showLeader(status);
+  showLoans(found.operations);
 }
 
 function pair(name, value) {
   const both = element("div");
-  const shown = value === null ? "none" : typeof value === "number" ? String(Math.round(value * 10) / 10) : String(value);
+  const shown = value === null ? "none" : typeof value === "boolean" ? (value ? "yes" : "no") : typeof value === "number" ? String(Math.round(value * 10) / 10) : String(value);
   both.append(element("dt", name), element("dd", shown));
   return both;
 }

@@ -25,6 +25,8 @@ def test_the_first_daemon_leads_at_once_and_the_second_follows(world: World) -> 
     assert first.calls == ["create"]
     assert second.calls == []
     assert second.lease.standing.text == "another daemon leads"
+    (kept,) = world.book.all()
+    assert second.lease.standing.lease_text == f"mark {kept.mark}, lasts {kept.lasts_s:.0f} s"
 
 
 def test_a_lease_that_is_renewed_never_ends(world: World) -> None:

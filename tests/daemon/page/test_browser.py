@@ -88,3 +88,46 @@ def luminance(colour: str) -> float:
     parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+LED = {
+    "status": {
+        "sentence": "act: 1 urgent waiting",
+        "leader": "follows (term 3)",
+        "lease": "mark 42, lasts 60 s",
+        "leader_problem": HOSTILE,
+        "paused": True,
+        "breaker_open": False,
+    },
+    "problem": "",
+    "operations": [
+        {
+            **dict.fromkeys(("id", "kind", "for_job", "phase"), HOSTILE),
+            "observe": False,
+            "nodes": 4,
+            "opened_s": 10.0,
+            "deadline_s": 20.0,
+            "tasks": [],
+            "loans": [
+                {"lender": HOSTILE, "method": "kill", "nodes": 3, "since_s": 15.0, "returned": False},
+                {"lender": "17", "method": "shrink", "nodes": 1, "since_s": 16.0, "returned": True},
+            ],
+        }
+    ],
+}
+
+
+def test_who_leads_whether_it_is_paused_and_what_was_lent(shown: Page) -> None:
+    shown.route("**/now.json", lambda route: route.fulfill(json=LED))
+    shown.evaluate("refresh()")
+    expect(shown.locator("#leader")).to_have_text(
+        "Another daemon leads; this one only writes down what it decides; lease term 3: mark 42, lasts 60 s. "
+        f"The lease was not written: {HOSTILE}. Paused: nothing is taken from jobs."
+    )
+    first, second = shown.locator("#loans tbody tr").all()
+    assert first.locator("td").all_inner_texts() == [HOSTILE, HOSTILE, "3", "kill", "15 s", "not yet"]
+    assert second.locator("td").all_inner_texts() == ["17", HOSTILE, "1", "shrink", "16 s", "yes"]
+    expect(shown.locator("#status")).to_have_text("breaker openno")
+    width = shown.viewport_size["width"] if shown.viewport_size else 0
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.title() == "makeway"

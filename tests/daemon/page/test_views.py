@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.errors import UserError
-from makeway.daemon.inspect.now import latest_decisions, now
+from makeway.daemon.inspect.now import latest_decisions, loans, now
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, what_if
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.page import views
-from makeway.policies.model import Cluster, Decision, OperationOutcome, Phase
+from makeway.policies.model import Cluster, Decision, OperationOutcome, Phase, Prioritise, Progress, Reason
 from tests.builders import cluster
 from tests.daemon.page.browsing import HOSTILE, NOW_S
 
@@ -65,6 +65,23 @@ def test_the_timeline_of_an_operation_that_is_over(tmp_path: Path, decided: Path
         (HOSTILE, "lent", 1200.0, 1500.0),
     ]
     journal.close()
+
+
+def test_the_nodes_that_jobs_have_lent(decided: Path) -> None:
+    journal = Journal(decided)
+    (opened,) = journal.open_operations()
+    journal.close()
+    requeue = opened.tasks[2]
+    assert list(loans(opened)) == []
+    gone = replace(requeue, issued_s=1200.0, ended_s=1210.0, progress=Progress.DONE)
+    (lent,) = loans(replace(opened, tasks=(*opened.tasks[:2], gone)))
+    assert lent == {"lender": HOSTILE, "method": "system", "nodes": 4, "since_s": 1210.0, "returned": False}
+    first = Prioritise(job_id=HOSTILE, for_job_id="u", policy="test", reason=Reason.BORROWER_ENDED)
+    for progress, returned in ((Progress.ACCEPTED, False), (Progress.DONE, True)):
+        given = replace(requeue, action=first, progress=progress)
+        (lent,) = loans(replace(opened, tasks=(*opened.tasks[:2], gone, given)))
+        assert lent["returned"] is returned
+    assert list(loans(replace(opened, tasks=(*opened.tasks[:2], gone), observe=True))) == []
 
 
 def test_what_if_is_computed_once_for_a_snapshot(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

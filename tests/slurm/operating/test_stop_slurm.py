@@ -1,5 +1,7 @@
 """`makeway stop --restore` on a real Slurm."""
 
+import re
+
 import pytest
 
 from makeway.adapters.slurm.build import FRONT_PRIORITY
@@ -22,6 +24,9 @@ def test_a_requeued_job_gets_its_turn_and_the_urgent_job_runs_on_without_a_hold(
     starts_on_the_held_nodes(story, daemon, urgent)
     assert story.reservations()
     assert "makeway-lease" in story.ask("scontrol", "show", "reservations")
+    status = daemon.status()
+    assert status["leader"] == "leads (term 1)"
+    assert re.fullmatch(rf"mark \d+, lasts {LEASE_S:.0f} s", status["lease"])
     done = daemon.run("stop", "--restore")
     assert (done.status, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "The daemon has stopped."
