@@ -1,4 +1,4 @@
-"""The content of the node-by-time picture of a replay: rectangles, marks, waits, and its time window.
+"""The content of the node-by-time picture of a replay: segments, marks, waits, and its time window.
 
 Pure functions of the records; `report_figures` draws what they return. Times are trace seconds.
 """
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from makeway.policies.model import JobKind
-from makeway.simharness.engine.records import Mark, MarkKind, ReplayRecord, RunEnding, Segment
+from makeway.simharness.engine.records import Mark, MarkKind, ReplayRecord, Segment
 from makeway.simharness.results.series import Floats, floats
 
 LOADED_COST = 60_000
@@ -23,9 +22,6 @@ _LENGTHS_S = tuple(
     hours * _HOUR_S for hours in (8064, 4032, 2016, 1344, 672, 336, 168, 96, 48, 24, 12, 6, 3, 2, 1)
 )
 _SEGMENT_COST = 3
-
-Run = tuple[int, int]
-"""Neighbouring nodes: the index of the first, and that of the last plus one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +48,6 @@ class GanttWindows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rectangles:
-    """Stretches of jobs on neighbouring nodes; all arrays have shape (rectangles,).
-
-    A segment on k runs of neighbouring nodes gives k rectangles, in the order of `ReplayRecord.segments`.
-    """
-
-    segment: npt.NDArray[np.int32]
-    """Index into the segments that were given."""
-    first: npt.NDArray[np.int32]
-    """The lowest node."""
-    stop: npt.NDArray[np.int32]
-    """The highest node plus one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UrgentWait:
     """One urgent job from its submission to its start."""
 
@@ -79,29 +60,6 @@ class UrgentWait:
     on_time: bool
     lane: int
     """Row of the picture, from 0: waits in one lane do not overlap."""
-
-
-def node_runs(nodes: int) -> list[Run]:
-    """The runs of neighbouring nodes of a set (bit i is node i), lowest first."""
-    firsts, lasts = nodes & ~(nodes << 1), nodes & ~(nodes >> 1)
-    runs: list[tuple[int, int]] = []
-    while firsts:
-        first, last = firsts & -firsts, lasts & -lasts
-        runs.append((first.bit_length() - 1, last.bit_length()))
-        firsts ^= first
-        lasts ^= last
-    return runs
-
-
-def rectangles(segments: Sequence[Segment]) -> Rectangles:
-    """The rectangles of these segments."""
-    found = [
-        (index, first, stop)
-        for index, segment in enumerate(segments)
-        for first, stop in node_runs(segment.nodes)
-    ]
-    table = np.array(found, dtype=np.int32).reshape(len(found), 3)
-    return Rectangles(segment=table[:, 0], first=table[:, 1], stop=table[:, 2])
 
 
 def segments_in(record: ReplayRecord, window: TimeWindow) -> list[Segment]:
@@ -193,10 +151,12 @@ class _Cost:
 
     @staticmethod
     def of(record: ReplayRecord) -> "_Cost":
-        runs = np.array(
-            [(segment.nodes & ~(segment.nodes << 1)).bit_count() for segment in record.segments],
-            dtype=np.float64,
-        )
+        if record.capacities is None:
+            counts = [(segment.nodes & ~(segment.nodes << 1)).bit_count() for segment in record.segments]
+        else:
+            # Where jobs share nodes each node may get a rectangle of its own.
+            counts = [segment.nodes.bit_count() for segment in record.segments]
+        runs = np.array(counts, dtype=np.float64)
         start_s = floats(segment.start_s for segment in record.segments)
         end_s = floats(segment.end_s for segment in record.segments)
         by_start, by_end = np.argsort(start_s), np.argsort(end_s)
@@ -261,9 +221,3 @@ def _longest(outer: TimeWindow, costs: Sequence[_Cost], interest: _Interest, *, 
 def _affordable(costs: Sequence[_Cost], window: TimeWindow, limit: int) -> bool:
     """Whether no replay costs more than `limit` within the window."""
     return all(cost.of_window(window) <= limit for cost in costs)
-
-
-def evicted_edges(segments: Sequence[Segment], shown: Rectangles) -> npt.NDArray[np.bool_]:
-    """Which rectangles end in an eviction, shape (rectangles,)."""
-    requeued = np.array([segment.ending is RunEnding.REQUEUED for segment in segments], dtype=np.bool_)
-    return np.asarray(requeued[shown.segment], dtype=np.bool_) if segments else np.zeros(0, dtype=np.bool_)

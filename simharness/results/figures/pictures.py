@@ -16,14 +16,16 @@ from makeway.simharness.results.figures.axes import INK, TimeScale, add_tools, b
 from makeway.simharness.results.figures.gantt import (
     VIEW_COST,
     GanttWindows,
-    Rectangles,
     UrgentWait,
-    evicted_edges,
     marks_in,
-    node_runs,
-    rectangles,
     segments_in,
     urgent_waits,
+)
+from makeway.simharness.results.figures.rectangles import (
+    Rectangles,
+    evicted_edges,
+    node_runs,
+    rectangles,
 )
 from makeway.simharness.results.formats import format_duration
 from makeway.simharness.workloads.nodeset import NodeNames
@@ -90,7 +92,8 @@ def toggle_names(what: str, replays: int) -> str:
 def gantt_figure(
     record: ReplayRecord, index: int, windows: GanttWindows, scale: TimeScale, x_range: "Range1d"
 ) -> "figure":
-    """Nodes by time, one rectangle for each run of neighbouring nodes that a job held.
+    """Nodes by time, one rectangle for each run of neighbouring nodes that a job held. Jobs that share a node
+    lie one above the other in its row.
 
     Args:
         record: the replay.
@@ -102,8 +105,9 @@ def gantt_figure(
     from bokeh.models import Range1d
 
     nodes = record.node_count
+    shared = record.capacities is not None
     drawn = base_figure(
-        height=int(np.clip(120 + 5 * nodes, 220, 440)),
+        height=int(np.clip(120 + (24 if shared else 5) * nodes, 220, 440)),
         x_range=x_range,
         y_range=Range1d(start=0.5, end=nodes + 0.5, bounds=(0.5, nodes + 0.5)),
     )
@@ -113,7 +117,7 @@ def gantt_figure(
     drawn.grid.grid_line_color = None
     segments = segments_in(record, windows.loaded)
     details = _segment_details(record, segments, scale)
-    shown = rectangles(segments)
+    shown = rectangles(segments, shared=shared)
     _add_rectangles(drawn, record, index, segments, shown, scale, details)
     _add_evicted_edges(drawn, index, segments, shown, scale)
     _add_marks(drawn, record, index, windows, scale)
@@ -135,7 +139,8 @@ def _segment_details(
         columns["job"].append(job.job_id)
         columns["user"].append(job.user or "-")
         columns["kind"].append(KIND_WORDS[job.kind])
-        columns["nodes"].append(f"{size}{asked} ({_places(segment.nodes, names)})")
+        part = "" if segment.share == 1.0 else f", {segment.share:.0%} of them"
+        columns["nodes"].append(f"{size}{asked} ({_places(segment.nodes, names)}){part}")
         columns["submitted"].append(scale.text(job.submit_s))
         columns["ran"].append(f"{scale.text(segment.start_s)} to {scale.text(segment.end_s)}")
         columns["length"].append(format_duration(segment.end_s - segment.start_s))
@@ -181,7 +186,7 @@ def _add_rectangles(
     tints = np.array([segment.job % 3 for segment in segments], dtype=np.int8)
     kinds = [record.jobs[segment.job].job.kind for segment in segments]
     # Between many thin rectangles the lines would be all that is seen.
-    separator = "#FFFFFF" if shown.first.size <= VIEW_COST else None
+    separator = "#FFFFFF" if shown.segment.size <= VIEW_COST else None
     renderers: list[DataRenderer] = []
     for kind, colours in KIND_COLOURS.items():
         of_kind = np.array([one is kind for one in kinds], dtype=np.bool_)
@@ -191,8 +196,8 @@ def _add_rectangles(
             data={
                 "left": left[segment],
                 "right": right[segment],
-                "bottom": shown.first[chosen] + np.float32(0.5),
-                "top": shown.stop[chosen] + np.float32(0.5),
+                "bottom": np.float32(0.5) + shown.low[chosen].astype(np.float32),
+                "top": np.float32(0.5) + shown.high[chosen].astype(np.float32),
                 "segment": segment,
                 "colour": np.array(colours)[tints[segment]].tolist(),
             }
@@ -242,8 +247,8 @@ def _add_evicted_edges(
     source = ColumnDataSource(
         data={
             "x": right[shown.segment[ends]],
-            "bottom": shown.first[ends] + np.float32(0.5),
-            "top": shown.stop[ends] + np.float32(0.5),
+            "bottom": np.float32(0.5) + shown.low[ends].astype(np.float32),
+            "top": np.float32(0.5) + shown.high[ends].astype(np.float32),
         }
     )
     drawn.segment(

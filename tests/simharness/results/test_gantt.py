@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +10,7 @@ from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, ReplayR
 from makeway.simharness.results.figures.gantt import (
     TimeWindow,
     choose_windows,
-    evicted_edges,
     marks_in,
-    node_runs,
-    rectangles,
     segments_in,
     urgent_waits,
     whole_window,
@@ -23,36 +19,6 @@ from makeway.simharness.workloads.job import SimJob
 from tests.simharness.workloads.record_samples import empty, random_records, with_makeway, without_makeway
 
 HOUR_S = 3600.0
-
-
-@given(st.integers(0, 2**200))
-def test_runs_are_the_set_again_and_never_touch(nodes: int) -> None:
-    runs = node_runs(nodes)
-    assert sum(((1 << stop) - 1) ^ ((1 << first) - 1) for first, stop in runs) == nodes
-    assert all(before[1] < after[0] for before, after in pairwise(runs))
-    assert all(first < stop for first, stop in runs)
-
-
-@given(random_records())
-@settings(deadline=None)
-def test_there_is_a_rectangle_for_every_run_of_every_segment(record: ReplayRecord) -> None:
-    found = rectangles(record.segments)
-    expected = [
-        (index, first, stop)
-        for index, segment in enumerate(record.segments)
-        for first, stop in node_runs(segment.nodes)
-    ]
-    shown = zip(found.segment.tolist(), found.first.tolist(), found.stop.tolist(), strict=True)
-    assert list(shown) == expected
-
-
-def test_evictions_are_known_of_their_rectangles() -> None:
-    segments = [
-        Segment(0, 0.0, 1.0, 0b101, RunEnding.REQUEUED),
-        Segment(0, 2.0, 3.0, 0b101, RunEnding.COMPLETED),
-    ]
-    assert evicted_edges(segments, rectangles(segments)).tolist() == [True, True, False, False]
-    assert evicted_edges([], rectangles([])).tolist() == []
 
 
 def test_a_window_holds_what_overlaps_it() -> None:
@@ -175,8 +141,3 @@ def test_several_replays_share_one_budget() -> None:
 def test_nothing_submitted_has_no_window() -> None:
     assert whole_window([empty()]) is None
     assert choose_windows([empty()]) is None
-
-
-@pytest.mark.parametrize("count", [1, 4360])
-def test_runs_of_a_whole_machine(count: int) -> None:
-    assert node_runs((1 << count) - 1) == [(0, count)]

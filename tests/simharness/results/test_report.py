@@ -13,7 +13,7 @@ from bokeh.models.renderers import GlyphRenderer
 from bokeh.plotting import figure
 from hypothesis import given, settings
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Resources
 from makeway.simharness.cli.output import write_page
 from makeway.simharness.engine.records import JobRecord, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.axes import TimeScale
@@ -25,8 +25,9 @@ from makeway.simharness.results.figures.curves import (
     share_curve,
     waits_s,
 )
-from makeway.simharness.results.figures.gantt import TimeWindow, choose_windows, node_runs
+from makeway.simharness.results.figures.gantt import TimeWindow, choose_windows
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
+from makeway.simharness.results.figures.rectangles import node_runs
 from makeway.simharness.results.measures import MeasureSettings, measure, numbers
 from makeway.simharness.results.report import ReportUnavailable, report_html
 from makeway.simharness.results.series import StepSeries, nodes_held
@@ -275,6 +276,18 @@ def test_marks_and_the_edges_of_evictions_are_drawn_where_they_happened() -> Non
     assert sources["shrunk"].data["where"] == ["1 (n4)"]
     assert sources["returned"].data["at"] == ["0:02:40", "0:02:40"]
     assert sources["node_down"].data["who"] == ["-"]
+
+
+def test_jobs_that_share_a_node_lie_one_above_the_other() -> None:
+    """`a` and `m` share node 2, in the picture from 1.5 to 2.5; the hover says what part they have."""
+    record = without_makeway()
+    record.capacities = (Resources.of({"cpu": 4}),) * record.node_count
+    record.segments[1].nodes = 0b0110
+    record.segments[1].share = 0.5
+    rows = {kind: _gantt(record)[kind].data for kind in JobKind}
+    rigid, malleable = rows[JobKind.RIGID], rows[JobKind.MALLEABLE]
+    assert list(zip(rigid["bottom"], rigid["top"], strict=True))[:2] == [(0.5, 1.5), (1.5, 2.0)]
+    assert list(zip(malleable["bottom"], malleable["top"], strict=True)) == [(2.0, 2.5), (2.5, 3.5)]
 
 
 @given(random_records())
