@@ -1,9 +1,11 @@
 """An adapter that shows the cluster that a test wrote down and records the actions that it gets."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from makeway.adapters.protocol import AdapterError, Capabilities
-from makeway.policies.model import VERBS, Action, Cluster, Release, Reservation, Reserve
+from makeway.policies.model import VERBS, Action, Cluster, LeaderLease, Release, Reservation, Reserve
+from makeway.simharness.engine.reservations import LeaseBook
 
 
 class FakeAdapter:
@@ -48,3 +50,29 @@ class FakeAdapter:
         bound = action.job_id if action.user is None else None
         jobs = tuple(replace(job, reservation=name) if job.job_id == bound else job for job in self.view.jobs)
         self.view = replace(self.view, reservations=(*others, made), jobs=jobs)
+
+
+class LeasedAdapter(FakeAdapter):
+    """Keeps leases, and remembers what it is to ask before its commands."""
+
+    command_s = 1.0
+
+    def __init__(self, view: Cluster) -> None:
+        super().__init__(view)
+        self.book = LeaseBook()
+        self.may_send: Callable[[], bool] | None = None
+
+    def snapshot(self) -> Cluster:
+        return replace(super().snapshot(), leader_leases=self.book.all())
+
+    def create_lease(self, lease: LeaderLease) -> None:
+        self.book.create(lease, self.view.now_s)
+
+    def renew_lease(self, lease: LeaderLease) -> None:
+        self.book.renew(lease)
+
+    def remove_lease(self, term: int) -> None:
+        self.book.remove(term)
+
+    def ask_before_commands(self, may_send: Callable[[], bool]) -> None:
+        self.may_send = may_send

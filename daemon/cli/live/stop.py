@@ -9,6 +9,7 @@ import click
 
 from makeway.daemon.cli.options import SOCKET_PATH, config_option, duration, from_config, socket_option
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.leader.standing import Role
 
 LOOK_S = 0.5
 """Interval at which the daemon is asked how far it is."""
@@ -35,7 +36,8 @@ def stop(restore: bool, wait_s: float, socket: Path | None, config: Path | None)
 
     With --restore, makeway takes nothing any more from now on, in either mode. Urgent jobs that run go on, on
     the nodes that they have. What cannot be given back, such as nodes on which other jobs run, is printed;
-    the next daemon in act mode gives that back.
+    the next daemon in act mode gives that back. Where another daemon leads, what is held and was taken is
+    that one's: this daemon gives nothing back, says so, and ends.
     """
     from makeway.daemon.inspect.now import reported_status
     from makeway.daemon.service.socket_api import request
@@ -47,7 +49,7 @@ def stop(restore: bool, wait_s: float, socket: Path | None, config: Path | None)
         raise UserError(problem + later)
     if restore:
         status = _restored(path, wait_s)
-        click.echo("Everything is given back." if status["not_given_back"] is None else _left(status))
+        click.echo(_given_back(status))
     request(path, {"command": "stop"})
     _await_end(path, wait_s)
     click.echo("The daemon has stopped.")
@@ -73,7 +75,15 @@ def _restored(path: Path, wait_s: float) -> Mapping[str, Any]:
         time.sleep(LOOK_S)
 
 
-def _left(status: Mapping[str, Any]) -> str:
+def _given_back(status: Mapping[str, Any]) -> str:
+    leader = printable(str(status["leader"]))
+    if leader.startswith(Role.FOLLOWS):
+        return (
+            f"Nothing is given back: another daemon leads, and this one {leader}. What is held and was taken "
+            "is the leader's, which goes on. `makeway stop --restore` on its host gives it back."
+        )
+    if status["not_given_back"] is None:
+        return "Everything is given back."
     return f"Given back, except: {printable(str(status['not_given_back']))}."
 
 

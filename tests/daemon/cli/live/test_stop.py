@@ -11,10 +11,11 @@ from makeway.adapters.protocol import Unavailable
 from makeway.daemon.cli.live import stop as command
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.service.service import SignalMessage
-from makeway.policies.model import Reservation, TakenFromJob
+from makeway.policies.model import LeaderLease, Reservation, TakenFromJob
 from tests.builders import node_names
 from tests.daemon.service.listener import Listener
 from tests.daemon.service.site import Site, busy
+from tests.fakes import LeasedAdapter
 
 
 @pytest.fixture
@@ -41,6 +42,22 @@ def test_everything_is_given_back_before_the_end(site: Site, capsys: pytest.Capt
     assert site.adapter.view.reservations == ()
     assert site.adapter.calls == [("release", "mw_z"), ("close", "")]
     assert not site.socket.exists()
+
+
+def test_a_daemon_that_follows_gives_nothing_back_and_says_so(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = Reservation(name="mw_z", nodes=node_names(2), start_s=0.0, end_s=9e9)
+    site.adapter = adapter = LeasedAdapter(replace(busy(), reservations=(left,)))
+    adapter.create_lease(LeaderLease(term=7, mark=1, lasts_s=9e9))
+    site.write("mode: act\npoll_interval_s: 3600\npoke_gap_s: 0\n")
+    with site.up():
+        assert run_cli(["stop", "--restore", "--config", str(site.config)]) == 0
+    said, end = capsys.readouterr().out.splitlines()
+    assert said.startswith("Nothing is given back: another daemon leads, and this one follows (term 7). ")
+    assert end == "The daemon has stopped."
+    assert adapter.calls == [("close", "")]
+    assert [lease.term for lease in adapter.book.all()] == [7]
 
 
 def test_what_cannot_be_given_back_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
