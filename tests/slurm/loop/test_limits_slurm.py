@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from bench.fight.accounting import Accounting, user_name
 
-from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
 from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.accounted import accounted_cluster
-from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
+from tests.slurm.support.daemon import BRIEF_S, DaemonProcess, Printed
 from tests.slurm.support.story import (
     IGNORES,
     Story,
@@ -25,6 +25,10 @@ pytestmark = pytest.mark.slurm
 
 ONE_AT_A_TIME = "one-at-a-time"
 ACCOUNTS = ("urgent", "saving", "other")
+STRANGER = "games"
+"""A user who may not charge jobs to the account of urgent jobs."""
+MOST_NODES = 6
+"""So many may an urgent job have."""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,8 @@ def add_associations(accounting: Accounting) -> None:
             qos,
             "defaultqos=normal",
         )
+    accounting.manage("modify", "account", "urgent", "set", f"MaxTRESPerJob=node={MOST_NODES}")
+    accounting.manage("add", "user", STRANGER, "account=saving", f"cluster={CLUSTER_NAME}", qos)
 
 
 def limited_comes(story: Story) -> str:
@@ -105,6 +111,32 @@ def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: St
         allow(story, 1)
     starts_on_the_held_nodes(story, daemon, urgent)
     story.ends(urgent)
+    nothing_is_left(story, daemon)
+
+
+def test_only_who_could_submit_an_urgent_job_may_announce_one(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    daemon = start_daemon()
+
+    def announced(user: str, node_count: int) -> Printed:
+        return daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m", f"--user={user}")
+
+    for user, node_count, why in (
+        (
+            STRANGER,
+            1,
+            f"user {STRANGER} may not submit urgent jobs, which are: class urgent (account urgent)",
+        ),
+        (user_name(), MOST_NODES + 1, f"{MOST_NODES + 1} nodes are asked for"),
+    ):
+        refused = announced(user, node_count)
+        assert refused.status != 0
+        assert why in refused.stderr
+    with pytest.raises(DevClusterError, match="Invalid account"):
+        story.world.cluster.submit("exec true", f"--uid={STRANGER}", "--account=urgent", "--time=10")
+    taken = announced(user_name(), MOST_NODES)
+    assert (taken.status, taken.stdout.split("-")[0]) == (0, "notice"), taken.stderr
     nothing_is_left(story, daemon)
 
 

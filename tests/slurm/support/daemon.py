@@ -27,6 +27,7 @@ machine.
 MOST_SLOWDOWN = 5.0
 """By how much a busy machine makes a deadline longer at most. Some tests wait for it."""
 COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
+READS_ACCOUNTING = "sacctmgr"
 CONFIGURATION = """
 mode: {mode}
 adapter:
@@ -365,10 +366,10 @@ def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Pat
     found = folder / "bin"
     (found / "steps").mkdir(parents=True, exist_ok=True)
     prefix = f"unshare --mount --root={root} --wd=/ --mount-proc=/proc " if root else "/usr/bin/"
-    for name in COMMANDS:
+    for name in (*COMMANDS, READS_ACCOUNTING):
         enter = f"{prefix}{name}"
         script = f'exec {enter} "$@"\n'
-        if killing is not None:
+        if killing is not None and name in COMMANDS:
             pid_file = folder / "pid" if killing.target == "daemon" else cluster.folder / "slurmctld.pid"
             saved = cluster.folder / "state" / "job_state"
             script = (
