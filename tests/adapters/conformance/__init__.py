@@ -6,6 +6,7 @@ cluster of six or more nodes that are up, on which a requeued job is held back f
 
 from tests.adapters.conformance.giving_back import GivingBackConformance
 from tests.adapters.conformance.keeping import KeepingConformance
+from tests.adapters.conformance.leasing import LeasingConformance
 from tests.adapters.conformance.making_way import MakingWayConformance
 from tests.adapters.conformance.naming_runs import NamingRunsConformance
 from tests.adapters.conformance.reading import ReadingConformance
@@ -45,5 +46,6 @@ class AdapterConformance(
     KeepingConformance,
     RefusingConformance,
     NamingRunsConformance,
+    LeasingConformance,
 ):
     """The suite. Subclasses say what `world` is."""
