@@ -10,6 +10,7 @@ import pytest
 
 from makeway.daemon.control import reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
+from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, observation, orphans, transitions
 from makeway.daemon.operation.handover import Watch
@@ -143,6 +144,10 @@ def the_other_lease_counts_for_nothing(patch: Patch) -> None:
     patch.setattr(LeaseWatch, "alive", lambda _: ())
 
 
+def a_daemon_without_the_lease_acts(patch: Patch) -> None:
+    patch.setattr(Leadership, "may_act", lambda _: True)
+
+
 LATE_REQUEUES = Story(
     seed=0,
     policy="eviction",
@@ -187,6 +192,20 @@ NEVER_COMES = Story(
         Trouble(kind=TroubleKind.NO_SHOW, at_s=at_s, lasts_s=600.0, amount=1.0) for at_s in (900.0, 5400.0)
     ),
 )
+LOST_LEASE = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch"),
+        SimJob("u", 600.0, 1500.0, 1500.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0),
+    ),
+    troubles=(
+        Trouble(kind=TroubleKind.REFUSED, at_s=900.0, lasts_s=2100.0),
+        Trouble(kind=TroubleKind.SECOND_DAEMON, at_s=6000.0, lasts_s=1200.0),
+    ),
+)
+"""No lease is written from 900 s on. When the urgent job ends, its daemon has none."""
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -263,6 +282,12 @@ MUTANTS = (
         troubles=(TroubleKind.SECOND_DAEMON,),
         policies=("eviction",),
     ),
+    Mutant(
+        name="a daemon without the lease acts",
+        law=Law.ONE_LEADER,
+        make=a_daemon_without_the_lease_acts,
+        story=LOST_LEASE,
+    ),
     Mutant(name="no job is missed", law=Law.NO_SHOW, make=no_job_is_missed, story=NEVER_COMES),
 )
 
@@ -271,7 +296,9 @@ def test_every_law_has_a_mutant() -> None:
     assert {mutant.law for mutant in MUTANTS} == set(Law)
 
 
-@pytest.mark.parametrize(("story", "law"), [(COSTLY_USER, Law.CAPS), (NEVER_COMES, Law.NO_SHOW)])
+@pytest.mark.parametrize(
+    ("story", "law"), [(COSTLY_USER, Law.CAPS), (NEVER_COMES, Law.NO_SHOW), (LOST_LEASE, Law.ONE_LEADER)]
+)
 def test_a_story_of_a_mutant_meets_the_law_and_keeps_it(story: Story, law: Law) -> None:
     told = telling.tell(story)
     assert told.violations == ()
