@@ -50,7 +50,7 @@ def swarm(
     daemon is killed, journals are lost, users hold and cancel jobs, and more. Equal seeds give equal stories.
     The exit status is 1 if a law was broken.
     """
-    from makeway.simharness.swarm.campaign import tell_all
+    from makeway.simharness.swarm.campaign import KEPT_IN, kept_line, tell_all
 
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -62,6 +62,8 @@ def swarm(
         click.echo(
             f"seed {story.seed}, {story.policy}: {violation.law} at {violation.at_s:.0f} s: {violation.text}"
         )
+        if not files:
+            click.echo(f"  once it is mended, keep it in {KEPT_IN}:\n{kept_line(story, violation, troubles)}")
     if len(campaign.failures) > _SHOWN:
         click.echo(f"and {len(campaign.failures) - _SHOWN} stories more")
     if keep is not None:

@@ -15,6 +15,8 @@ from makeway.simharness.swarm.story import Story, TroubleKind
 from makeway.simharness.swarm.telling import Told, tell
 
 YEAR_S = 365.25 * 86400.0
+KEPT_IN = "tests/simharness/swarm/kept_stories.py"
+"""Where stories are listed that once broke a law."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +95,15 @@ def tell_all(
             progress(campaign)
     campaign.failures.sort(key=lambda failure: failure[0].seed)
     return campaign
+
+
+def kept_line(story: Story, violation: Violation, troubles: tuple[str, ...]) -> str:
+    """The line for `KEPT_IN` by which a test tells a drawn story again. `troubles`: the kinds that were to be
+    drawn; empty: all.
+    """
+    only = f", troubles={troubles!r}" if troubles else ""
+    law, broke = violation.law.value, violation.text
+    return f"    KeptStory(seed={story.seed}, policy={story.policy!r}{only}, law={law!r}, broke={broke!r}),"
 
 
 def shortest(story: Story, law: Law) -> Story:

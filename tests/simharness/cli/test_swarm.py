@@ -6,8 +6,12 @@ import pytest
 
 from makeway.daemon.cli.main import main
 from makeway.policies.model import JobKind
-from makeway.simharness.swarm.story import Story, decode, encode
+from makeway.simharness.swarm.campaign import KEPT_IN
+from makeway.simharness.swarm.drawing import draw
+from makeway.simharness.swarm.story import Story, TroubleKind, decode, encode
 from makeway.simharness.workloads.job import SimJob
+from tests.paths import ROOT
+from tests.simharness.swarm.kept_stories import KeptStory
 
 
 class Swarm:
@@ -65,6 +69,21 @@ def test_a_story_that_breaks_a_law_is_shortened_and_kept(
     kept = decode((tmp_path / "kept" / "too-many-1.json").read_text())
     assert URGENT in kept.jobs
     assert len(kept.jobs) < len(jobs)
+
+
+def test_a_story_that_breaks_a_law_comes_with_the_line_that_keeps_it(
+    swarm: Swarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read as Python, the line draws the same story again."""
+    monkeypatch.setattr("makeway.simharness.swarm.daemons.COMMANDS_PER_CYCLE", 0)
+    status, out, _ = swarm("--stories", "1", "--seed", "5", "--trouble", "slow", "--policy", "cua-paa")
+    assert status == 1
+    lines = out.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if line.endswith(f"keep it in {KEPT_IN}:")]
+    assert (ROOT / KEPT_IN).is_file()
+    (kept,) = eval(lines[place + 1], {"KeptStory": KeptStory})
+    assert kept.story() == draw(5, policies=("cua-paa",), kinds=(TroubleKind.SLOW,))
+    assert kept.law == "too_many"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Stories of the swarm that once broke a law, by what they are drawn from.
+
+`makeway swarm` prints the line for each story that breaks a law. It stays here once the defect is mended.
+"""
+
+from dataclasses import dataclass
+
+from makeway.simharness.swarm.drawing import draw
+from makeway.simharness.swarm.story import Story, TroubleKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptStory:
+    """A story, and what it broke."""
+
+    seed: int
+    policy: str
+    law: str
+    broke: str
+    """What was wrong: with which defect, if that is known."""
+    troubles: tuple[str, ...] = tuple(TroubleKind)
+    """The kinds that were to be drawn."""
+
+    def story(self) -> Story:
+        """The story, drawn again."""
+        kinds = tuple(kind for kind in TroubleKind if kind in self.troubles)
+        return draw(self.seed, policies=(self.policy,), kinds=kinds)
+
+
+KEPT_STORIES = (
+    # Found when the code that keeps the law was taken out (`test_mutants.py`); none is known from a defect.
+    KeptStory(
+        seed=4,
+        policy="cua-paa",
+        troubles=("holds", "slow"),
+        law="in_vain",
+        broke="requeue of job 9 for job u2, which its owner held: what is taken was not looked at again",
+    ),
+    KeptStory(
+        seed=1,
+        policy="least-price",
+        troubles=("journal_lost",),
+        law="restored",
+        broke="job 15 misses its time limit: what was taken was not written into the job",
+    ),
+    KeptStory(
+        seed=46,
+        policy="eviction",
+        troubles=("answer_lost", "hangs"),
+        law="second_signal",
+        broke="run 0 of job 26 gets a second signal: the first one got no answer and was sent again",
+    ),
+    KeptStory(
+        seed=24,
+        policy="eviction",
+        troubles=("second_daemon",),
+        law="one_leader",
+        broke="the first daemon acts while the lease of the second lasts, which it did not heed",
+    ),
+)
