@@ -150,26 +150,20 @@ class PartitionedScheduler:
         Infinite, and none, if there will be none.
         """
         partitions = self._partitions
-        size = partitions.size_for(live.size)
+        of_size = partitions.of_size[partitions.size_for(live.size)]
         steps = _releases(machine)
         low, high = 0, len(steps)
         while low < high:
             middle = (low + high) // 2
-            if self._fits(size, steps[middle][1]):
+            if partitions.idle(steps[middle][1]) & of_size:
                 high = middle
             else:
                 low = middle + 1
         if low == len(steps):
             return inf, 0
         at_s, by_then = steps[low]
-        fitting = partitions.idle(by_then) & partitions.of_size[size]
-        return at_s, partitions.conflicts[partitions.least_blocking(fitting, partitions.idle(by_then))]
-
-    def _fits(self, size: int, available: int) -> bool:
-        partitions = self._partitions
-        taken = ~available
-        every = partitions.every
-        return any(not every[index].nodes & taken for index in members(partitions.of_size[size]))
+        idle = partitions.idle(by_then)
+        return at_s, partitions.conflicts[partitions.least_blocking(idle & of_size, idle)]
 
 
 def _releases(machine: PartitionedView) -> list[tuple[float, int]]:

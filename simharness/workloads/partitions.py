@@ -1,7 +1,7 @@
 """Placements of the simulated machine: sets of nodes that may serve a job, and their conflicts."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Partitions:
     """For each partition those that share a node with it, itself included."""
     of_size: dict[int, int] = field(init=False)
     """The partitions of each size."""
+    _blocked: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    """For every eight nodes, by which of them are taken: the partitions with one of the taken nodes."""
 
     def __post_init__(self) -> None:
         distinct = {partition.nodes: partition for partition in reversed(self.every)}
@@ -57,6 +59,7 @@ class Partitions:
             ("sizes", tuple(sorted(of_size))),
             ("conflicts", conflicts),
             ("of_size", of_size),
+            ("_blocked", _blocked(every)),
         ):
             object.__setattr__(self, name, value)
 
@@ -73,8 +76,12 @@ class Partitions:
 
     def idle(self, available: int) -> int:
         """The partitions all of whose nodes are available."""
-        taken = ~available
-        return _set(index for index, partition in enumerate(self.every) if not partition.nodes & taken)
+        width = 8 * len(self._blocked)
+        taken = ~available & ((1 << width) - 1)
+        blocked = 0
+        for table, byte in zip(self._blocked, taken.to_bytes(len(self._blocked), "little"), strict=True):
+            blocked |= table[byte]
+        return ((1 << len(self.every)) - 1) & ~blocked
 
     def least_blocking(self, candidates: int, idle: int) -> int:
         """The candidate that blocks the fewest idle partitions; of several the first."""
@@ -93,6 +100,22 @@ def members(partitions: int) -> Iterable[int]:
         lowest = partitions & -partitions
         yield lowest.bit_length() - 1
         partitions ^= lowest
+
+
+def _blocked(every: Sequence[Partition]) -> tuple[tuple[int, ...], ...]:
+    """For every eight nodes a table: by a byte of taken nodes the partitions with one of them."""
+    width = max((partition.nodes.bit_length() for partition in every), default=0)
+    through = [
+        _set(index for index, partition in enumerate(every) if partition.nodes >> node & 1)
+        for node in range(-(-width // 8) * 8)
+    ]
+    tables = []
+    for first in range(0, len(through), 8):
+        table = [0]
+        for blocked in through[first : first + 8]:
+            table += [one | blocked for one in table]
+        tables.append(tuple(table))
+    return tuple(tables)
 
 
 def _set(indices: Iterable[int]) -> int:

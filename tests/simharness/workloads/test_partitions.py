@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from makeway.policies.model import Placement
 from makeway.simharness.workloads.nodeset import NodeNames
@@ -63,6 +65,14 @@ def test_idle_ones_and_the_one_that_takes_the_fewest_from_others() -> None:
     without_d = TWO_RACKS.idle(0b0111)
     assert names(without_d) == ["a", "b", "c", "ab", "bc"]
     assert TWO_RACKS.every[TWO_RACKS.least_blocking(TWO_RACKS.of_size[1] & without_d, without_d)].name == "a"
+
+
+@given(st.lists(st.integers(1, 2**20 - 1), min_size=1, max_size=12), st.integers(0, 2**24 - 1))
+def test_a_partition_is_idle_if_all_of_its_nodes_are_available(every: list[int], available: int) -> None:
+    partitions = Partitions(20, tuple(Partition(name=f"p{i}", nodes=nodes) for i, nodes in enumerate(every)))
+    expected = [one.name for one in partitions.every if one.nodes & available == one.nodes]
+    found = partitions.idle(available)
+    assert [partitions.every[index].name for index in members(found)] == expected
 
 
 def test_the_size_that_a_job_is_given() -> None:
