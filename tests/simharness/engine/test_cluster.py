@@ -263,7 +263,7 @@ def test_a_job_id_may_not_come_twice() -> None:
     ],
 )
 def test_an_impossible_failure_is_refused(failure: NodeFailure) -> None:
-    with pytest.raises(ValueError, match="the nodes are 0 to 3"):
+    with pytest.raises(ValueError, match="nodes are 0 to 3"):
         cluster_of(4, failures=(failure,))
 
 
