@@ -9,6 +9,19 @@ _PLAIN: Final = {"bool", "float", "int", "str"}
 _WANTS: Final = "Input should be "
 
 
+class ProblemAtKey(ValueError):
+    """What is wrong with one key in view of others: a check of the whole configuration.
+
+    Args:
+        key: names from the top down, such as ("leader", "lease_s").
+        text: the problem, without the key.
+    """
+
+    def __init__(self, key: tuple[int | str, ...], text: str) -> None:
+        super().__init__(text)
+        self.key = key
+
+
 class Complaint(NamedTuple):
     """What is wrong with one value."""
 

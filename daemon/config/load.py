@@ -30,8 +30,16 @@ if TYPE_CHECKING:
     from makeway.daemon.config.schema import Settings
     from makeway.daemon.config.yaml_file import ConfigFile, Key, Problem
 
-AMOUNT_LIMITS = {"_s": 30 * 86_400, "_hours": 720, "_count": 1_000_000, "_nodes": 1_000_000}
-"""A policy's setting with such an ending is an amount from 0 to this limit. The policy may check more."""
+AMOUNT_LIMITS = {
+    "_gb_s": (1_000_000, "GB per second"),
+    "_s": (30 * 86_400, "seconds"),
+    "_hours": (720, "a number"),
+    "_count": (1_000_000, "a number"),
+    "_nodes": (1_000_000, "a number"),
+}
+"""A policy's setting with such an ending, the first that fits, is an amount from 0 to this limit, of this
+unit. The policy may check more.
+"""
 
 
 AdapterFactory = Callable[[Any], Connection]
@@ -215,9 +223,9 @@ def _policy_config(
         if name not in known
     ]
     for name, value in settings.items():
-        limit = next((limit for suffix, limit in AMOUNT_LIMITS.items() if name.endswith(suffix)), None)
-        if limit is not None and isinstance(value, int | float) and not 0 <= value <= limit:
-            text = f"{value} is not accepted; accepted: a number from 0 to {limit}"
+        amount = next((found for suffix, found in AMOUNT_LIMITS.items() if name.endswith(suffix)), None)
+        if amount is not None and isinstance(value, int | float) and not 0 <= value <= amount[0]:
+            text = f"{value} is not accepted; accepted: {amount[1]} from 0 to {amount[0]}"
             problems.append(Problem(key=(*at, name), text=text))
     if problems:
         return problems, None
@@ -232,6 +240,7 @@ def _policy_config(
 
 def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Problem]":
     """What pydantic found, in makeway's words."""
+    from makeway.daemon.config.complaints import ProblemAtKey
     from makeway.daemon.config.yaml_file import Problem
 
     found: list[Problem] = []
@@ -244,7 +253,9 @@ def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Pro
             case "missing":
                 text = f"this key is missing; accepted: {place.accepted}"
             case "value_error":
-                text = str(entry.get("ctx", {}).get("error"))
+                cause = entry.get("ctx", {}).get("error")
+                text = str(cause)
+                key = cause.key if isinstance(cause, ProblemAtKey) else key
             case _:
                 text = f"{_shown(value)} is not accepted; accepted: {place.accepted}"
         found.append(Problem(key=key, text=text))

@@ -10,6 +10,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from makeway.adapters.site.sections import DAY_S, AdapterSection, FilePath, Names, Section
 from makeway.adapters.site.trust import distrust
+from makeway.daemon.config.complaints import ProblemAtKey
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.operation.announcements import NoticeLimits
 from makeway.daemon.operation.observation import Timeouts
@@ -358,9 +359,10 @@ class Settings(Section):
     def _lease_lasts(self) -> Self:
         timeout_s, lease_s = getattr(self.adapter, "timeout_s", 0.0), self.leader.lease_s
         if self.leader.enabled and lease_s is not None and lease_s < 3 * timeout_s:
-            raise ValueError(
-                f"leader.lease_s {lease_s:g} is too short for commands that may take adapter.timeout_s "
-                f"{timeout_s:g}: at least {3 * timeout_s:g} is accepted"
+            raise ProblemAtKey(
+                ("leader", "lease_s"),
+                f"{lease_s:g} is too short for commands that may take adapter.timeout_s {timeout_s:g}; "
+                f"accepted: at least {3 * timeout_s:g}",
             )
         return self
 

@@ -101,21 +101,26 @@ def _policy_settings(config_type: type) -> Iterator[Setting]:
     hints = get_type_hints(config_type)
     defaults = TypeAdapter[Any](config_type).dump_python(config_type(), mode="json")
     for field in fields(config_type):
-        limits = (limit for suffix, limit in AMOUNT_LIMITS.items() if field.name.endswith(suffix))
+        amounts = (found for suffix, found in AMOUNT_LIMITS.items() if field.name.endswith(suffix))
         yield Setting(
             path=field.name,
             default=_shown(defaults[field.name]),
-            accepted=_accepted(hints[field.name], next(limits, None)),
+            accepted=_accepted(hints[field.name], next(amounts, None)),
             meaning=_sentence(told.get(field.name, "")),
         )
 
 
-def _accepted(hint: Any, limit: int | None) -> str:
-    """What a policy's setting of that type accepts. `limit`: the most of an amount. None: it has none."""
+def _accepted(hint: Any, amount: tuple[int, str] | None) -> str:
+    """What a policy's setting of that type accepts.
+
+    `amount`: the most of it, and its unit. None: it has none.
+    """
     if hint is bool:
         return "true or false"
     if hint in _NUMBERS:
-        return _NUMBERS[hint] + ("" if limit is None else f" from 0 to {limit}")
+        if amount is None:
+            return _NUMBERS[hint]
+        return f"{amount[1] if hint is float else _NUMBERS[hint]} from 0 to {amount[0]}"
     if hint is NoneType:
         return "null"
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -124,9 +129,9 @@ def _accepted(hint: Any, limit: int | None) -> str:
     if origin is Literal:
         return _alternatives(arguments)
     if origin in (Union, UnionType):
-        return " or ".join(_accepted(one, limit) for one in arguments)
+        return " or ".join(_accepted(one, amount) for one in arguments)
     if origin is not None and issubclass(origin, Mapping):
-        return f"a mapping from names to: {_accepted(arguments[1], limit)}"
+        return f"a mapping from names to: {_accepted(arguments[1], amount)}"
     if hint == frozenset[str]:
         return "a list of names"
     raise TypeError(f"the reference has no words for settings of the type {hint}")

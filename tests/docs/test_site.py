@@ -90,7 +90,8 @@ def test_what_a_policy_accepts() -> None:
     found = {one.path: one for policies, settings in configuration.policies() for one in settings}
     assert found["kills"].accepted == "`late` or `at_once`"
     assert found["p"].accepted == "a number or `learned`"
-    assert found["margin_s"].accepted == "a number from 0 to 2592000"
+    assert found["margin_s"].accepted == "seconds from 0 to 2592000"
+    assert found["node_gb_s"].accepted == "GB per second from 0 to 1000000"
     assert found["p_by_user"].accepted == "a mapping from names to: a number"
     assert (found["shrink"].accepted, found["shrink"].default) == ("true or false", "`true`")
     assert (found["vital_qos"].accepted, found["vital_qos"].default) == ("a list of names", "`[]`")

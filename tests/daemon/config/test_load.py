@@ -164,7 +164,7 @@ def test_relative_paths_do_not_depend_on_where_the_daemon_was_started(
         ("policy: {nam: knobs}", "policy.nam: unknown key; did you mean name?"),
         ("policy: {name: 7}", "policy.name: 7 is not accepted; accepted: the name of a policy"),
         ("policy: {settings: {start_within: 1}}", "policy.settings.start_within: unknown setting of the policy knobs; did"),
-        ("policy: {settings: {start_within_s: -1}}", "policy.settings.start_within_s: -1 is not accepted; accepted: a"),
+        ("policy: {settings: {start_within_s: -1}}", "policy.settings.start_within_s: -1 is not accepted; accepted: sec"),
         ("policy: {settings: {start_within_s: 1e12}}", "policy.settings.start_within_s: 1000000000000.0 is not"),
         ("policy: {settings: {start_within_s: soon}}", 'policy.settings.start_within_s: "soon" is not accepted: input'),
         ("policy: {settings: {tries: 10}}", "policy.settings: tries is 10, wants at most 9"),
@@ -201,7 +201,7 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
         ("adapter: {type: simulated, speed: 0}", "makeway.yaml:1: adapter.speed: 0 is not accepted; accepted: simul"),
         (
             "adapter: {type: slurm, timeout_s: 60, classes: [{name: rt, qos: [rt]}]}\nleader: {lease_s: 100}",
-            "makeway.yaml:1: leader.lease_s 100 is too short for commands that may take adapter.timeout_s 60: at leas",
+            "makeway.yaml:2: leader.lease_s: 100 is too short for commands that may take adapter.timeout_s 60; accepted: at least 180",
         ),
         ("- a\n- b", "makeway.yaml:1: a mapping of settings is expected"),
         ("just text", "makeway.yaml:1: a mapping of settings is expected"),
@@ -218,6 +218,14 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
 def test_files_that_are_no_configuration(tmp_path: Path, text: str | bytes, expected: str) -> None:
     (problem,) = problems(tmp_path, text)
     assert problem.startswith(expected)
+
+
+def test_a_bandwidth_has_a_range_of_its_own(tmp_path: Path) -> None:
+    text = "adapter: {type: simulated}\npolicy:\n  name: eviction\n  settings:\n    node_gb_s: 2.0e+6\n"
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text))
+    said = "policy.settings.node_gb_s: 2000000.0 is not accepted; accepted: GB per second from 0 to 1000000"
+    assert str(caught.value).endswith(f"makeway.yaml:5: {said}")
 
 
 def test_all_problems_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
