@@ -81,9 +81,16 @@ def render(page: ReportPage) -> str:
 
 STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #59626e; --line: #dfe3e8; --paper: #fff;
-  --shade: #f5f7f9; --better: #17635a; --worse: #a8330f; }
+  --shade: #f5f7f9; --better: #17635a; --worse: #a8330f; --open: #8a6100; --rest: #333b45; --rule: #eef0f3; }
+/* Pictures and the buttons of their legends keep a light ground: their colours are made for it. */
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; --ink: #e6edf3; --soft: #9aa5b1; --line: #363e47; --paper: #0f1419;
+    --shade: #1a2129; --better: #5fd0b8; --worse: #ff9d7a; --open: #e3b341; --rest: #c9d1d9;
+    --rule: #242b33; }
+  [data-root-id] > * { background: #fff; border-radius: 4px; }
+}
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
+body { margin: 0; background: var(--paper); color: var(--ink); overflow-wrap: break-word;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 1240px; margin: 0 auto; padding: 28px 24px 48px; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
@@ -97,7 +104,7 @@ p { margin: 6px 0; max-width: 125ch; }
 .headline { border-left: 4px solid #5b2a86; background: var(--shade); padding: 10px 16px; margin: 10px 0; }
 .headline p { overflow-wrap: anywhere; }
 .headline .lead { font-size: 17px; font-weight: 600; margin-bottom: 2px; }
-.headline .rest { color: #333b45; margin-top: 0; }
+.headline .rest { color: var(--rest); margin-top: 0; }
 .notes { margin: 12px 0; padding-left: 20px; color: var(--soft); }
 .tables { columns: 2 540px; column-gap: 36px; overflow-x: auto; }
 .tables.wide { columns: 1; }
@@ -111,15 +118,15 @@ col.d { width: 4.7em; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; overflow-wrap: anywhere;
   font-weight: 500; }
 thead th:first-child { font-weight: 700; }
-td { border-bottom: 1px solid #eef0f3; }
+td { border-bottom: 1px solid var(--rule); }
 td.number, td.delta { white-space: nowrap; }
 tbody td.delta { padding-left: 6px; text-align: left; font-size: 12px; color: var(--soft); }
 tbody td.better, .better { color: var(--better); }
 tbody td.worse, .worse { color: var(--worse); font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 8px 0; position: sticky; top: 0; z-index: 5;
-  background: rgba(255, 255, 255, 0.94); padding: 4px 0; }
+  background: var(--paper); padding: 4px 0; }
 .legend button { display: inline-flex; align-items: center; gap: 7px; font: inherit;
-  font-size: 13px; color: var(--ink); background: #fff; border: 1px solid var(--line);
+  font-size: 13px; color: #1b1f24; background: #fff; border: 1px solid var(--line);
   border-radius: 4px; padding: 2px 9px; cursor: pointer; }
 .legend button:hover { border-color: #8b93a0; }
 .legend button[aria-pressed="false"] { opacity: 0.4; text-decoration: line-through; }

@@ -92,10 +92,11 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
 
 
 _CLAIMS_STYLE = """
-table.claims td, table.claims th { text-align: left; padding: 5px 14px 5px 2px; vertical-align: top; }
-table.claims td:first-child { white-space: nowrap; font-weight: 600; }
+table.claims td, table.claims th { text-align: left; padding: 5px 14px 5px 2px; vertical-align: top;
+  overflow-wrap: anywhere; }
+table.claims th, table.claims td:first-child { overflow-wrap: normal; font-weight: 600; }
 table.claims .wanted { color: var(--soft); font-size: 13px; }
-.open { color: #8a6100; }
+.open { color: var(--open); }
 .grid { overflow-x: auto; }
 .grid table { font-size: 13px; }
 .grid th, .grid td { padding-left: 8px; white-space: nowrap; }

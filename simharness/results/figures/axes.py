@@ -16,6 +16,8 @@ INK = "#1B1F24"
 _LEFT_PX = 72
 _FONT = "system-ui, sans-serif"
 _RIGHT_PX = 16
+_LABEL_GAP_PX = 6
+"""Between the labels of ticks. One for which there is no room, as in a narrow window, is left out."""
 
 _IN_HOURS_BELOW_S = 72 * 3600.0
 _DAY_S = 86400
@@ -94,6 +96,7 @@ def base_figure(
 
     It is `height` pixels high and as wide as its container.
     """
+    from bokeh.models import NoOverlap
     from bokeh.plotting import figure
 
     drawn = figure(
@@ -118,6 +121,7 @@ def base_figure(
         axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px"
         axis.axis_label_text_color = axis.major_label_text_color = "#3A424D"
         axis.minor_tick_line_color = None
+        axis.major_label_policy = NoOverlap(min_distance=_LABEL_GAP_PX)
         axis.axis_line_color = axis.major_tick_line_color = "#8B93A0"
     for grid in (*drawn.xgrid, *drawn.ygrid):
         grid.grid_line_color = "#E6E9EE"

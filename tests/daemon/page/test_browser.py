@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.contrast import contrast
 from tests.daemon.page.browsing import HOSTILE, decide_on_hostile
 from tests.daemon.page.test_page_command import serving
 from tests.waiting import limit_s
@@ -76,18 +77,6 @@ def test_the_slider_asks_for_other_node_counts(shown: Page) -> None:
     expect(shown.locator("#nodes-shown")).to_have_text("8 nodes")
     slider.press("Home")
     expect(shown.locator("#nodes-shown")).to_have_text("1 node")
-
-
-def contrast(first: str, second: str) -> float:
-    """The contrast ratio of two colours, written #rrggbb (WCAG 2)."""
-    darker, lighter = sorted(map(luminance, (first, second)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 LED = {
