@@ -24,7 +24,7 @@ _ADAPTER = "a mapping with the `type` of an adapter, such as `type: slurm`, and 
 class PolicySettings(Section):
     """Which policy decides, and its own settings, which the policy describes."""
 
-    name: str = Field(default="eviction", description="the name of a policy")
+    name: str = Field(default="least-price", description="the name of a policy")
     """Its name, or the path of a file that defines one."""
     settings: dict[str, Any] = Field(default={}, description="a mapping of the policy's own settings")
     """Those of the policy that `name` chooses."""

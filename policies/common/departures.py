@@ -283,7 +283,8 @@ def _awaited(action: Requeue | Cancel, job: Job, now_s: float, planned_s: float)
     if job.last_checkpoint_s is not None and job.last_checkpoint_s > planned_s:
         return None
     return PendingCheckpoint(
-        duration_s=job.checkpoint.application_s,
+        # One that has begun has less left to write.
+        duration_s=min(job.checkpoint.application_s, in_s),
         complete_s=now_s + in_s,
         not_after_s=action.not_after_s,
         turn_s=-math.inf,

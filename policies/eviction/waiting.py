@@ -70,7 +70,7 @@ class Waiting:
             return at_once
         saving_s = 0.0 if best.rationale.ready_s is None else best.rationale.ready_s - now_s
         until_s = last_s - max(0.0, saving_s)
-        return _hold_only(request, best, until_s, last_s) if now_s < until_s else at_once
+        return hold_only(request, best, until_s, last_s) if now_s < until_s else at_once
 
 
 def is_in_the_way(decision: Decision, cluster: Cluster) -> bool:
@@ -102,8 +102,8 @@ def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> boo
     return limit is None or len(cluster.evictions) + 2 * leaving <= limit
 
 
-def _hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:
-    """The hold without the evictions, unless the job has one that still serves.
+def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:
+    """The hold of a proposal without the evictions, unless the job has one that still serves.
 
     `until_s`: when the evictions of `best` begin. `last_s`: when there must be room but for the time that a
     kill takes.

@@ -2,9 +2,13 @@
 
 For an urgent job that free nodes do not serve, malleable jobs are shrunk first. If that is not enough, the
 set of jobs leaves whose total price is least: lost work, setups that are done again, and the time of
-requested checkpoints. A cheap start is made at once. A dear one waits at the front of the queue as long as
-the deadline allows, because jobs end meanwhile, and is priced again in each cycle. At the last moment it is
-made if its price is below the ceiling; else no job is evicted.
+requested checkpoints. A cheap start is made at once. A dear one waits as long as the deadline allows, because
+jobs end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held, above it the
+urgent job is at the front of the queue. At the last moment the start is made if its price is below the
+ceiling; else no job is evicted.
+
+Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
+"eviction".
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -19,14 +23,19 @@ Differs from the paper:
     "eviction", the least lost work.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.proposals import decide_each, no_room
 from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.eviction.waiting import Waiting, hold_only
 from makeway.policies.least_price.prices import evictions_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind, Reserve
@@ -35,14 +44,22 @@ from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
     """Make way for every urgent job that needs nodes, in the order of submission."""
+
+    def decided(pricing: _Pricing) -> Decision:
+        return decide_each(
+            cluster,
+            LEAST_PRICE.name,
+            pricing.serve,
+            start_within_s=config.start_within_s,
+            hold_slack_s=config.hold_slack_s,
+        )
+
     pricing = _Pricing(cluster=cluster, config=config)
-    return decide_each(
-        cluster,
-        LEAST_PRICE.name,
-        pricing.serve,
-        start_within_s=config.start_within_s,
-        hold_slack_s=config.hold_slack_s,
-    )
+    decision = decided(pricing)
+    if pricing.waits and pricing.crowded:
+        # A job that waits keeps its nodes from the others.
+        return decided(_Pricing(cluster=cluster, config=config, may_wait=False))
+    return decision
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +68,12 @@ class _Pricing:
 
     cluster: Cluster
     config: LeastPriceConfig
+    may_wait: bool = True
+    """Whether a start below the ceiling may wait in its hold."""
+    waits: bool = False
+    """Whether a start waits in its hold."""
+    crowded: bool = False
+    """Whether there was no room for an urgent job that can still be on time."""
     killed_node_s: int = 0
     """Node-seconds of work that the earlier proposals of the decision lose."""
 
@@ -63,10 +86,13 @@ class _Pricing:
     def _serve(self, request: Request) -> Proposal:
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
         latest_s = request.deadline_s - config.margin_s
+        if config.kills == "late" and self.cluster.capacities() and not config.is_vital(job):
+            return self._serve_shared(request, latest_s)
         in_time = self._room(request, latest_s)
         if not _makes_room(in_time):
+            self.crowded |= not request.late
             return in_time
-        instant_s = job.submit_s + config.instant_s
+        instant_s = job.waits_since_s + config.instant_s
         at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else in_time
         at_once = at_once if _makes_room(at_once) else in_time
         if config.is_vital(job):
@@ -76,12 +102,45 @@ class _Pricing:
         refusal = self._refusal(request, best)
         until_s = latest_s - config.leave_s - self._saving_s(best)
         dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
-        if now_s < until_s and (dear or refusal is not None):
+        if now_s < until_s and refusal is not None:
             return self._wait(request, best, until_s)
+        if now_s < until_s and dear and self.may_wait:
+            return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
 
-    def _room(self, request: Request, latest_s: float) -> Proposal:
-        """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way."""
+    def _serve_shared(self, request: Request, latest_s: float) -> Proposal:
+        """The same where jobs share nodes: the nodes are held at once, and the kills wait (`kills`)."""
+        config = self.config
+        until_s = latest_s - config.leave_s
+        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s)
+
+        def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
+            found = self._room(request, latest_s, ending)
+            if not _makes_room(found):
+                self.crowded |= not (ending or request.late)
+                return found
+            refusal = self._refusal(request, found)
+            if refusal is None:
+                return found
+            if self.cluster.now_s < until_s:
+                return self._wait(request, found, until_s)
+            return no_room(request, refusal, found.rationale.candidates)
+
+        given = waiting.make_room(request, room) if self.may_wait else room(request, {})
+        # A start that is refused waits too, but without a hold.
+        self.waits |= given.again_s is not None and given.rationale.ready_s is not None
+        return given
+
+    def _room(
+        self,
+        request: Request,
+        latest_s: float,
+        ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+    ) -> Proposal:
+        """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way.
+
+        `ending`: jobs on shared nodes that leave by themselves in time, by id.
+        """
         config, now_s = self.config, self.cluster.now_s
         within_s = max(0.0, latest_s - now_s)
 
@@ -93,18 +152,19 @@ class _Pricing:
             margin_s=config.margin_s,
             step_s=config.step_s,
             hold_slack_s=config.hold_slack_s,
-            shrink=config.shrink,
+            # Jobs that share nodes leave one by one, as by policy "eviction", only if none may shrink.
+            shrink=config.shrink and not self.cluster.shared_nodes(),
         )
         asked = replace(request, deadline_s=latest_s + config.margin_s)
-        given = make_room(asked, settings, pricing=pricing)
+        given = make_room(asked, settings, ending, pricing)
         return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
 
     def _cost_node_s(self, given: Proposal) -> int:
         return evictions_node_s(given.actions, self.cluster)
 
-    def _node_s(self, machine_hours: float) -> float:
-        """Machine-hours as node-seconds."""
-        return machine_hours * HOUR_S * len(self.cluster.up_nodes())
+    def _node_s(self, machine_hours: float | None) -> float:
+        """Machine-hours as node-seconds. None: without limit."""
+        return math.inf if machine_hours is None else machine_hours * HOUR_S * len(self.cluster.up_nodes())
 
     def _saving_s(self, given: Proposal) -> float:
         """How long the requested checkpoints of a proposal take. 0: it has none."""
@@ -113,17 +173,28 @@ class _Pricing:
             return 0.0
         return max(0.0, ready_s - self.cluster.now_s)
 
+    def _wait_in_hold(self, request: Request, given: Proposal, until_s: float) -> Proposal:
+        """The hold of the proposal until `until_s`, without its evictions."""
+        if not self.config.waiting_holds:
+            return self._wait(request, given, until_s)
+        self.waits = True
+        held = hold_only(request, given, until_s, until_s)
+        return replace(held, rationale=replace(held.rationale, summary=self._why_it_waits(given, until_s)))
+
     def _wait(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The front of the queue until `until_s`. What is held for a job that was announced stays held."""
-        text = (
-            f"A start now costs {self._cost_node_s(given) / HOUR_S:.4g} node-hours. No job leaves for "
-            f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
-        )
+        text = self._why_it_waits(given, until_s)
         candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
         operation = request.urgent.operation
         if operation is not None and operation.kind is OperationKind.ARRIVAL:
             return Proposal(rationale=rationale(request, text, candidates=candidates), again_s=until_s)
         return replace(no_room(request, text, candidates), again_s=until_s)
+
+    def _why_it_waits(self, given: Proposal, until_s: float) -> str:
+        return (
+            f"A start now costs {self._cost_node_s(given) / HOUR_S:.4g} node-hours. No job leaves for "
+            f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
+        )
 
     def _refusal(self, request: Request, given: Proposal) -> str | None:
         """Why the urgent job may not cost so much, with the figures. None: it may."""

@@ -22,17 +22,23 @@ class LeastPriceConfig:
     start_within_s: float = 600.0
     """How long after it became eligible the start of an urgent job is on time, unless the job declares its
     own limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
-    ceiling_machine_hours: float = 2.0
-    """What the start of one urgent job may cost. Less: less is lost, and more urgent jobs are late. Infinite
-    (`.inf`): every urgent job that can be on time is."""
-    instant_machine_hours: float = 0.02
+    ceiling_machine_hours: float | None = None
+    """What the start of one urgent job may cost. Less: less is lost, and more urgent jobs are late. None: no
+    ceiling, so every urgent job that can be on time is (the strict mode)."""
+    instant_machine_hours: float | None = 0.02
     """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
-    by kills instead of checkpoints. Infinite: at once if at all possible."""
-    waiting_machine_hours: float = 0.5
-    """A start that costs more waits until its deadline, because jobs may end until then. Less: less is lost,
-    and fewer urgent jobs start at once. Infinite: none waits whose price is below the ceiling."""
+    by kills instead of checkpoints. None: at once if at all possible."""
+    waiting_machine_hours: float | None = 2.0
+    """A start that costs more waits until its deadline, because jobs may end until then. Less: fewer urgent
+    jobs start at once, and sometimes less is lost. None: no start waits whose price is below the ceiling."""
+    waiting_holds: bool = True
+    """Whether the nodes of a start that waits are held meanwhile, if its price is below the ceiling. False:
+    other jobs may start on them, fewer nodes stay empty, and more urgent jobs are late."""
+    kills: Literal["late", "at_once"] = "late"
+    """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
+    without that, or as on whole nodes. at_once: more urgent jobs start at once, and more is lost."""
     instant_s: float = 170.0
-    """A start so long after the submission counts as at once."""
+    """A start so long after the job became eligible counts as at once."""
     budget_machine_hours: float | None = None
     """How much work all urgent jobs of 24 hours may lose together. Less: after expensive hours, more urgent
     jobs are late. None: no limit."""
@@ -42,9 +48,9 @@ class LeastPriceConfig:
     """The same for accounts."""
     vital_qos: frozenset[str] = frozenset()
     """The same for QOS."""
-    checkpoints: Literal["serial", "parallel"] = "parallel"
+    checkpoints: Literal["serial", "parallel"] = "serial"
     """Whether requested checkpoints are planned one after another, or all at once, each as long as alone.
-    parallel: more jobs can save their work, if the file system has room for it."""
+    parallel: more jobs can save their work, if the file system has room for it; else they lose it."""
     shrink: bool = True
     """Whether malleable jobs give nodes before any job leaves. False: they leave like other jobs."""
     margin_s: float = 30.0

@@ -10,7 +10,7 @@ from makeway.simharness.cli.output import require_outputs, show, write_page
 
 
 @click.command()
-@click.option("--policy", default="eviction", show_default=True, help="The policy that decides.")
+@click.option("--policy", default="least-price", show_default=True, help="The policy that decides.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the workload."
 )

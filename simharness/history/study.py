@@ -14,7 +14,7 @@ from makeway.simharness.results.measures import ALL, Measures, MeasureSettings, 
 from makeway.simharness.run.experiment import Experiment, run
 
 NO_MAKEWAY = "none"
-DEFAULT_POLICY = "eviction"
+DEFAULT_POLICY = "least-price"
 DEFAULT_CEILINGS: Final = (None, 100.0, 20.0, 5.0, 1.0, 0.0)
 """Node-hours that evictions for one urgent job may lose."""
 NEAR_BEST = 0.01

@@ -77,6 +77,20 @@ def test_nothing_is_written_for_no_job(cluster_of: BuildCluster, running: Build)
     assert left(cluster_of(2, running("a", "n0", checkpoint=SAVES))) == Backlog()
 
 
+def test_a_regular_checkpoint_that_has_begun_takes_no_longer_than_is_left(
+    cluster_of: BuildCluster, running: Build
+) -> None:
+    """From 10,000 s on it works for 600 s and writes for 300 s; 100 s of these are left."""
+    spec = CheckpointSpec(interval_s=600.0, application_s=300.0)
+    a = running("a", "n0", checkpoint=spec, start_s=NOW_S)
+    under_way = operation(requeue("a", "u", Method.APPLICATION, NOW_S + 1100.0))
+    cluster = cluster_of(2, a, operations=(under_way,))
+    assert left(replace(cluster, now_s=NOW_S + 500.0)).left_s == 300.0
+    assert left(replace(cluster, now_s=NOW_S + 800.0)) == Backlog(
+        left_s=100.0, over_s=100.0, until_s=NOW_S + 1100.0
+    )
+
+
 @pytest.mark.parametrize(
     ("saved_by_s", "expected_s"),
     [

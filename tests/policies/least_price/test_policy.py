@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
@@ -17,10 +18,13 @@ from makeway.policies.model import (
     Method,
     Prioritise,
     Requeue,
+    Reservation,
     Reserve,
     Shrink,
 )
 from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster, victims
+from tests.policies.common.operations import operation
+from tests.policies.sharing import amounts, part, shared
 
 
 def decide(cluster: Cluster, **settings: Any) -> Decision:
@@ -75,19 +79,67 @@ def test_a_start_at_once_is_preferred_if_it_costs_little_more(
     assert victims(later) == [("saves", Method.SYSTEM)]
 
 
-def test_a_dear_start_waits_at_the_front_until_the_last_moment(
+def test_at_once_counts_from_when_the_job_became_eligible(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """The cheapest way takes 300 s; a kill costs more."""
+    saves = running("saves", "n0", checkpoint=CheckpointSpec(system_s=300.0))
+    urgent = waiting("u", 1, submit_s=NOW_S - 300.0, start_within_s=900.0)
+    cluster = cluster_of(2, saves, running("dies", "n1", start_s=NOW_S - 1000.0), urgent)
+    assert victims(decide(cluster, instant_machine_hours=None)) == [("saves", Method.SYSTEM)]
+    held_back = (*cluster.jobs[:2], replace(urgent, eligible_since_s=NOW_S))
+    eligible = replace(cluster, jobs=held_back)
+    assert victims(decide(eligible, instant_machine_hours=None)) == [("dies", Method.KILL)]
+
+
+def test_a_dear_start_holds_its_nodes_until_the_last_moment(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
     decision = decide(cluster, waiting_machine_hours=0.1)
-    assert [type(action) for action in decision.actions] == [Prioritise]
+    (held,) = decision.actions
+    assert isinstance(held, Reserve)
+    assert held.nodes == ("n0",)
     assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0
     (why,) = decision.rationale
     assert why.summary.startswith("A start now costs 0.2778 node-hours. No job leaves for 510 s")
     assert not any(candidate.chosen for candidate in why.candidates)
     last = replace(cluster, now_s=decision.again_s)
     assert victims(decide(last, waiting_machine_hours=0.1)) == [("a", Method.KILL)]
-    assert victims(decide(cluster, waiting_machine_hours=0.3)) == [("a", Method.KILL)]
+    for cheap in (0.3, None):
+        assert victims(decide(cluster, waiting_machine_hours=cheap)) == [("a", Method.KILL)]
+
+
+def test_without_a_hold_a_dear_start_waits_at_the_front(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    decision = decide(cluster, waiting_machine_hours=0.1, waiting_holds=False)
+    assert [type(action) for action in decision.actions] == [Prioritise]
+    assert decision.again_s == NOW_S + 510.0
+
+
+def test_a_start_that_waits_keeps_its_hold_and_takes_it_in_the_end(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    held = replace(operation("u", "n0"), deadline_s=NOW_S + 600.0)
+    own = Reservation(name="mw_u", nodes=("n0",), start_s=NOW_S, end_s=NOW_S + 9000.0)
+    urgent = waiting("u", 1, reservation="mw_u")
+    cluster = cluster_of(1, running("a", "n0"), urgent, operations=(held,), reservations=(own,))
+    decision = decide(replace(cluster, now_s=NOW_S + 100.0), waiting_machine_hours=0.1)
+    assert (decision.actions, decision.again_s) == ((), NOW_S + 510.0)
+    last = decide(replace(cluster, now_s=NOW_S + 510.0), waiting_machine_hours=0.1)
+    assert victims(last) == [("a", Method.KILL)]
+
+
+def test_no_start_waits_in_its_hold_while_another_urgent_job_finds_no_room(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = (running("a", "n0"), running("b", "n1", preemptible=False))
+    cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
+    assert victims(decide(cluster, waiting_machine_hours=0.1)) == [("a", Method.KILL)]
+    alone = replace(cluster, jobs=tuple(job for job in cluster.jobs if job.job_id != "v"))
+    assert not victims(decide(alone, waiting_machine_hours=0.1))
 
 
 def test_waiting_leaves_time_for_the_checkpoints(
@@ -210,3 +262,69 @@ def test_on_shared_nodes_the_ceiling_holds_too(
     requeued = [one.job_id for one in decide(cluster, **NO_LIMITS).actions if isinstance(one, Requeue)]
     assert requeued == ["a", "b"]
     assert verbs(decide(cluster, ceiling_machine_hours=0.5)) == ["prioritise"]
+
+
+def test_without_a_ceiling_any_price_is_paid(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    cluster = cluster_of(1, running("a", "n0", start_s=NOW_S - 9000.0), waiting("u", 1))
+    settings = {"waiting_machine_hours": None, "instant_machine_hours": None}
+    assert not victims(decide(cluster, ceiling_machine_hours=2.0, **settings))
+    assert victims(decide(cluster, ceiling_machine_hours=None, **settings)) == [("a", Method.KILL)]
+
+
+def half_used(waiting: Build, **changes: Any) -> Cluster:
+    """A node with one job that has run for 1000 s, and an urgent job that needs a part of it."""
+    job = part("a", "n0", amounts(8))
+    return shared(job, waiting("u", 1, demand=amounts(4)), node_count=1, **changes)
+
+
+def test_on_shared_nodes_kills_wait_for_the_deadline(waiting: Build) -> None:
+    cluster = half_used(waiting)
+    decision = decide(cluster)
+    assert verbs(decision) == ["reserve"]
+    assert decision.again_s == NOW_S + 510.0
+    assert victims(decide(replace(cluster, now_s=NOW_S + 510.0))) == [("a", Method.KILL)]
+    assert victims(decide(cluster, kills="at_once")) == [("a", Method.KILL)]
+
+
+def test_on_shared_nodes_a_vital_job_waits_for_nothing(waiting: Build) -> None:
+    vital = decide(half_used(waiting), vital_users=frozenset({"urgent"}))
+    assert victims(vital) == [("a", Method.KILL)]
+
+
+def test_on_shared_nodes_nothing_is_held_above_the_ceiling(waiting: Build) -> None:
+    cluster = half_used(waiting)
+    decision = decide(cluster, ceiling_machine_hours=0.2)
+    assert (verbs(decision), decision.again_s) == (["prioritise"], NOW_S + 510.0)
+    last = decide(replace(cluster, now_s=NOW_S + 510.0), ceiling_machine_hours=0.2)
+    assert (verbs(last), last.again_s) == (["prioritise"], None)
+
+
+def test_on_shared_nodes_no_kill_waits_if_another_urgent_job_finds_no_room(waiting: Build) -> None:
+    second = waiting("v", 1, demand=amounts(4), submit_s=NOW_S + 1.0)
+    stays = part("p", "n0", amounts(4), preemptible=False)
+    cluster = shared(part("a", "n0", amounts(4)), stays, waiting("u", 1, demand=amounts(4)), node_count=1)
+    assert not victims(decide(cluster))
+    assert victims(decide(replace(cluster, jobs=(*cluster.jobs, second)))) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize("node_count", [1, 2])
+@pytest.mark.parametrize("after_s", [0.0, 300.0, 510.0])
+@pytest.mark.parametrize("saves", [True, False])
+def test_on_shared_nodes_it_decides_as_eviction_does(
+    waiting: Build, node_count: int, after_s: float, saves: bool
+) -> None:
+    spec = CheckpointSpec(system_s=60.0) if saves else None
+    jobs = (
+        part("a", "n0", amounts(6), last_checkpoint_s=NOW_S - 100.0),
+        part("b", "n0", amounts(2), kind=JobKind.MALLEABLE, node_count_min=1),
+        part("c", "n1", amounts(5), checkpoint=spec),
+        part("d", "n1", amounts(3)),
+    )
+    for urgent in (waiting("u", node_count), waiting("u", node_count, demand=amounts(4))):
+        cluster = replace(shared(*jobs, urgent), now_s=NOW_S + after_s)
+        own, other = decide(cluster), EVICTION.decide(cluster, EvictionConfig(step_s=10.0))
+        assert victims(own) == victims(other)
+        assert verbs(own) == verbs(other)
+        assert own.again_s == other.again_s

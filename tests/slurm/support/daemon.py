@@ -84,6 +84,8 @@ leader: {leader}
 
 POLICY_SETTINGS = {
     "eviction": "{margin_s: 5, step_s: 1, kills: at_once}",
+    # Every start waits for its deadline, in its hold.
+    "least-price": "{margin_s: 5, leave_s: 10, step_s: 1, waiting_machine_hours: 0, kills: at_once}",
     "n-spaa": "{}",
     # A job that starts before its turn may be asked to leave a few seconds later.
     "ckpt-backfill": "{p: 0.001}",
