@@ -65,7 +65,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def read(folder: Path, text: str | bytes) -> Config:
-    return load(write(folder, text), lambda name: KNOBS if name == "eviction" else find(name))
+    return load(write(folder, text), lambda name: KNOBS if name == "least-price" else find(name))
 
 
 def problems(folder: Path, text: str | bytes) -> list[str]:
@@ -266,7 +266,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_the_effective_settings_are_a_configuration_of_their_own(tmp_path: Path) -> None:
     first = read(tmp_path, MINIMAL + "limits: {protected_users: [b, a]}\npolicy: {settings: {tries: 4}}\n")
     text = effective(first)
-    second = read(tmp_path, text.replace("name: knobs", "name: eviction"))
+    second = read(tmp_path, text.replace("name: knobs", "name: least-price"))
     assert second.settings.model_copy(update={"policy": None}) == first.settings.model_copy(
         update={"policy": None}
     )

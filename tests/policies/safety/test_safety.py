@@ -37,15 +37,14 @@ from makeway.policies.model import (
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal, protection, start_protection
 from tests.policies.any_cluster import NOW_S, clusters
-from tests.policies.under_test import UNDER_TEST
+from tests.policies.under_test import UNDER_TEST, at_once
 
 ACTIVE = [name for name, policy in UNDER_TEST.items() if policy.active and policy.arrivals_only]
 """The policies that act for urgent jobs alone; `test_safety_queue` has the others."""
 
 
 def decide(name: str, cluster: Cluster) -> Decision:
-    policy = UNDER_TEST[name]
-    return policy.decide(cluster, policy.config_type())
+    return UNDER_TEST[name].decide(cluster, at_once(name))
 
 
 def unannounced(cluster: Cluster) -> Cluster:

@@ -34,7 +34,7 @@ from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import protection
 from tests.policies.any_cluster import NOW_S, specs, times
 from tests.policies.sharing import NODE, amounts, shared
-from tests.policies.under_test import UNDER_TEST
+from tests.policies.under_test import UNDER_TEST, at_once
 
 ACTIVE = [name for name, policy in UNDER_TEST.items() if policy.active and policy.arrivals_only]
 NEEDED_ONLY = ["eviction", "n-paa", "cup-spaa"]
@@ -149,8 +149,7 @@ def with_hold(draw: st.DrawFn, cluster: Cluster) -> Cluster:
 
 def decided(name: str, cluster: Cluster) -> tuple[Action, ...]:
     policy = UNDER_TEST[name]
-    config = policy.config_type(kills="at_once") if name == "eviction" else policy.config_type()
-    return policy.decision(cluster, config).actions
+    return policy.decision(cluster, at_once(name)).actions
 
 
 _Left = dict[str, frozenset[str]]

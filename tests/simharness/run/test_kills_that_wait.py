@@ -3,11 +3,15 @@ once with kills at once, on the same future.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import CPU, GPU, JobKind, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
@@ -67,7 +71,9 @@ def futures(draw: st.DrawFn) -> list[SimJob]:
     return [*jobs, urgent]
 
 
-def played(jobs: list[SimJob], config: EvictionConfig) -> ReplayRecord:
+def played(
+    jobs: list[SimJob], config: EvictionConfig | LeastPriceConfig, policy: Policy[Any] = EVICTION
+) -> ReplayRecord:
     sharing = SharingSettings(capacities=(NODE,) * 3)
     cluster = SimCluster(
         3,
@@ -78,7 +84,7 @@ def played(jobs: list[SimJob], config: EvictionConfig) -> ReplayRecord:
         check=True,
         sharing=sharing,
     )
-    return Replay(cluster, EVICTION, config, ReplaySettings(poll_interval_s=POLL_S)).run()
+    return Replay(cluster, policy, config, ReplaySettings(poll_interval_s=POLL_S)).run()
 
 
 def urgent_of(record: ReplayRecord) -> JobRecord:
@@ -136,6 +142,19 @@ def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[S
         event("less is lost" if lost_node_s(late) < lost_node_s(at_once) else "as much or more is lost")
     else:
         event("nothing is lost at once")
+
+
+@settings(deadline=None, max_examples=100)
+@example(jobs=A_LONG_WAIT)
+@given(jobs=futures())
+def test_with_least_price_an_urgent_job_is_on_time_whenever_kills_at_once_are(jobs: list[SimJob]) -> None:
+    at_once = played(jobs, replace(CONFIG, kills="at_once"))
+    late = played(
+        jobs, LeastPriceConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0), LEAST_PRICE
+    )
+    if on_time(at_once):
+        assert on_time(late)
+        assert lost_node_s(late) <= 2 * lost_node_s(at_once) + 3 * 2 * POLL_S
 
 
 @settings(deadline=None, max_examples=40)
