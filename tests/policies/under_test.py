@@ -10,7 +10,7 @@ from tests.paths import EXAMPLE_POLICY
 _FILES = (str(EXAMPLE_POLICY), *filter(None, os.environ.get("MAKEWAY_POLICY_FILE", "").split(os.pathsep)))
 UNDER_TEST = {**POLICIES, **{policy.name: policy for policy in map(find_policy, _FILES)}}
 """By name."""
-AT_ONCE: Final = {
+AT_ONCE: Final[dict[str, dict[str, Any]]] = {
     "eviction": {"kills": "at_once"},
     "least-price": {"kills": "at_once", "waiting_machine_hours": None},
 }

@@ -73,7 +73,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert _run(*OPTIONS, *options, "--report", str(page), "--replays", str(replays)) == 0
     printed = capsys.readouterr()
     assert (
-        "Recommended: policy eviction with limits.max_loss_node_hours: null. It starts 2 of 2" in printed.out
+        "Recommended: policy least-price with limits.max_loss_node_hours: null. It starts 2 of 2"
+        in printed.out
     )
     assert "0 of 2 urgent jobs really started on time, after 1.17 min on average" in printed.out
     assert "jobs left out, because they never started: 1" in printed.err
@@ -86,7 +87,7 @@ def test_the_numbers_as_json_with_hidden_names(capsys: pytest.CaptureFixture[str
     found = json.loads(capsys.readouterr().out)["replays"]
     assert [(one["policy"], one["max_loss_node_hours"]) for one in found] == [
         ("none", None),
-        ("eviction", 5.0),
+        ("least-price", 5.0),
     ]
     assert all(owner["user"].startswith("user-") for one in found for owner in one["owners"])
 
