@@ -230,6 +230,8 @@ def test_one_that_would_make_an_earlier_one_late_is_requested_when_that_is_over(
             walltime_s=20_000.0 + 370.0,
             not_before_s=NOW_S + 300.0,
             saved_by_s=NOW_S + 600.0,
+            until_s=NOW_S + 670.0,
+            grace_min_s=300.0,
         ),
         requeue("b", "v", Method.SYSTEM, NOW_S + 670.0),
     )

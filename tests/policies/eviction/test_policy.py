@@ -94,6 +94,8 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
             grace_s=570.0,
             walltime_s=20_570.0,
             saved_by_s=NOW_S + 120.0,
+            until_s=NOW_S + 570.0,
+            grace_min_s=200.0,
         ),
         requeue("saves", "u", Method.SYSTEM, NOW_S + 570.0),
     )
@@ -310,6 +312,8 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
             grace_s=570.0,
             walltime_s=20_570.0,
             saved_by_s=NOW_S + 120.0,
+            until_s=NOW_S + 570.0,
+            grace_min_s=200.0,
         ),
         requeue("a", "u", Method.SYSTEM, NOW_S + 570.0),
         hold("v", "n1 n2", 3000.0),
