@@ -361,7 +361,7 @@ def check_sharing(survey: Survey, price: Price) -> list[Check]:
         why = printable(survey.settings.get("SelectType", "an unknown SelectType"))
         why = "every partition is exclusive" if counts.shares else why
         return [ok("sharing", f"jobs get whole nodes: {why}")]
-    gres = survey.settings.get("GresTypes", "")
+    gres = survey.settings.get("GresTypes", "").removeprefix("(null)")
     what = ("CPUs" if counts.cpus else "", "memory" if counts.memory else "", printable(gres))
     counted_by = ", ".join(part for part in what if part) or "nothing"
     checks = [ok("sharing", f"jobs share the nodes of {', '.join(shared)}; what counts: {counted_by}")]

@@ -65,8 +65,9 @@ def render(found: DecisionSummary, out: Console) -> None:
     out.print(
         plain(
             f"{instant(found.from_s)} to {instant(found.to_s)} ({span(found.to_s - found.from_s)}): "
-            f"{found.decisions} decisions by {', '.join(found.policies)}; {found.acted} operations were "
-            f"carried out, {found.observed} only observed.",
+            f"{counted(found.decisions, 'decision')} by {', '.join(found.policies)}; "
+            f"{counted(found.acted, 'operation')} {'was' if found.acted == 1 else 'were'} carried out, "
+            f"{found.observed} only observed.",
             style="bold",
         )
     )

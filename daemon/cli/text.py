@@ -64,4 +64,17 @@ def instant(at_s: float) -> str:
 def status_lines(values: Mapping[str, object]) -> list[str]:
     """A line for each value of a status, on which nothing of the cluster acts on the terminal."""
     names = {name: printable(name.replace("_", " ")) for name in values}
-    return [f"{names[name]:<16} {printable(str(value))}" for name, value in values.items()]
+    return [f"{names[name]:<16} {printable(_in_words(value))}" for name, value in values.items()]
+
+
+def _in_words(value: object) -> str:
+    """A value of JSON for a reader: `yes`, `no`, `-` for nothing, the parts of a list or an object."""
+    if value is None or value == [] or value == {}:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_in_words(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_in_words(one) for one in value)
+    return str(value)

@@ -50,11 +50,15 @@ def caption(measures: Measures) -> str:
     """One replay in a line, above its pictures."""
     urgent, total = measures.group(JobKind.ON_DEMAND), measures.group(ALL)
     parts = [f"{urgent.on_time:,} of {urgent.jobs:,} urgent jobs on time"] if urgent.jobs else []
-    parts += [f"{total.evictions:,} evictions"] if total.evictions else []
-    parts += [f"{total.shrinks:,} shrinks"] if total.shrinks else []
+    parts += [_counted(total.evictions, "eviction")] if total.evictions else []
+    parts += [_counted(total.shrinks, "shrink")] if total.shrinks else []
     if measures.utilisation is not None:
         parts.append(f"utilisation {format_number(measures.utilisation, Unit.SHARE)}")
     return ", ".join(parts)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def window_note(windows: GanttWindows | None) -> str:
