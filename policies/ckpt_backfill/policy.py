@@ -38,6 +38,7 @@ from makeway.policies.ckpt_backfill.outlook import (
 )
 from makeway.policies.common.departures import committed, evict_for
 from makeway.policies.common.losses import system_s
+from makeway.policies.common.requests import node_text
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -274,7 +275,7 @@ def _why_evicted(
     """Why these jobs leave for the first job of the queue."""
     slowest_s = max((system_s(job) or 0.0 for job in victims), default=0.0)
     lost_node_s = sum(loss_node_s(job, cluster.now_s) for job in victims if system_s(job) is None)
-    named = ", ".join(f"{job.job_id} ({len(job.nodes)} nodes)" for job in victims)
+    named = ", ".join(f"{job.job_id} ({node_text(len(job.nodes))})" for job in victims)
     return Rationale(
         for_job_id=head.job_id,
         node_count=head.node_count,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import evict_for
-from makeway.policies.common.requests import Proposal, Request, rationale, request_for
+from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
 from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
@@ -92,7 +92,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
     if refusal is None:
         return given
     candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
-    why = f"{request.shortage} more nodes are needed: {refusal[1]}. No job is evicted."
+    why = f"{needed(request)}: {refusal[1]}. No job is evicted."
     return no_room(request, why, candidates)
 
 

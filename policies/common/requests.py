@@ -151,6 +151,16 @@ def candidates_of(
     )
 
 
+def node_text(count: int) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def needed(request: Request) -> str:
+    """How many more nodes the urgent job needs, in words."""
+    return "1 more node is needed" if request.shortage == 1 else f"{request.shortage} more nodes are needed"
+
+
 def wanted(request: Request) -> str:
     """The room that other jobs have to make, in words."""
     demand, nodes = request.urgent.job.demand, "node" if request.shortage == 1 else "nodes"

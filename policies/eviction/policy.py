@@ -26,7 +26,7 @@ from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.proposals import decide_each, hold, no_room
-from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.requests import Proposal, Request, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy, require_durations
@@ -132,7 +132,7 @@ def make_room(
     if request.late and config.late == "queue":
         return no_room(
             request,
-            f"{request.shortage} more nodes are needed and the deadline has passed: no job is evicted.",
+            f"{needed(request)} and the deadline has passed: no job is evicted.",
         )
     now_s = request.cluster.now_s
     latest_s = (
@@ -150,8 +150,8 @@ def make_room(
     plan = _plan(items, request, latest_s, config)
     if plan is None:
         text = (
-            f"{request.shortage} more nodes are needed; no choice among "
-            f"{sum(len(group.nodes) for group in able)} nodes "
+            f"{needed(request)}; no choice among "
+            f"{node_text(sum(len(group.nodes) for group in able))} "
             f"of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
         )
         return no_room(request, text, _candidates(considered, config, None))
@@ -221,7 +221,7 @@ def _evict(
         actions=(held, *actions),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: {_summary(evictions)}; "
+            f"{needed(request)}: {_summary(evictions)}; "
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in "
             f"{when.saved_by_s - now_s:.0f} s.",
             candidates=_candidates(considered, config, plan),
@@ -324,7 +324,7 @@ def _candidates(
                         loss_node_s=lost_node_s,
                         delay_s=delay_s,
                         chosen=taken,
-                        note=f"could give {spare} nodes" if method is Method.SHRINK else "",
+                        note=f"could give {node_text(spare)}" if method is Method.SHRINK else "",
                     )
                 )
     return tuple(found)
@@ -342,12 +342,12 @@ def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Dep
 def _summary(evictions: list[_Eviction]) -> str:
     """Which jobs leave and how, and which shrink, in words."""
     evicted = [
-        f"{_ids(eviction)} ({len(eviction.nodes)} nodes, {WORDS[eviction.departure.method]})"
+        f"{_ids(eviction)} ({node_text(len(eviction.nodes))}, {WORDS[eviction.departure.method]})"
         for eviction in evictions
         if eviction.departure.method in WORDS
     ]
     shrunk = [
-        f"{_ids(eviction)} (by {len(eviction.nodes)} nodes)"
+        f"{_ids(eviction)} (by {node_text(len(eviction.nodes))})"
         for eviction in evictions
         if eviction.departure.given_node_count
     ]

@@ -22,7 +22,7 @@ from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, s
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.proposals import hold, no_room
-from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
+from makeway.policies.common.requests import Proposal, Request, candidates_of, node_text, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
 from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
@@ -64,8 +64,8 @@ def make_room_on_shared_nodes(
     if choice is None:
         able = len(candidates.jobs) - len(candidates.protected_by)
         text = (
-            f"{wanted(request)} is needed; no choice among {able} jobs on {len(candidates.room)} nodes makes "
-            f"room within {within_s:.0f} s."
+            f"{wanted(request)} is needed; no choice among {able} jobs on "
+            f"{node_text(len(candidates.room))} makes room within {within_s:.0f} s."
         )
         return no_room(request, text, _priced(request, candidates, None))
     saved_s = _saved_steps(choice) * step_s

@@ -21,7 +21,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from makeway.policies.common.proposals import eviction_actions, hold, no_room
-from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale, wanted
+from makeway.policies.common.requests import (
+    Proposal,
+    Request,
+    candidates_of,
+    needed,
+    node_text,
+    rationale,
+    wanted,
+)
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -105,10 +113,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     )
     chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
-        text = (
-            f"{request.shortage} more nodes are needed; "
-            f"all {len(ranked)} preemptable jobs have {len(freed)} of them."
-        )
+        text = f"{needed(request)}; all {len(ranked)} preemptable jobs have {len(freed)} of them."
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
     held = hold(request, tuple(freed))
     leaving = [
@@ -163,7 +168,7 @@ def _preempt(
         actions=tuple(actions),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: preempt {named}, the least overhead first.",
+            f"{needed(request)}: preempt {named}, the least overhead first.",
             candidates=candidates,
             loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
             ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
@@ -250,9 +255,8 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
     supply = sum(len(spare) for _, spare in supplies.values())
     if supply < request.shortage:
         proposal = preempt_at_arrival(request, config)
-        text = (
-            f"Shrinking supplies {supply} nodes of {request.shortage}: too few. {proposal.rationale.summary}"
-        )
+        supplied = f"Shrinking supplies {node_text(supply)} of {request.shortage}: too few."
+        text = f"{supplied} {proposal.rationale.summary}"
         return replace(proposal, rationale=replace(proposal.rationale, summary=text))
     shares = spread_evenly({job_id: len(spare) for job_id, (_, spare) in supplies.items()}, request.shortage)
     freed: list[str] = []
@@ -268,7 +272,7 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
                 loss_node_s=0,
                 delay_s=0.0,
                 chosen=bool(given),
-                note=f"could give {len(spare)} nodes",
+                note=f"could give {node_text(len(spare))}",
             )
         )
         if given:
@@ -278,8 +282,7 @@ def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Prop
         actions=(hold(request, tuple(freed)), *shrinks),
         rationale=rationale(
             request,
-            f"{request.shortage} more nodes are needed: "
-            f"shrink {len(shrinks)} malleable jobs evenly, no work is lost.",
+            f"{needed(request)}: shrink {len(shrinks)} malleable jobs evenly, no work is lost.",
             candidates=tuple(candidates),
             ready_s=request.releasing_s,
         ),

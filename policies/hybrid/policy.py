@@ -14,7 +14,7 @@ Differs from the paper:
 from collections.abc import Callable
 
 from makeway.policies.common.proposals import decide_each, no_room
-from makeway.policies.common.requests import Proposal, Request
+from makeway.policies.common.requests import Proposal, Request, needed
 from makeway.policies.contract import Policy
 from makeway.policies.hybrid.arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
 from makeway.policies.hybrid.held_backfill import evict_guests, lend_held
@@ -55,7 +55,7 @@ def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival) -> 
     if request.late:
         return no_room(
             request,
-            f"{request.shortage} more nodes are needed and the deadline has passed: no job is evicted.",
+            f"{needed(request)} and the deadline has passed: no job is evicted.",
         )
     return arrival(request, config)
 

@@ -40,7 +40,7 @@ from makeway.policies.common.proposals import (
     hold,
     no_room,
 )
-from makeway.policies.common.requests import Proposal, Request, rationale, request_for
+from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
@@ -290,9 +290,7 @@ class _PlacementSearch:
             actions.extend(eviction_actions(request, job, method, not_after_s))
         named = ", ".join(job.job_id for job in leaving)
         where = f"{offer.placement.name}, the cheapest of {places}" if places > 1 else offer.placement.name
-        text = (
-            f"{request.shortage} more nodes are needed: {named} leave {where}, at a cost of {offer.cost:.1f}."
-        )
+        text = f"{needed(request)}: {named} leave {where}, at a cost of {offer.cost:.1f}."
         return Proposal(
             actions=tuple(actions),
             rationale=rationale(

@@ -82,7 +82,14 @@ def departure(job_id: str, for_job_id: str, *, walltime_s: float) -> tuple[Actio
         "reason": Reason.HEAD_DUE,
     }
     return (
-        Checkpoint(signal="USR1", grace_s=100.0, walltime_s=walltime_s + 100.0, **common),
+        Checkpoint(
+            signal="USR1",
+            grace_s=100.0,
+            walltime_s=walltime_s + 100.0,
+            until_s=NOW_S + 100.0,
+            grace_min_s=50.0,
+            **common,
+        ),
         Requeue(method=Method.SYSTEM, not_after_s=NOW_S + 100.0, **common),
     )
 

@@ -223,7 +223,7 @@ def test_several_urgent_jobs_share_neither_nodes_nor_victims(
         requeue("b", "v", Method.KILL, NOW_S),
         prioritise("w"),
     )
-    assert "1 more nodes are needed" in decision.rationale[2].summary, "n3 comes free for v, and serves w"
+    assert "1 more node is needed" in decision.rationale[2].summary, "n3 comes free for v, and serves w"
     assert [why.for_job_id for why in decision.rationale] == ["u", "v", "w"]
 
 

@@ -68,7 +68,7 @@ def test_shrinking_and_leaving_are_weighed_together(
     assert [action.job_id for action in decision.actions if isinstance(action, Shrink)] == ["m"]
     assert decision.rationale[0].loss_node_s == 10
     assert decision.rationale[0].summary.startswith(
-        "3 more nodes are needed: evict cheap (1 nodes, killed) and shrink m (by 2 nodes); "
+        "3 more nodes are needed: evict cheap (1 node, killed) and shrink m (by 2 nodes); "
     )
     whole = decide(cluster_of(8, *jobs, waiting("u", 3)))
     assert victims(whole) == [("m", Method.KILL)]

@@ -87,6 +87,8 @@ def test_paa_preempts_in_ascending_order_of_overhead(
         signal="USR1",
         grace_s=120.0,
         walltime_s=20_120.0,
+        until_s=NOW_S + 120.0,
+        grace_min_s=300.0,
     )
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0), ("fresh", Method.KILL, 0.0)]
     (why,) = decision.rationale
@@ -238,7 +240,7 @@ def test_spaa_falls_back_on_paa(
     decision = spaa(cluster)
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0)]
     assert decision.actions == tuple(replace(action, policy="n-spaa") for action in paa(cluster).actions)
-    assert decision.rationale[0].summary.startswith("Shrinking supplies 1 nodes of 2: too few. ")
+    assert decision.rationale[0].summary.startswith("Shrinking supplies 1 node of 2: too few. ")
 
 
 def test_only_nodes_that_serve_the_urgent_job_can_be_given_and_never_the_batch_host(

@@ -132,6 +132,8 @@ def test_the_placement_whose_jobs_cost_least_is_cleared(
             signal="USR1",
             grace_s=150.0,
             walltime_s=20_150.0,
+            until_s=NOW_S + 150.0,
+            grace_min_s=150.0,
         ),
         requeue("b", Method.SYSTEM, NOW_S + 150.0),
         requeue("c", Method.KILL, NOW_S),
