@@ -35,7 +35,7 @@ def test_the_first_cycle_comes_by_itself_and_a_poke_brings_another(site: Site) -
         assert site.cycle() == f"observe: {IDLE}"
         values = site.status()
     assert values["cycles"] >= 2
-    assert (values["mode"], values["policy"], values["adapter"]) == ("observe", "eviction", "simulated")
+    assert (values["mode"], values["policy"], values["adapter"]) == ("observe", "least-price", "simulated")
     assert (values["failures"], values["breaker_open"], values["reload_problem"]) == (0, False, None)
     assert values["planning_failure"] is None
     assert values["pid"] == os.getpid()
@@ -144,7 +144,7 @@ def test_observe_touches_nothing_and_logs_what_it_would_do(
         ("requeue", "observed"),
     ]
     assert actions[1]["job_id"] == "v\x1b[2J"
-    assert (actions[1]["policy"], actions[1]["reason"]) == ("eviction", "urgent_arrival")
+    assert (actions[1]["policy"], actions[1]["reason"]) == ("least-price", "urgent_arrival")
     assert site.adapter.calls == [("close", "")]
 
 
