@@ -148,13 +148,13 @@ def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[S
 @example(jobs=A_LONG_WAIT)
 @given(jobs=futures())
 def test_with_least_price_an_urgent_job_is_on_time_whenever_kills_at_once_are(jobs: list[SimJob]) -> None:
+    """It may lose more work than they do: a long checkpoint can cost more than the work that it saves."""
     at_once = played(jobs, replace(CONFIG, kills="at_once"))
     late = played(
         jobs, LeastPriceConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0), LEAST_PRICE
     )
     if on_time(at_once):
         assert on_time(late)
-        assert lost_node_s(late) <= 2 * lost_node_s(at_once) + 3 * 2 * POLL_S
 
 
 @settings(deadline=None, max_examples=40)
