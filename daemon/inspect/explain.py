@@ -177,17 +177,19 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
     ]
 
 
-def _as_decided(action: Action) -> Action:
-    """The action that was decided on, of the one that was sent: the daemon adds the run that is meant, and a
-    requeue may be repeated after a crash.
+def _as_decided(sent: Action, decided: Action) -> Action:
+    """The action that was sent, without what the daemon changes at sending: it adds the run that is meant, a
+    requeue may be repeated after a crash, and the grace of a late signal ends as planned.
     """
-    if isinstance(action, Requeue):
-        return replace(action, forgotten_run=None, run=None)
-    return replace(action, run=None) if isinstance(action, Checkpoint | Cancel | Shrink) else action
+    if isinstance(sent, Requeue):
+        return replace(sent, forgotten_run=None, run=None)
+    if isinstance(sent, Checkpoint) and isinstance(decided, Checkpoint):
+        return replace(sent, run=None, grace_s=decided.grace_s)
+    return replace(sent, run=None) if isinstance(sent, Checkpoint | Cancel | Shrink) else sent
 
 
 def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
-    sent = [command for command in commands if _as_decided(command.action) == action]
+    sent = [command for command in commands if _as_decided(command.action, action) == action]
     if not sent:
         return "not sent"
     return _answer(sent[-1])

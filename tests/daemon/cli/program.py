@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ class Program:
         return printed.err.removeprefix("makeway: error: ").rstrip("\n")
 
 
-def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
-    """Let the loop take its decisions."""
+def decide(adapter: FakeAdapter, journal: Path, mode: Mode, *, late_s: float = 0.0) -> None:
+    """Let the loop take its decisions. `late_s`: from the first cycle to the second."""
     kept = Journal(journal)
     loop = Reconciler(
         adapter,
@@ -60,5 +61,6 @@ def decide(adapter: FakeAdapter, journal: Path, mode: Mode) -> None:
         now=lambda: adapter.view.now_s,
     )
     loop.reconcile()
+    adapter.view = replace(adapter.view, now_s=adapter.view.now_s + late_s)
     loop.reconcile()
     kept.close()

@@ -8,7 +8,7 @@ import pytest
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Decision
+from makeway.policies.model import Checkpoint, Decision
 from makeway.policies.registry import POLICIES
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
@@ -40,6 +40,18 @@ def test_explain_shows_candidates_costs_and_outcomes(
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
+
+
+def test_a_signal_that_was_sent_late_is_the_one_that_was_decided_on(
+    program: Program, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    """Its grace was shortened at sending."""
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT, late_s=20.0)
+    values = program.json("explain", "last", "--journal", tmp_path / "j.sqlite")
+    (decided,) = (entry["action"] for entry in values["actions"] if entry["action"]["verb"] == "checkpoint")
+    (sent,) = (action for action in adapter.actions if isinstance(action, Checkpoint))
+    assert sent.grace_s < decided["grace_s"]
+    assert [entry["outcome"] for entry in values["actions"]] == ["accepted", "accepted", "not sent"]
 
 
 def test_explain_of_an_observed_decision(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
