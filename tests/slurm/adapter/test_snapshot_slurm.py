@@ -140,19 +140,21 @@ def test_jobs_that_share_a_node_are_both_on_it(mixed: SlurmWorld) -> None:
 
 
 def test_the_states_of_nodes(mixed: SlurmWorld) -> None:
+    """A node that does not answer for a moment, as on a busy machine, is down until it does."""
+    expected = dict.fromkeys([f"n{number}" for number in range(1, 9)], NodeState.UP)
+    expected |= {"n1": NodeState.DRAINED, "n2": NodeState.DOWN, "n3": NodeState.DRAINED}
     update = ("scontrol", "update")
     mixed.cluster.run(*update, "NodeName=n1", "State=DRAIN", "Reason=a disk State=IDLE\nNodeName=n9")
     mixed.cluster.run(*update, "NodeName=n2", "State=DOWN", "Reason=gone")
     mixed.cluster.run(*update, "NodeName=n3", "State=FAIL", "Reason=soon")
     try:
-        states = {node.name: node.state for node in mixed.adapter.snapshot().nodes}
+        mixed.wait(
+            lambda cluster: {node.name: node.state for node in cluster.nodes} == expected,
+            "every node has its state",
+        )
     finally:
         mixed.cluster.run(*update, "NodeName=n[1-3]", "State=RESUME")
         mixed.cluster.await_idle()
-    assert states.pop("n1") is states.pop("n3") is NodeState.DRAINED
-    assert states.pop("n2") is NodeState.DOWN
-    assert set(states.values()) == {NodeState.UP}
-    assert list(states) == ["n4", "n5", "n6", "n7", "n8"]
 
 
 def test_reservations_of_others(mixed: SlurmWorld) -> None:
