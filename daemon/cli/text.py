@@ -1,7 +1,8 @@
 """What the commands print with: a console that does not cut tables in pipes, durations, instants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 from rich.console import Console
 from rich.text import Text
@@ -74,7 +75,8 @@ def _in_words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{str(name).replace('_', ' ')} {_in_words(one)}" for name, one in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_in_words(one) for one in value)
+        parts = cast("Mapping[str, object]", value)
+        return ", ".join(f"{name.replace('_', ' ')} {_in_words(one)}" for name, one in parts.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_in_words, cast("Sequence[object]", value)))
     return str(value)

@@ -109,7 +109,7 @@ def _blocked(every: Sequence[Partition]) -> tuple[tuple[int, ...], ...]:
         _set(index for index, partition in enumerate(every) if partition.nodes >> node & 1)
         for node in range(-(-width // 8) * 8)
     ]
-    tables = []
+    tables: list[tuple[int, ...]] = []
     for first in range(0, len(through), 8):
         table = [0]
         for blocked in through[first : first + 8]:
