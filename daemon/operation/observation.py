@@ -1,6 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
@@ -42,6 +42,28 @@ class Timeouts:
     """Until a command that the cluster asked makeway to repeat is repeated."""
     refused_s: float = 60.0
     """Until what the cluster refused is decided again: not again on the same state."""
+
+
+def observe_all(
+    tasks: Sequence[Task], cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
+) -> tuple[Task, ...]:
+    """The tasks of an operation as the snapshot shows them.
+
+    Where a signal and the requeue after it were not sent, because the job seemed to have left its run, and it
+    is in that run after all, both are planned again: without the signal it would leave unsaved.
+    """
+    unsent = {
+        (task.action.job_id, task.planned_s) for task in tasks if _unsent_after_all(task, cluster, jobs)
+    }
+    return tuple(
+        to_do_again(task)
+        if (task.action.job_id, task.planned_s) in unsent
+        and isinstance(task.action, Checkpoint | Requeue | Cancel)
+        and task.progress is Progress.DONE
+        and task.issued_s is None
+        else observe(task, cluster, jobs, timeouts)
+        for task in tasks
+    )
 
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
@@ -100,12 +122,7 @@ def _is_forgotten(
     shows that.)
     """
     job = jobs.get(action.job_id)
-    same_run = (
-        job is not None
-        and job.state is JobState.RUNNING
-        and bool(task.nodes)
-        and job.requeue_count == task.requeue_count
-    )
+    same_run = _in_its_run(task, job)
     if task.progress is Progress.DONE and task.ended_s is not None:
         ended = job is None and not task.ran_again
         return (ended or same_run) and cluster.now_s < task.ended_s + FORGETS_S
@@ -113,6 +130,26 @@ def _is_forgotten(
         return False
     # A requeued job stops at once; one that runs after a while does so in the memory of the controller alone.
     return job is None or (same_run and cluster.now_s >= task.issued_s + timeouts.settle_s)
+
+
+def _unsent_after_all(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
+    """Whether a signal was not sent because its job was seen to have left its run, and the job is in that run
+    again: the view was old, or the controller crashed.
+    """
+    if not isinstance(task.action, Checkpoint) or task.ending is not Ending.REQUEUED_ITSELF:
+        return False
+    fresh = task.ended_s is not None and cluster.now_s < task.ended_s + FORGETS_S
+    return task.issued_s is None and fresh and _in_its_run(task, jobs.get(task.action.job_id))
+
+
+def _in_its_run(task: Task, job: Job | None) -> bool:
+    """Whether the job is seen to run in the run in which the task means it."""
+    return (
+        job is not None
+        and job.state is JobState.RUNNING
+        and bool(task.nodes)
+        and job.requeue_count == task.requeue_count
+    )
 
 
 _Seen = Ending | Literal[Progress.ACCEPTED]

@@ -27,7 +27,7 @@ from makeway.daemon.operation.fitness import (
     without_outdated,
 )
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
-from makeway.daemon.operation.observation import Timeouts, observe, settled
+from makeway.daemon.operation.observation import Timeouts, observe_all, settled
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
 from makeway.daemon.operation.signal_deaths import put_back_signalled
@@ -72,7 +72,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         return advance_observed(operation, cluster)
     if any(not settled(task, cluster.now_s) for task in operation.tasks):
         jobs = cluster.jobs_by_id()
-        tasks = tuple(observe(task, cluster, jobs, timeouts) for task in operation.tasks)
+        tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
     operation = put_back_signalled(operation, cluster)

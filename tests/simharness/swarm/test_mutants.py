@@ -127,7 +127,7 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
             return to_do_again(task)
         return seen(task, cluster, jobs, timeouts)
 
-    patch.setattr(transitions, "observe", observe)
+    patch.setattr(observation, "observe", observe)
 
 
 def no_work_is_too_dear(patch: Patch) -> None:
