@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Requeue,
+    Reserve,
 )
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import (
@@ -65,6 +66,20 @@ def test_a_requeue_that_a_crashed_controller_forgot_is_repeated(
     waits = after_view(pending("v", 4, requeue_count=1), now_s=1040.0)
     operation, issued = issue_all(advance(operation, waits, PATIENCE), waits)
     assert [type(action) for action in issued] == [Prioritise]
+
+
+def test_a_signal_that_an_old_view_kept_from_being_sent_is_sent() -> None:
+    """The view showed the job in the queue, before its start."""
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    tasks = (
+        replace(task, nodes=() if isinstance(task.action, Reserve) else NODES) for task in operation.tasks
+    )
+    operation = replace(operation, tasks=tuple(tasks))
+    operation = advance(operation, holding(pending("v", len(NODES)), now_s=1020.0), PATIENCE)
+    assert operation.tasks[-2].ending is Ending.REQUEUED_ITSELF
+    view = holding(running("v", NODES), now_s=1030.0)
+    _, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [action.verb for action in issued] == ["checkpoint"]
 
 
 def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> None:
