@@ -4,13 +4,16 @@ The steps are the commands that the daemon sends to Slurm, each through a script
 `test_deaths_slurm`).
 """
 
+import os
+import signal
+
 import pytest
 
 from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.controller import controller_restarted
 from tests.slurm.support.daemon import Killing
 from tests.slurm.support.story import Story, makes_room_and_gives_it_back
-from tests.slurm.support.troubles import controller_restarted
 
 pytestmark = pytest.mark.slurm
 
@@ -58,3 +61,15 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
             f"scontrol_update_JobId_{urgent}_ReservationName",
             story.deletion_of_hold(urgent),
         }
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dead", "hung"])
+def test_the_next_test_finds_a_slurmctld_that_answers(story: Story, number: signal.Signals) -> None:
+    """A test that fails while slurmctld is down does not fail those after it."""
+    cluster = story.world.cluster
+    (controller,) = (process for process in cluster.processes() if process.name == "slurmctld")
+    os.kill(controller.pid, number)
+    story.world.clear()
+    assert not controller.alive
+    assert [process.name for process in cluster.processes()].count("slurmctld") == 1
+    assert cluster.run("squeue", "-h") == ""

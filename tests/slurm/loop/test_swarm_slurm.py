@@ -11,9 +11,10 @@ from random import Random
 import pytest
 
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.controller import controller_restarted
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.story import IGNORES, REQUEUES, SAVES, Story, nothing_is_left, works_again
-from tests.slurm.support.troubles import Troubles, controller_restarted
+from tests.slurm.support.troubles import Troubles
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm

@@ -2,40 +2,18 @@
 
 import os
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from random import Random
 
-from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.processes import Process
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.story import Story
-from tests.waiting import POLL_S, await_that
+from tests.waiting import await_that
 
 _LONGEST_GAP_S = 5.0
 _LONGEST_HANG_S = 6.0
-
-
-@contextmanager
-def controller_restarted(cluster: DevCluster) -> Iterator[None]:
-    """Meanwhile slurmctld is started again whenever it has died."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(POLL_S):
-            if all(process.name != "slurmctld" for process in cluster.processes()):
-                cluster.start_controller()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
 
 
 class Troubles:

@@ -22,10 +22,13 @@ from makeway.policies.model import (
     NodeState,
     SignalTarget,
 )
+from tests.slurm.support.controller import revive_controller
 from tests.waiting import await_that, limit_s
 
 KEEPS_ENDED_S = 3600
 """MinJobAge: squeue shows a job that has ended for longer than any test lasts."""
+_MESSAGE_TIMEOUT_MOST_S = 20
+"""A command to a dead slurmctld fails by itself, before the test that waits for it gives up."""
 SOON_S = 100.0
 """A shorter job ends a second after it was seen running: no test needs its duration, only its end."""
 BRIEF = 'while [ ! -e "seen-$SLURM_JOB_ID" ]; do sleep 0.1; done; sleep 1'
@@ -79,7 +82,8 @@ def slurm_settings(**settings: str) -> dict[str, str]:
     """Lines of slurm.conf for a cluster of tests: a command to a dead slurmctld fails soon, but not on a busy
     machine.
     """
-    return {"MessageTimeout": str(ceil(limit_s(2.0))), "MinJobAge": str(KEEPS_ENDED_S), **settings}
+    message_timeout_s = min(_MESSAGE_TIMEOUT_MOST_S, ceil(limit_s(2.0)))
+    return {"MessageTimeout": str(message_timeout_s), "MinJobAge": str(KEEPS_ENDED_S), **settings}
 
 
 class SlurmWorld:
@@ -144,7 +148,11 @@ class SlurmWorld:
         return "ready" in self.cluster.output(job_id)
 
     def clear(self) -> None:
-        """Cancel every job, remove every reservation, and return the nodes that Slurm has drained."""
+        """Cancel every job, remove every reservation, and return the nodes that Slurm has drained.
+
+        slurmctld is started again if a test has left it dead.
+        """
+        revive_controller(self.cluster)
         self.cluster.cancel_all()
         left = self.adapter.snapshot()
         for lease in left.leader_leases:

@@ -1,0 +1,67 @@
+"""slurmctld is up again, whatever has become of it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
+from makeway.adapters.protocol import AdapterError
+from tests.waiting import POLL_S, limit_s
+
+_STARTS = 3
+
+
+@contextmanager
+def controller_restarted(cluster: DevCluster) -> Iterator[None]:
+    """Meanwhile slurmctld is started again whenever it has died. It answers at the end of the block."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            if not _runs(cluster):
+                try:
+                    cluster.start_controller()
+                except (DevClusterError, AdapterError):
+                    # It was killed while it started, or hangs: the next look starts it again.
+                    cluster.stop_controller(kill=True)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        revive_controller(cluster)
+
+
+def revive_controller(cluster: DevCluster) -> None:
+    """Start slurmctld if it is dead; kill it and start it if it does not answer. Its log's end is printed.
+
+    Otherwise one test that leaves a dead slurmctld would fail every later test on its cluster.
+
+    Raises:
+        DevClusterError, AdapterError: it does not answer after several starts.
+    """
+    for attempt in range(_STARTS):
+        if _answers(cluster):
+            return
+        print(f"slurmctld of {cluster.folder} does not answer; its log ends\n{cluster.log_end()}")
+        try:
+            if _runs(cluster):
+                cluster.stop_controller(kill=True)
+            cluster.start_controller()
+        except (DevClusterError, AdapterError):
+            if attempt == _STARTS - 1:
+                raise
+
+
+def _runs(cluster: DevCluster) -> bool:
+    return any(process.name == "slurmctld" for process in cluster.processes())
+
+
+def _answers(cluster: DevCluster) -> bool:
+    try:
+        return cluster.runner.run(("squeue", "-h", "-o", "%A"), timeout_s=limit_s()).returncode == 0
+    except AdapterError:
+        return False
