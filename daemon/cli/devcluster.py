@@ -4,13 +4,11 @@ demonstrations.
 
 import os
 import re
-import signal
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -62,7 +60,7 @@ def up(options: UpOptions) -> None:
         spec = replace(spec, gpus=dict.fromkeys(spec.nodes, _gpus(options.gpus)))
     folder = options.folder or default_folder(options.version_root)
     _require_own(folder)
-    with _user_errors(), _terminable():
+    with _user_errors():
         cluster = devcluster.up(spec, folder)
     year, month = cluster.version
     given = "" if options.folder is None and root is None else f" --folder {cluster.folder}"
@@ -144,17 +142,3 @@ def _user_errors() -> Generator[None]:
         yield
     except (DevClusterError, AdapterError) as error:
         raise UserError(str(error)) from error
-
-
-@contextmanager
-def _terminable() -> Generator[None]:
-    """Treat SIGTERM as an interrupt, so that a cluster that is half started is stopped again."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

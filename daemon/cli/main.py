@@ -4,10 +4,11 @@
 """
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -314,8 +315,28 @@ def completion(shell_name: str) -> None:
 
 
 def main() -> int:
-    """Run `makeway` with the arguments of the process. Returns the exit status."""
-    return run_cli(sys.argv[1:])
+    """Run `makeway` with the arguments of the process. Returns the exit status.
+
+    SIGTERM ends a command as Ctrl-C does. Afterwards the process ends by that signal, so that its parent sees
+    why.
+    """
+    terminated = False
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        # Batch systems end a job by SIGTERM: no worker and no command of Slurm may be left behind.
+        nonlocal terminated
+        terminated = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        status = run_cli(sys.argv[1:])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if terminated:
+        sys.stdout.flush()
+        signal.raise_signal(signal.SIGTERM)
+    return status
 
 
 def run_cli(

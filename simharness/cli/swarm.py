@@ -50,25 +50,40 @@ def swarm(
     daemon is killed, journals are lost, users hold and cancel jobs, and more. Equal seeds give equal stories.
     The exit status is 1 if a law was broken.
     """
-    from makeway.simharness.swarm.campaign import KEPT_IN, kept_line, tell_all
+    from makeway.simharness.swarm.campaign import Campaign, tell_all
 
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     chosen = [_read(path) for path in files] or _drawn(stories, seed, policies, troubles)
-    campaign = tell_all(chosen, workers, _progress)
+    campaign = Campaign()
+    try:
+        for campaign in tell_all(chosen, workers):
+            _progress(campaign)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {campaign.stories} of {len(chosen)} stories are told", err=True)
+        if campaign.stories:
+            _print(campaign, troubles, drawn=not files)
+        raise
+    _print(campaign, troubles, drawn=not files)
+    if keep is not None:
+        _keep(campaign, keep)
+    return 1 if campaign.failures else 0
+
+
+def _print(campaign: "Campaign", troubles: tuple[str, ...], *, drawn: bool) -> None:
+    """The figures and the first failures. `drawn`: the stories are drawn from seeds, not read from files."""
+    from makeway.simharness.swarm.campaign import KEPT_IN, kept_line
+
     for line in campaign.lines():
         click.echo(line)
     for story, violation in campaign.failures[:_SHOWN]:
         click.echo(
             f"seed {story.seed}, {story.policy}: {violation.law} at {violation.at_s:.0f} s: {violation.text}"
         )
-        if not files:
+        if drawn:
             click.echo(f"  once it is mended, keep it in {KEPT_IN}:\n{kept_line(story, violation, troubles)}")
     if len(campaign.failures) > _SHOWN:
         click.echo(f"and {len(campaign.failures) - _SHOWN} stories more")
-    if keep is not None:
-        _keep(campaign, keep)
-    return 1 if campaign.failures else 0
 
 
 def _drawn(count: int, seed: int, policies: tuple[str, ...], troubles: tuple[str, ...]) -> "list[Story]":

@@ -1,8 +1,6 @@
 """The commands `sweep` and `compare`: many replays, and what their results say."""
 
-import signal
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -40,18 +38,9 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     target = out or grid.with_suffix(".parquet")
     cache = ResultCache(directory=cells or target.with_name(f"{target.name}.cells"))
     cache.require()
-    # A batch system ends a job by SIGTERM: as by an interrupt, no worker may be left.
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        results = run_all(run_cell, found, workers=workers, label="cells", cache=cache)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    results = run_all(run_cell, found, workers=workers, label="cells", cache=cache)
     write_results(target, found, results)
     click.echo(f"Results: {target}")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @click.command()

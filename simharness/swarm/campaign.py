@@ -1,7 +1,7 @@
 """Many stories, on several processors, and what they came to together."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -83,18 +83,14 @@ def tell_validated(story: Story) -> Told:
         return tell(story)
 
 
-def tell_all(
-    stories: Iterable[Story], workers: int, progress: Callable[[Campaign], None] | None = None
-) -> Campaign:
-    """Tell the stories, `workers` at a time. `progress` is called after each."""
+def tell_all(stories: Iterable[Story], workers: int) -> Iterator[Campaign]:
+    """Tell the stories, `workers` at a time. Gives the same campaign after each of them."""
     campaign = Campaign()
     stories = list(stories)
     for place, told in spread(tell_validated, stories, workers):
         campaign.add(stories[place], told)
-        if progress is not None:
-            progress(campaign)
-    campaign.failures.sort(key=lambda failure: failure[0].seed)
-    return campaign
+        campaign.failures.sort(key=lambda failure: failure[0].seed)
+        yield campaign
 
 
 def kept_line(story: Story, violation: Violation, troubles: tuple[str, ...]) -> str:

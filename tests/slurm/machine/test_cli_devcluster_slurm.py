@@ -51,6 +51,6 @@ def test_a_start_that_is_interrupted_leaves_nothing(options: tuple[str, ...]) ->
         await_that("slurmctld has started", (folder / "slurmctld.pid").exists)
         inner = str(devcluster.attach(folder).inner_folder)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(limit_s()) == 130
+        assert process.wait(limit_s()) == -signal.SIGTERM
     assert not folder.exists()
     assert processes.of_cluster(inner) == ()
