@@ -100,6 +100,10 @@ table.claims .wanted { color: var(--soft); font-size: 13px; }
 .grid { overflow-x: auto; }
 .grid table { font-size: 13px; }
 .grid th, .grid td { padding-left: 8px; white-space: nowrap; }
+.grid thead th { white-space: normal; overflow-wrap: normal; }
+/* The name of a row stays in sight while the rest is moved, and breaks before it hides the rest. */
+.grid th:first-child, .grid td:first-child { position: sticky; left: 0; background: var(--paper);
+  white-space: normal; min-width: 8em; }
 """
 
 _TEMPLATE = """\

@@ -20,7 +20,8 @@ from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import grid_table
 from makeway.simharness.papers.p5.cases import FROM_DAY, P5Result, P5Trial, compute, trials
 from makeway.simharness.papers.p5.claims import claims
-from makeway.simharness.papers.p5.report import overview, report_html
+from makeway.simharness.papers.p5.means import P5Means
+from makeway.simharness.papers.p5.report import by_kind, report_html, table_ii
 from makeway.simharness.papers.p5.why import explanations
 from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
 from makeway.simharness.workloads.scenarios import TRACE
@@ -112,8 +113,10 @@ def tables(
     """What the terminal shows: the averages of every mechanism, and the paper's observations."""
     from rich.text import Text
 
-    yield grid_table(overview(cases))
-    yield ""
+    means = P5Means(cases)
+    for grid in (table_ii(means), by_kind(means)):
+        yield grid_table(grid)
+        yield ""
     yield claims_table(checked)
     yield ""
     for note in notes:

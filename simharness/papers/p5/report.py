@@ -1,9 +1,11 @@
 """P5's tables II and III, its figures 6 and 7 drawn again, and the page. bokeh is loaded late."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.papers.common.claims import Claim
+from makeway.simharness.papers.common.figures import BarSeries, HoverCurve, bar_figure, draw_lines
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.papers.p5.cases import (
     BASE_SCHEDULERS,
@@ -26,7 +28,6 @@ from makeway.simharness.papers.p5.means import (
     P5Means,
     P5Metric,
 )
-from makeway.simharness.results.figures.axes import base_figure
 from makeway.simharness.results.figures.curves import LineStyle
 from makeway.simharness.results.text import line_switches
 from makeway.simharness.workloads.synthesis import NOTICE_MIXES
@@ -35,13 +36,10 @@ if TYPE_CHECKING:
     from bokeh.model import Model
     from bokeh.plotting import figure
 
-_STYLES = tuple(
-    LineStyle(colour=colour, dash=dash, width=1.8)
-    for colour in ("#D6336C", "#0F6FC6", "#E09F00")
-    for dash in ("", "6 3")
-)
-"""In the order of `MECHANISMS`: the colour shows the notice, the dash SPAA."""
-_BASE_STYLE = LineStyle(colour="#9AA1AB", dash="2 3", width=2.2)
+_COLOURS = ("#B3245A", "#F08FB3", "#0F6FC6", "#86BDF0", "#B87F00", "#F5C968")
+"""In the order of `MECHANISMS`: the hue shows the notice, the light one SPAA."""
+_STYLES = tuple(LineStyle(colour=colour, dash="", width=6.0) for colour in _COLOURS)
+_BASE_STYLE = LineStyle(colour="#3A424D", dash="2 3", width=2.2)
 _HEIGHT_PX = 250
 _DRAWN = (
     TURNAROUND,
@@ -53,8 +51,22 @@ _DRAWN = (
     UTILISATION,
     LOST,
 )
-_PAPER = {TURNAROUND.key: "15.6 h", INSTANT.key: "22.69%", UTILISATION.key: "83.93%"}
+_TABLE_II = (TURNAROUND, UTILISATION, INSTANT)
+"""The columns of the paper's table II."""
+_PAPER_BASE = ("15.6 h", "83.93%", "22.69%")
 """The paper's table II."""
+_PAPER_MECHANISMS = ("up to 22 h", "up to 90%", "98%")
+"""What the paper says of its mechanisms in the same columns (observations 1 and 9)."""
+_PAPER_N_SPAA = "n-spaa about 24 h"
+_PRINTED = {
+    **{
+        metric.key: f"FCFS/EASY {base}, mechanisms {mechanisms}"
+        for metric, base, mechanisms in zip(_TABLE_II, _PAPER_BASE, _PAPER_MECHANISMS, strict=True)
+    },
+    RIGID_TURNAROUND.key: _PAPER_N_SPAA,
+    MALLEABLE_TURNAROUND.key: _PAPER_N_SPAA,
+}
+"""The values of figure 6 that the paper's text has (table II, observations 1, 7 and 9)."""
 
 
 def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, notes: Sequence[str]) -> str:
@@ -88,22 +100,27 @@ def _sections(means: P5Means, cases: Sequence[P5Result]) -> tuple[PageSection, .
     return (
         PageSection(
             heading="FCFS/EASY and the six mechanisms",
-            hint="Means over the seeds, and for the mechanisms over W1 to W5.",
-            grids=(overview(cases), _mixes_grid()),
+            hint=f"Means over {_draws(cases)}, and for the mechanisms over W1 to W5.",
+            grids=(table_ii(means), by_kind(means), _mixes_grid()),
         ),
         PageSection(
             heading="By the accuracy of notices",
             hint=(
-                "W1: mostly without notice, W2: mostly accurate, W3: mostly early, W4: mostly late, W5: even."
+                f"Each bar is the mean over {_draws(cases)}; a draw says which users are on-demand, rigid "
+                "and malleable. Notices of W1: mostly none, W2: mostly accurate, W3: mostly early, W4: "
+                "mostly late, W5: even."
             ),
             switches=line_switches(names, styles, [f"notices-{metric.key}" for metric in _DRAWN]),
-            panels=(_panels("Figure 6", "notices"),),
+            panels=(_panels("Figure 6", "notices", _PRINTED),),
         ),
         PageSection(
             heading="By the checkpoint interval of rigid jobs",
-            hint=f"As a share of Daly's optimum: 50% is twice as often. Workload {USUAL_MIX}.",
+            hint=(
+                f"Each bar is the mean over {_draws(cases)}. As a share of Daly's optimum: 50% is twice as "
+                f"often. Workload {USUAL_MIX}."
+            ),
             switches=line_switches(names, styles, [f"intervals-{metric.key}" for metric in _DRAWN]),
-            panels=(_panels("Figure 7", "intervals"),),
+            panels=(_panels("Figure 7", "intervals", {}),),
         ),
         PageSection(
             heading="The numbers",
@@ -118,37 +135,56 @@ def _sections(means: P5Means, cases: Sequence[P5Result]) -> tuple[PageSection, .
 
 def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:
     """What was computed, in a few words each."""
-    seeds = sorted({case.seed for case in cases})
     urgent = [case.on_demand_jobs / case.jobs for case in cases if case.jobs]
     share = f", {min(urgent):.1%} to {max(urgent):.1%} of them on-demand" if urgent else ""
     under = "/".join(dict.fromkeys(case.backfill for case in cases if case.policy in MECHANISMS))
     return (
         f"{max(case.jobs for case in cases):,} jobs{share}",
-        f"{len(seeds)} seed{'' if len(seeds) == 1 else 's, averaged'}",
+        _draws(cases),
         f"{len(cases)} replays",
         f"FCFS with {under} under the mechanisms",
     )
 
 
-def overview(cases: Sequence[P5Result]) -> TextGrid:
-    """Table II with the mechanisms."""
-    means = P5Means(cases)
-    rows: list[tuple[str, ...]] = [
-        ("FCFS/EASY, the paper", *(_PAPER.get(metric.key, "") for metric in METRICS))
-    ]
-    rows += [
-        (f"FCFS/{under.value}", *(metric.text(means.base(under, metric)) for metric in METRICS))
-        for under in BASE_SCHEDULERS
-    ]
-    rows += [
-        (policy, *(metric.text(means.mechanism(policy, metric)) for metric in METRICS))
-        for policy in MECHANISMS
+def _draws(cases: Sequence[P5Result]) -> str:
+    """How many draws of the kinds of jobs there are."""
+    count = len({case.seed for case in cases})
+    return f"{count} draw{'' if count == 1 else 's'}"
+
+
+def table_ii(means: P5Means) -> TextGrid:
+    """Table II with the paper's values, and the mechanisms in the same columns."""
+    rows = [
+        ("FCFS/EASY, the paper", *_PAPER_BASE),
+        *((f"FCFS/{under.value}", *_base_texts(means, under, _TABLE_II)) for under in BASE_SCHEDULERS),
+        ("mechanisms, the paper", *_PAPER_MECHANISMS),
+        *((policy, *_mechanism_texts(means, policy, _TABLE_II)) for policy in MECHANISMS),
     ]
     return TextGrid(
-        heading="Table II and the averages of the mechanisms",
-        head=("", *(metric.label for metric in METRICS)),
+        heading="Table II, and the mechanisms",
+        head=("", *(metric.label for metric in _TABLE_II)),
         rows=tuple(rows),
     )
+
+
+def by_kind(means: P5Means) -> TextGrid:
+    """What table II has not: the kinds of jobs, the price, and the time for a decision."""
+    others = [metric for metric in METRICS if metric not in _TABLE_II]
+    rows = [
+        *((f"FCFS/{under.value}", *_base_texts(means, under, others)) for under in BASE_SCHEDULERS),
+        *((policy, *_mechanism_texts(means, policy, others)) for policy in MECHANISMS),
+    ]
+    return TextGrid(
+        heading="By kind of job", head=("", *(metric.label for metric in others)), rows=tuple(rows)
+    )
+
+
+def _base_texts(means: P5Means, under: Backfill, metrics: Sequence[P5Metric]) -> tuple[str, ...]:
+    return tuple(metric.text(means.base(under, metric)) for metric in metrics)
+
+
+def _mechanism_texts(means: P5Means, policy: str, metrics: Sequence[P5Metric]) -> tuple[str, ...]:
+    return tuple(metric.text(means.mechanism(policy, metric)) for metric in metrics)
 
 
 def _mixes_grid() -> TextGrid:
@@ -190,10 +226,19 @@ def _interval_grid(means: P5Means, metric: P5Metric) -> TextGrid:
     )
 
 
-def _panels(heading: str, what: str) -> FigurePanels:
+def _panels(heading: str, what: str, printed: Mapping[str, str]) -> FigurePanels:
+    """One panel for each metric; `printed`: by its key, what the paper's text says of it."""
     return FigurePanels(
         heading=heading,
-        figures=tuple((metric.label, f"{what}-{metric.key}") for metric in _DRAWN),
+        figures=tuple(
+            (
+                f"{metric.label} (the paper: {printed[metric.key]})"
+                if metric.key in printed
+                else metric.label,
+                f"{what}-{metric.key}",
+            )
+            for metric in _DRAWN
+        ),
     )
 
 
@@ -201,10 +246,10 @@ def notices_figure(means: P5Means, metric: P5Metric) -> "figure":
     """One panel of figure 6: a figure of every mechanism on W1 to W5, and of FCFS/EASY for comparison."""
     return _figure(
         f"notices-{metric.key}",
+        means,
         metric,
         MIXES,
         lambda policy, place: means.mechanism(policy, metric, mix=MIXES[place]),
-        means.base(means.under, metric),
     )
 
 
@@ -212,56 +257,49 @@ def intervals_figure(means: P5Means, metric: P5Metric) -> "figure":
     """One panel of figure 7: a figure of every mechanism by the checkpoint interval."""
     return _figure(
         f"intervals-{metric.key}",
+        means,
         metric,
         tuple(f"{share:.0%}" for share in INTERVALS),
         lambda policy, place: means.mechanism(policy, metric, mix=USUAL_MIX, interval_share=INTERVALS[place]),
-        means.base(means.under, metric),
     )
 
 
 def _figure(
     key: str,
+    means: P5Means,
     metric: P5Metric,
-    places: Sequence[str],
+    groups: Sequence[str],
     value_at: Callable[[str, int], float | None],
-    base: float | None,
 ) -> "figure":
-    """Lines over named places, one a mechanism; what has no value is left out."""
-    from bokeh.models import ColumnDataSource, DataRange1d, FixedTicker, HoverTool, Range1d
-    from bokeh.models.renderers import DataRenderer
-
-    drawn = base_figure(
-        height=_HEIGHT_PX, x_range=Range1d(start=-0.4, end=len(places) - 0.6), y_range=DataRange1d()
-    )
-    drawn.xaxis.ticker = drawn.xgrid.ticker = FixedTicker(ticks=list(range(len(places))))
-    drawn.xaxis.major_label_overrides = dict(enumerate(places))
-    drawn.yaxis.axis_label = f"{metric.label}{' (' + metric.unit.strip() + ')' if metric.unit else ''}"
-    renderers: list[DataRenderer] = []
-    curves = [
-        (policy, style, [value_at(policy, place) for place in range(len(places))])
-        for policy, style in zip(MECHANISMS, _STYLES, strict=True)
-    ]
-    curves.append(("FCFS/EASY", _BASE_STYLE, [base] * len(places)))
-    for index, (name, style, values) in enumerate(curves):
-        known = [(place, value) for place, value in enumerate(values) if value is not None]
-        columns = {
-            "x": [place for place, _ in known],
-            "y": [value * metric.scale for _, value in known],
-            "text": [metric.text(value) for _, value in known],
-            "place": [places[place] for place, _ in known],
-            "label": [name] * len(known),
-        }
-        renderers.append(
-            drawn.line(
-                x="x",
-                y="y",
-                source=ColumnDataSource(data=columns),
+    """Bars in groups, one a mechanism, and FCFS/EASY as a line across; what has no value is left out."""
+    series: list[BarSeries] = []
+    for index, (policy, colour) in enumerate(zip(MECHANISMS, _COLOURS, strict=True)):
+        values = [value_at(policy, place) for place in range(len(groups))]
+        series.append(
+            BarSeries(
                 name=f"{key}-{index}",
-                line_color=style.colour,
-                line_dash=style.dash,
-                line_width=style.width,
+                label=policy,
+                colour=colour,
+                heights=tuple(None if value is None else value * metric.scale for value in values),
+                texts=tuple(map(metric.text, values)),
             )
         )
-    tips = [("", "@label"), ("", "@place: @text")]
-    drawn.add_tools(HoverTool(renderers=renderers, tooltips=tips, mode="mouse", line_policy="nearest"))
+    base = means.base(means.under, metric)
+    line = () if base is None else (base * metric.scale,) * 2
+    highest = max((bar for one in series for bar in (*one.heights, *line) if bar is not None), default=0.0)
+    drawn = bar_figure(
+        groups,
+        series,
+        height=_HEIGHT_PX,
+        top=1.08 * highest or 1.0,
+        label=f"{metric.label}{' (' + metric.unit.strip() + ')' if metric.unit else ''}",
+    )
+    across = HoverCurve(
+        name=f"{key}-{len(MECHANISMS)}",
+        label=f"FCFS/{means.under.value}",
+        x=(-0.5, len(groups) - 0.5) if line else (),
+        y=line,
+        texts=(metric.text(base),) * len(line),
+    )
+    draw_lines(drawn, [across], [_BASE_STYLE], x_tip=("", "without makeway"))
     return drawn

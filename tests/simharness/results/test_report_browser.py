@@ -10,8 +10,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from makeway.simharness.papers.common.claims import Claim, ClaimStatus, Finding
 from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, page_html
+from makeway.simharness.papers.p3 import report as p3
+from makeway.simharness.papers.p3.cases import TRACES, P3Results, settings
+from makeway.simharness.papers.p5 import report as p5
 from makeway.simharness.results.report import report_html
 from tests.contrast import contrast
+from tests.simharness.papers.p3_results import made
+from tests.simharness.papers.p5_results import alike
 from tests.simharness.workloads.record_samples import with_makeway, without_makeway
 from tests.waiting import limit_s
 
@@ -79,6 +84,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     replays = report_html([without_makeway(), with_makeway()], title="By hand", notes=notes)
     (folder / "replays.html").write_text(replays)
     (folder / "paper.html").write_text(paper_page())
+    found = P3Results(made(setting) for trace in TRACES for setting in settings(trace))
+    (folder / "p3.html").write_text(p3.report_html(found, (), "P3", (), ()))
+    (folder / "p5.html").write_text(p5.report_html(alike(), (), "P5", ()))
     return folder
 
 
@@ -125,6 +133,73 @@ def test_dark_is_dark(browser: Browser, folder: Path) -> None:
         page.goto((folder / "paper.html").as_uri())
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert contrast(hexadecimal(ground), "#ffffff") > 10
+
+
+INK_BELOW = """([name, groups]) => {
+  const plot = Bokeh.documents.flatMap((one) => one.roots()).find(
+    (root) => root.renderers.some((one) => one.name === name));
+  const inside = (root) => [...root.querySelectorAll("*")].flatMap(
+    (one) => [one, ...(one.shadowRoot ? inside(one.shadowRoot) : [])]);
+  const place = document.querySelector(`[data-root-id="${plot.id}"]`);
+  const canvas = inside(place).find((one) => one.tagName === "CANVAS");
+  const left = plot.outer_width - plot.inner_width - plot.min_border_right;
+  const top = plot.min_border_top + plot.inner_height + 8;
+  const step = plot.inner_width / groups;
+  const scale = canvas.width / plot.outer_width;
+  return [...Array(groups).keys()].map((group) => {
+    const box = [left + group * step + 6, top, step - 12, plot.outer_height - top].map((one) => one * scale);
+    const dots = canvas.getContext("2d").getImageData(...box).data;
+    return dots.filter((one, index) => index % 4 === 3 && one > 128 && dots[index - 3] < 128).length;
+  });
+}"""
+"""How many dark dots there are below each group of bars, where its label belongs."""
+
+
+@pytest.fixture(params=[420, 1400])
+def light(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    """An empty window of that width."""
+    with closing(browser.new_page(viewport={"width": request.param, "height": 900})) as page:
+        page.set_default_timeout(1000 * limit_s())
+        yield page
+
+
+@pytest.mark.parametrize(
+    ("name", "bars", "groups"), [("p3", "share-CTC-0", 4), ("p5", "notices-turnaround-0", 5)]
+)
+def test_every_group_of_bars_has_its_label(
+    light: Page, folder: Path, name: str, bars: str, groups: int
+) -> None:
+    light.goto((folder / f"{name}.html").as_uri())
+    light.wait_for_function(DRAWN)
+    light.wait_for_function(f"(found) => ({INK_BELOW})(found).some((dots) => dots)", arg=[bars, groups])
+    ink: list[int] = light.evaluate(INK_BELOW, [bars, groups])
+    assert len(ink) == groups
+    assert min(ink) > 10, ink
+    assert light.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_table_ii_is_seen_as_a_whole(light: Page, folder: Path) -> None:
+    light.goto((folder / "p5.html").as_uri())
+    table_ii, by_kind, table_iii = light.evaluate(
+        """() => [...document.querySelectorAll(".grid")].slice(0, 3).map(
+            (one) => one.scrollWidth - one.clientWidth)"""
+    )
+    assert (table_ii, table_iii) == (0, 0)
+    if light.evaluate("innerWidth") == 1400:
+        assert by_kind == 0
+
+
+def test_the_name_of_a_row_stays_in_sight_while_its_table_is_moved(light: Page, folder: Path) -> None:
+    light.goto((folder / "paper.html").as_uri())
+    moved, from_left = light.evaluate(
+        """() => {
+          const grid = document.querySelector(".grid");
+          grid.scrollLeft = 300;
+          const left = (one) => one.getBoundingClientRect().left;
+          return [grid.scrollLeft, left(grid.querySelector("tbody td")) - left(grid)];
+        }"""
+    )
+    assert (moved, from_left) == (300, 0)
 
 
 def hexadecimal(colour: str) -> str:
