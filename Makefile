@@ -7,7 +7,7 @@ CHROOTS ?= /var/cache/makeway-chroots
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo afternoon test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -78,13 +78,23 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 	@echo "out/site/index.html"
 
-# A Debian package with the Python of this machine, in out/.
+# A package for Debian or for EL 9 with the Python of this machine, in out/.
 deb: $(STAMP)
-	@sh deploy/package/build.sh $(CURDIR)/$(PYTHON) out
+	@$(call package,deb)
+
+rpm: $(STAMP)
+	@$(call package,rpm)
+
+package = sh deploy/package/build.sh $(1) $(CURDIR)/$(PYTHON) out
 
 # Installs and removes it in a clean Debian, which takes some minutes. Needs root.
-deb-test: deb
-	@sh deploy/package/test-deb.sh out/makeway_*_$$(dpkg --print-architecture).deb
+deb-test: $(STAMP)
+	@$(call test_package,deb)
+
+rpm-test: $(STAMP)
+	@$(call test_package,rpm)
+
+test_package = file=$$($(call package,$(1))) && sh deploy/package/test-$(1).sh "$$file"
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

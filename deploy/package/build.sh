@@ -1,13 +1,14 @@
 #!/bin/sh
-# Builds the Debian package of makeway with the Python of this machine:
-#     build.sh PYTHON FOLDER
-# PYTHON has makeway's development tools (`make` installs them in .venv). FOLDER gets makeway_VERSION_ARCHITECTURE.deb.
+# Builds a package of makeway with the Python of this machine, and prints its path:
+#     build.sh PACKAGER PYTHON FOLDER
+# PACKAGER is deb or rpm. PYTHON has makeway's development tools (`make` installs them in .venv). FOLDER gets the package.
 # The package brings its libraries in /opt/makeway, and uses the system's Python of the same minor version.
 set -eu
 
-python=$1
-mkdir -p "$2"
-out=$(cd "$2" && pwd)
+packager=$1
+python=$2
+mkdir -p "$3"
+out=$(cd "$3" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
@@ -16,11 +17,13 @@ die() {
     exit 2
 }
 
-minor='import sys; print("%d.%d" % sys.version_info[:2])'
-wanted=$("$python" -c "$minor")
-[ -x /usr/bin/python3 ] || die "there is no /usr/bin/python3: the package needs the system's Python"
-found=$(/usr/bin/python3 -c "$minor")
-[ "$wanted" = "$found" ] || die "$python is Python $wanted and /usr/bin/python3 is $found: make .venv with /usr/bin/python3"
+wanted=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+[ -x "/usr/bin/python$wanted" ] || die "there is no /usr/bin/python$wanted: make .venv with the system's Python"
+case $(uname -m) in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) architecture=$(uname -m) ;;
+esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,7 +33,7 @@ library=$opt/lib/python$wanted/site-packages
 umask 022
 mkdir -p "$opt/bin" "$library" "$stage/usr/bin" "$stage/usr/lib/systemd/system" "$stage/usr/share/man/man1" \
     "$stage/usr/share/doc/makeway" "$stage/usr/share/bash-completion/completions" \
-    "$stage/usr/share/zsh/vendor-completions" "$stage/usr/share/fish/vendor_completions.d" "$work/etc"
+    "$stage/usr/share/fish/vendor_completions.d" "$work/files"
 
 # A virtual environment, as PEP 405 has it, at the place where it will be. The wheel is built from the sdist alone.
 (cd "$root" && "$python" -m build --quiet --outdir "$work" .) >/dev/null
@@ -54,22 +57,21 @@ install -m 755 "$root/deploy/makeway-done" "$opt/makeway-done"
 
 ln -s /opt/makeway/bin/makeway "$stage/usr/bin/makeway"
 install -m 644 "$root/deploy/makeway.service" "$root/deploy/makeway-page.service" "$stage/usr/lib/systemd/system"
-install -m 644 "$root/deploy/makeway-slurm.yaml" "$work/etc/makeway.yaml"
+install -m 644 "$root/deploy/makeway-slurm.yaml" "$work/files/makeway.yaml"
 "$python" "$here/man_pages.py" "$stage/usr/share/man/man1"
 gzip -9n "$stage"/usr/share/man/man1/*.1
 "$python" -m makeway.daemon.cli.main completion bash >"$stage/usr/share/bash-completion/completions/makeway"
-"$python" -m makeway.daemon.cli.main completion zsh >"$stage/usr/share/zsh/vendor-completions/_makeway"
+"$python" -m makeway.daemon.cli.main completion zsh >"$work/files/_makeway"
 "$python" -m makeway.daemon.cli.main completion fish >"$stage/usr/share/fish/vendor_completions.d/makeway.fish"
 gzip -9nc "$root/CHANGELOG.md" >"$stage/usr/share/doc/makeway/changelog.gz"
 for name in alerts.yaml grafana-dashboard.json job_submit.lua JOBS.md; do
     install -m 644 "$root/deploy/$name" "$stage/usr/share/doc/makeway/$name"
 done
-install -m 644 "$root/LICENSE" "$stage/usr/share/doc/makeway/copyright"
+install -m 644 "$root/LICENSE" "$work/files/LICENSE"
 
 version=$("$python" -c 'from importlib.metadata import version; print(version("makeway"))')
-export MAKEWAY_VERSION="$version" MAKEWAY_PYTHON="$wanted"
-MAKEWAY_ARCHITECTURE=$(dpkg --print-architecture)
-export MAKEWAY_ARCHITECTURE
+export MAKEWAY_VERSION="$version" MAKEWAY_PYTHON="$wanted" MAKEWAY_ARCHITECTURE="$architecture"
 cp "$here"/*.sh "$work"
-(cd "$work" && nfpm=$(dirname "$python")/nfpm && "$nfpm" package --config "$here/nfpm.yaml" --packager deb --target "$out") >/dev/null
-echo "$out/makeway_${version}_$MAKEWAY_ARCHITECTURE.deb"
+nfpm=$(dirname "$python")/nfpm
+said=$(cd "$work" && "$nfpm" package --config "$here/nfpm.yaml" --packager "$packager" --target "$out" 2>&1) || die "nfpm: $said"
+echo "$said" | sed -n 's/^created package: //p'
