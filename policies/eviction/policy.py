@@ -152,7 +152,8 @@ def make_room(
         text = (
             f"{needed(request)}; no choice among "
             f"{node_text(sum(len(group.nodes) for group in able))} "
-            f"of {len(able)} candidates frees them within {latest_s - now_s:.0f} s."
+            f"of {len(able)} {'candidate' if len(able) == 1 else 'candidates'} "
+            f"frees them within {latest_s - now_s:.0f} s."
         )
         return no_room(request, text, _candidates(considered, config, None))
     return _evict(request, considered, plan[0], config, plan[1])

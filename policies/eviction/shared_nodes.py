@@ -64,7 +64,7 @@ def make_room_on_shared_nodes(
     if choice is None:
         able = len(candidates.jobs) - len(candidates.protected_by)
         text = (
-            f"{wanted(request)} is needed; no choice among {able} jobs on "
+            f"{wanted(request)} is needed; no choice among {able} {'job' if able == 1 else 'jobs'} on "
             f"{node_text(len(candidates.room))} makes room within {within_s:.0f} s."
         )
         return no_room(request, text, _priced(request, candidates, None))

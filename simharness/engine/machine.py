@@ -182,7 +182,7 @@ class SimMachine:
         live.abandon(self.now_s, safe=True)
         live.requeue_count += 1
         at_s = self.now_s + self.requeue_delay_s
-        live.eligible_s = at_s
+        live.eligible_s = live.eligible_since_s = at_s
         self.events.add(
             at_s, EventOrder.ELIGIBLE, lambda: self.make_eligible(live), lambda: live.eligible_s == at_s
         )
@@ -202,7 +202,8 @@ class SimMachine:
         self.scheduler.remove(live)
         self._front += 1
         live.rank = self._front
-        live.eligible_s = None
+        if live.eligible_s is not None:
+            live.eligible_s, live.eligible_since_s = None, self.now_s
         if live.reservation is None:
             self.scheduler.add(live)
         self.note(ChangeKind.PRIORITISED, live)

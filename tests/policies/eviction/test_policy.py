@@ -186,7 +186,7 @@ def test_no_choice_in_time_evicts_no_job(running: Build, waiting: Build, cluster
     assert decision.actions == (prioritise("u"),)
     (why,) = decision.rationale
     assert why.ready_s is None
-    assert "no choice among 2 nodes of 1 candidates" in why.summary
+    assert "no choice among 2 nodes of 1 candidate" in why.summary
     assert [(found.job_ids, found.method, found.note) for found in why.candidates] == [
         (("a",), Method.KILL, ""),
         (("b",), None, "not_preemptible"),

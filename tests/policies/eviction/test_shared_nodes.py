@@ -153,7 +153,7 @@ def test_without_room_the_job_goes_to_the_front(waiting: Build) -> None:
     assert decision.actions == (prioritise("u"),)
     assert decision.rationale[0].summary == (
         "Room for cpu=4, mem=1000M on 1 more node is needed; "
-        "no choice among 1 jobs on 1 node makes room within 570 s."
+        "no choice among 1 job on 1 node makes room within 570 s."
     )
 
 

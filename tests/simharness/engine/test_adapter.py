@@ -132,6 +132,18 @@ def test_a_failed_node_is_down_until_it_is_repaired() -> None:
     assert states == [NodeState.UP, NodeState.DOWN, NodeState.UP]
 
 
+def test_an_urgent_job_that_is_requeued_waits_since_its_delay_is_over() -> None:
+    urgent = replace(job("u"), kind=JobKind.ON_DEMAND)
+    cluster, adapter = world(urgent, failures=(NodeFailure(at_s=5.0, node=0, repair_s=10.0),))
+    cluster.advance(6.0)
+    held_back = seen(adapter, "u")
+    assert held_back.eligible_s == 125.0
+    assert held_back.waits_since_s == 125.0
+    cluster.advance(50.0)
+    adapter.apply(acts.prioritise("u"))
+    assert seen(adapter, "u").waits_since_s == 50.0
+
+
 def test_two_adapters_see_the_same() -> None:
     cluster, adapter = world(job("a"), job("b"), job("c"))
     adapter.snapshot()
