@@ -7,7 +7,7 @@ CHROOTS ?= /var/cache/makeway-chroots
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo afternoon test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon afternoon-clean test test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -93,6 +93,10 @@ deb-test: $(STAMP)
 
 rpm-test: $(STAMP)
 	@$(call test_package,rpm)
+
+# A stranger's afternoon in a clean Debian, with the package and a Slurm that has accounting. Needs root.
+afternoon-clean: $(STAMP)
+	@file=$$($(call package,deb)) && sh deploy/package/afternoon.sh "$$file" $(PYTHON)
 
 test_package = file=$$($(call package,$(1))) && sh deploy/package/test-$(1).sh "$$file"
 

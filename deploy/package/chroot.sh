@@ -29,6 +29,7 @@ leave() {
     [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
     [ -n "$root" ] || return 0
     umount "$root/dev/pts" "$root/proc" 2>/dev/null || true
+    umount -R "$root/sys" 2>/dev/null || true
     rm -rf --one-file-system "$root"
 }
 
@@ -51,6 +52,8 @@ enter() {
     chmod 755 "$root/usr/sbin/policy-rc.d"
     mount -t proc proc "$root/proc"
     mount -t devpts devpts "$root/dev/pts"
+    # slurmd reads the processors and the control groups of the machine.
+    mount --rbind --make-rslave /sys "$root/sys"
     cp "$1" "$root$2"
     inside apt-get -q -o Acquire::Check-Valid-Until=false update >/dev/null
 }

@@ -1,5 +1,5 @@
 """The page "An afternoon", from a plain Slurm to makeway and back, on a real Slurm. Prints how long each part
-takes (`make afternoon`).
+takes (`make afternoon`, and in a clean Debian `make afternoon-clean`).
 """
 
 import os
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from makeway.adapters.command import SEARCH_PATH
 from makeway.adapters.devcluster import cluster as devcluster
 from makeway.adapters.devcluster import processes
 from makeway.adapters.devcluster.cluster import DevClusterError, slurm_version
+from makeway.adapters.devcluster.conf import DevSpec
 from tests.docs.walk import Step, Walk, steps
+from tests.slurm.support.accounted import accounted_cluster
 
 PAGE = Path("docs/afternoon.md")
 CLUSTER = "cluster"
@@ -40,13 +43,53 @@ def folder() -> Iterator[Path]:
 def test_the_page_holds_from_top_to_bottom_and_nothing_of_makeway_is_left(folder: Path) -> None:
     kept = {key: value for key, value in os.environ.items() if key not in ("SLURM_CONF", "MAKEWAY_CONFIG")}
     with Walk(folder, kept | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}) as walk:
-        for step in steps(PAGE):
-            walk.take(step)
+        go(walk, steps(PAGE))
+    assert left_in(folder) == []
+    assert processes.of_cluster(str(folder / CLUSTER)) == ()
+
+
+def test_the_page_holds_in_a_clean_debian_on_a_slurm_with_accounting() -> None:
+    """There makeway is installed from its package and runs on a Slurm that it did not start, as the page says
+    of a reader's own.
+    """
+    root = os.environ.get("MAKEWAY_CLEAN_DEBIAN")
+    if not root:
+        pytest.skip("`make afternoon-clean` makes the clean Debian that this test needs")
+    partitions = (
+        "PartitionName=batch Nodes=ALL Default=YES State=UP",
+        "PartitionName=urgent Nodes=ALL PriorityTier=10 State=UP",
+    )
+    spec = DevSpec(node_count=4, root=root, partitions=partitions)
+    with accounted_cluster(spec, lambda accounting: None) as cluster:
+        folder = Path(tempfile.mkdtemp(prefix="mw-page-", dir=Path(root, "tmp")))
+        inner = f"/{folder.relative_to(root)}"
+        environment = {
+            "PATH": SEARCH_PATH,
+            "HOME": "/root",
+            "SLURM_CONF": f"{cluster.inner_folder}/slurm.conf",
+        }
+        enter = ("unshare", "--mount", f"--root={root}", f"--wd={inner}", "--mount-proc=/proc")
+        with Walk(folder, environment, enter) as walk:
+            own = (step for step in steps(PAGE) if "devcluster" not in step.command)
+            go(walk, (step for step in own if not step.command.startswith("export SLURM_CONF")))
+        assert left_in(folder) == []
+        assert [one for one in cluster.processes() if "makeway" in one.name] == []
+        assert "COMPLETED" not in cluster.run("sacct", "-n", "-X", "-j", "1", "-o", "State")
+        assert "CANCELLED" in cluster.run("sacct", "-n", "-X", "-j", "2", "-o", "State")
+
+
+def go(walk: Walk, page: Iterator[Step]) -> None:
+    """Take every step, and print how long each section took."""
+    for step in page:
+        walk.take(step)
     for section, took_s in walk.took_s.items():
         print(f"{took_s:5.1f} s  {section}")
     print(f"{sum(walk.took_s.values()):5.1f} s  in all")
-    assert [path.name for path in folder.iterdir() if path.suffix not in (".log", ".out")] == []
-    assert processes.of_cluster(str(folder / CLUSTER)) == ()
+
+
+def left_in(folder: Path) -> list[str]:
+    """What is left besides the logs of the daemon and the output of jobs."""
+    return [path.name for path in folder.iterdir() if path.suffix not in (".log", ".out")]
 
 
 @pytest.mark.parametrize(

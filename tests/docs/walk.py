@@ -65,13 +65,14 @@ class Walk:
     Args:
         folder: where it begins.
         environment: of the shell.
+        enter: a command before the shell's, such as one that enters a chroot.
     """
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], enter: tuple[str, ...] = ()) -> None:
         self.took_s: dict[str, float] = {}
         """By section: how long its commands took, with the waits for what they show."""
         self._shell = subprocess.Popen(
-            ["bash", "--norc"],
+            [*enter, "bash", "--norc"],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
