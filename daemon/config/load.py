@@ -162,24 +162,29 @@ def _choose_adapter(file: "ConfigFile", problems: "list[Problem]") -> AdapterTyp
     section = file.values.get("adapter")
     if not isinstance(section, dict):
         return None
-    accepted = f"accepted: {' or '.join(adapter_names())}"
     name = section.get("type")
     key: Key = ("adapter", "type")
     if "type" not in section:
-        problems.append(Problem(key=key, text=f"this key is missing; {accepted}"))
-        return None
-    if not isinstance(name, str) or name not in adapter_names():
-        problems.append(Problem(key=key, text=f"{_shown(name)} is not accepted; {accepted}"))
+        problems.append(Problem(key=key, text=f"this key is missing; {_accepted_adapters()}"))
         return None
     try:
+        # The names of all adapters are looked for only where an error lists them: that takes longer.
+        if not isinstance(name, str):
+            raise UnknownAdapter
         adapter = find_adapter(name)
     except UnknownAdapter as error:
-        problems.append(Problem(key=key, text=str(error)))
+        known = isinstance(name, str) and name in adapter_names()
+        text = str(error) if known else f"{_shown(name)} is not accepted; {_accepted_adapters()}"
+        problems.append(Problem(key=key, text=text))
         return None
     if not adapter.acts and file.values.get("mode") == Mode.ACT:
         text = f"act is not accepted: the adapter {name} only reads; accepted: {Mode.OBSERVE}"
         problems.append(Problem(key=("mode",), text=text))
     return adapter
+
+
+def _accepted_adapters() -> str:
+    return f"accepted: {' or '.join(adapter_names())}"
 
 
 def _choose_policy(
