@@ -2,8 +2,10 @@
 slower for it.
 """
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -45,3 +47,21 @@ def await_that(
             pytest.fail(f"it never came about that {what}\n{explain()}")
         time.sleep(pause_s)
         pause_s = min(POLL_MOST_S, pause_s * POLL_GROWTH)
+
+
+@contextmanager
+def meanwhile(look: Callable[[], object]) -> Iterator[None]:
+    """Call `look` again and again in another thread, until the `with` block ends."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            look()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

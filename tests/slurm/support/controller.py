@@ -1,12 +1,11 @@
 """slurmctld is up again, whatever has become of it."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
 from makeway.adapters.protocol import AdapterError
-from tests.waiting import POLL_S, limit_s
+from tests.waiting import limit_s, meanwhile
 
 _STARTS = 3
 
@@ -14,24 +13,19 @@ _STARTS = 3
 @contextmanager
 def controller_restarted(cluster: DevCluster) -> Iterator[None]:
     """Meanwhile slurmctld is started again whenever it has died. It answers at the end of the block."""
-    over = threading.Event()
 
-    def watch() -> None:
-        while not over.wait(POLL_S):
-            if not _runs(cluster):
-                try:
-                    cluster.start_controller()
-                except (DevClusterError, AdapterError):
-                    # It was killed while it started, or hangs: the next look starts it again.
-                    cluster.stop_controller(kill=True)
+    def look() -> None:
+        if not _runs(cluster):
+            try:
+                cluster.start_controller()
+            except (DevClusterError, AdapterError):
+                # It was killed while it started, or hangs: the next look starts it again.
+                cluster.stop_controller(kill=True)
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
     try:
-        yield
+        with meanwhile(look):
+            yield
     finally:
-        over.set()
-        watcher.join()
         revive_controller(cluster)
 
 

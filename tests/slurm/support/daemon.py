@@ -4,9 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +16,7 @@ from makeway.daemon.journal.codec import StoredCommand
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
-from tests.waiting import POLL_S, await_that, limit_s
+from tests.waiting import await_that, limit_s, meanwhile
 
 BRIEF_S = 25.0
 """Within which time an urgent job has to start where a test waits for that time, in seconds of an idle
@@ -276,23 +274,14 @@ class DaemonProcess:
         finally:
             process.kill()
 
-    @contextmanager
-    def restarted(self) -> Iterator[None]:
-        """In the `with` block it is started again whenever it has died, as its service would do."""
-        over = threading.Event()
+    def restarted(self) -> AbstractContextManager[None]:
+        """In a `with` block it is started again whenever it has died, as its service would do."""
 
-        def watch() -> None:
-            while not over.wait(POLL_S):
-                if self._process is not None and self._process.poll() is not None:
-                    self._spawn()
+        def look() -> None:
+            if self._process is not None and self._process.poll() is not None:
+                self._spawn()
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
+        return meanwhile(look)
 
     def guarded(self) -> AbstractContextManager[None]:
         """For a `with` block: if this process dies in it, the daemon is killed."""
