@@ -44,7 +44,6 @@ _STATES = MappingProxyType(
         "REQUEUE_FED": JobState.PENDING,
         "REQUEUE_HOLD": JobState.PENDING,
         "SPECIAL_EXIT": JobState.PENDING,
-        "RESV_DEL_HOLD": JobState.PENDING,
         "RUNNING": JobState.RUNNING,
         "CONFIGURING": JobState.RUNNING,
         "RESIZING": JobState.RUNNING,
@@ -55,6 +54,7 @@ _STATES = MappingProxyType(
         "STOPPED": JobState.SUSPENDED,
     }
 )
+_RESERVATION_LOST = "RESV_DEL_HOLD"
 _OVER = frozenset(
     {
         "BOOT_FAIL",
@@ -147,7 +147,13 @@ def over(raw: RawJob) -> bool:
 
 
 def state(raw: RawJob) -> JobState:
-    """The job's state. An unknown one is one that may not be acted upon."""
+    """The job's state. An unknown one is one that may not be acted upon.
+
+    24.11 and 26.05 call a job RESV_DEL_HOLD whose reservation slurmctld has lost: one that waits is held, and
+    one that runs goes on.
+    """
+    if raw.state == _RESERVATION_LOST:
+        return JobState.RUNNING if raw.nodes else JobState.PENDING
     return _STATES.get(raw.state, JobState.SUSPENDED if raw.nodes else JobState.PENDING)
 
 

@@ -152,7 +152,9 @@ class Story:
         return self.field(job_id, "State")
 
     def runs(self, job_id: str) -> bool:
-        return self.state(job_id) == "RUNNING"
+        """Whether it runs, also where Slurm says that it has lost its reservation."""
+        present = self.state(job_id)
+        return present == "RUNNING" or (present == "RESV_DEL_HOLD" and self.field(job_id, "NodeList") != "")
 
     def nodes(self, job_id: str) -> set[str]:
         return set(self.ask("scontrol", "show", "hostnames", self.field(job_id, "NodeList")).split())

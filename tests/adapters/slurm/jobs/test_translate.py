@@ -178,6 +178,8 @@ def test_a_shrunk_job_that_was_requeued_small_has_its_size() -> None:
         ("COMPLETING", ("n1",), JobState.COMPLETING),
         ("SUSPENDED", ("n1",), JobState.SUSPENDED),
         ("STOPPED", ("n1",), JobState.SUSPENDED),
+        ("RESV_DEL_HOLD", ("n1",), JobState.RUNNING),
+        ("RESV_DEL_HOLD", (), JobState.PENDING),
         ("SOMETHING_NEW", ("n1",), JobState.SUSPENDED),
         ("SOMETHING_NEW", (), JobState.PENDING),
     ],
