@@ -21,7 +21,12 @@ from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
-from makeway.adapters.slurm.resources.eligibility import eligible_s, eligible_since_s
+from makeway.adapters.slurm.resources.eligibility import (
+    RESERVATION_LOST,
+    eligible_s,
+    eligible_since_s,
+    is_held,
+)
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import Limited, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
@@ -54,7 +59,6 @@ _STATES = MappingProxyType(
         "STOPPED": JobState.SUSPENDED,
     }
 )
-_RESERVATION_LOST = "RESV_DEL_HOLD"
 _OVER = frozenset(
     {
         "BOOT_FAIL",
@@ -147,12 +151,8 @@ def over(raw: RawJob) -> bool:
 
 
 def state(raw: RawJob) -> JobState:
-    """The job's state. An unknown one is one that may not be acted upon.
-
-    24.11 and 26.05 call a job RESV_DEL_HOLD whose reservation slurmctld has lost: one that waits is held, and
-    one that runs goes on.
-    """
-    if raw.state == _RESERVATION_LOST:
+    """The job's state. An unknown one is one that may not be acted upon."""
+    if raw.state == RESERVATION_LOST:
         return JobState.RUNNING if raw.nodes else JobState.PENDING
     return _STATES.get(raw.state, JobState.SUSPENDED if raw.nodes else JobState.PENDING)
 
@@ -292,7 +292,7 @@ class Translator:
         elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
         if lacks and not elsewhere:
             return f"{lacks} ({printable(raw.reason)})"
-        return "its release from a hold" if raw.priority == 0 else ""
+        return "its release from a hold" if is_held(raw) else ""
 
     def _quotas(self, raw: RawJob) -> tuple[Quota, ...]:
         """The licenses and limits that a waiting urgent job shares with others."""

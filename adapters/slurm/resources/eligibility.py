@@ -9,10 +9,22 @@ from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import JobKind
 
+RESERVATION_LOST = "RESV_DEL_HOLD"
+"""What 24.11 and 26.05 call a job whose reservation slurmctld has lost: one that waits is held, and one that
+runs goes on.
+"""
+
+
+def is_held(raw: RawJob) -> bool:
+    """Whether a waiting job is held. One whose reservation slurmctld has lost is not: 26.05 gives it the
+    priority 0, too, but lets it start once it is bound to another reservation.
+    """
+    return raw.priority == 0 and raw.state != RESERVATION_LOST
+
 
 def eligible_s(raw: RawJob, blocked_by: str, now_s: float) -> float | None:
     """Before when a waiting job may not start. None: there is no such limit. `blocked_by`: see `Job`."""
-    if raw.priority == 0 or blocked_by:
+    if is_held(raw) or blocked_by:
         return NOT_BEFORE_S
     if raw.eligible_s is None or raw.eligible_s <= now_s:
         return None
@@ -27,5 +39,5 @@ def eligible_since_s(raw: RawJob, kind: JobKind, blocked_by: str, now_s: float) 
     if kind is not JobKind.ON_DEMAND:
         return None
     if raw.eligible_s is None:
-        return None if raw.priority == 0 or blocked_by or raw.nodes else now_s
+        return None if is_held(raw) or blocked_by or raw.nodes else now_s
     return raw.eligible_s if raw.eligible_s > raw.submit_s else None

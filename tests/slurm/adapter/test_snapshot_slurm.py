@@ -168,30 +168,6 @@ def test_reservations_of_others(mixed: SlurmWorld) -> None:
     assert len(cluster.free_nodes()) == 8
 
 
-def test_a_running_job_whose_reservation_slurmctld_has_lost_runs(mixed: SlurmWorld) -> None:
-    """slurmctld was killed after it had saved that the reservation is gone, and before it saved that the job
-    has left it.
-    """
-    cluster = mixed.cluster
-    job_id = cluster.submit(SLEEP, "-N1", "--account=batch", "--hold")
-    create = ("scontrol", "create", "reservation", "ReservationName=hold", "Users=root", "Nodes=n2")
-    cluster.run(*create, "StartTime=now", "Duration=60")
-    cluster.run("scontrol", "update", f"JobId={job_id}", "ReservationName=hold")
-    cluster.run("scontrol", "release", job_id)
-    before = job_of(mixed.wait(runs(job_id), "the job runs in its reservation"), job_id)
-    cluster.stop_controller()
-    bound = {path: path.read_bytes() for path in (cluster.folder / "state").glob("job_state*")}
-    cluster.start_controller()
-    cluster.run("scontrol", "update", f"JobId={job_id}", "ReservationName=")
-    cluster.run("scontrol", "delete", "ReservationName=hold")
-    cluster.stop_controller()
-    for path, content in bound.items():
-        path.write_bytes(content)
-    cluster.start_controller()
-    after = running(mixed, job_id)
-    assert (after.state, after.start_s, after.nodes) == (JobState.RUNNING, before.start_s, before.nodes)
-
-
 def test_a_controller_that_is_down_costs_a_snapshot_and_no_more(mixed: SlurmWorld) -> None:
     job_id = mixed.cluster.submit(SLEEP, "-N1", "--account=batch")
     before = running(mixed, job_id)

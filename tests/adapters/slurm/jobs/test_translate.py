@@ -189,6 +189,13 @@ def test_states(name: str, nodes: tuple[str, ...], expected: JobState) -> None:
     assert not over(replace(PENDING, state=name))
 
 
+@pytest.mark.parametrize("priority", [0, 1], ids=["26.05", "24.11"])
+def test_a_waiting_job_whose_reservation_is_lost_is_not_held(priority: int) -> None:
+    raw = replace(PENDING, state="RESV_DEL_HOLD", reason="Reservation (null) is invalid", priority=priority)
+    job = translated(raw)
+    assert (job.state, job.blocked_by, job.eligible_s) == (JobState.PENDING, "", None)
+
+
 def test_a_job_that_has_ended_is_over() -> None:
     assert all(over(replace(PENDING, state=name)) for name in ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"))
 
