@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -334,7 +335,8 @@ def main() -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     if terminated:
-        sys.stdout.flush()
+        with suppress(OSError):  # the reader of the output may be gone
+            sys.stdout.flush()
         signal.raise_signal(signal.SIGTERM)
     return status
 

@@ -168,12 +168,10 @@ def _choose_adapter(file: "ConfigFile", problems: "list[Problem]") -> AdapterTyp
         problems.append(Problem(key=key, text=f"this key is missing; {_accepted_adapters()}"))
         return None
     try:
-        # The names of all adapters are looked for only where an error lists them: that takes longer.
-        if not isinstance(name, str):
-            raise UnknownAdapter
-        adapter = find_adapter(name)
+        adapter = find_adapter(str(name))
     except UnknownAdapter as error:
-        known = isinstance(name, str) and name in adapter_names()
+        # The names of all adapters are looked for only here: that takes longer.
+        known = name in adapter_names()
         text = str(error) if known else f"{_shown(name)} is not accepted; {_accepted_adapters()}"
         problems.append(Problem(key=key, text=text))
         return None
