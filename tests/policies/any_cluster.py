@@ -1,6 +1,8 @@
 """Any cluster that policies which act for urgent jobs may see, as hypothesis draws it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -36,33 +38,77 @@ specs = st.none() | st.builds(
     grace_s=st.integers(1, 400).map(float),
 )
 
+# Strategies that every draw uses: hypothesis validates each new strategy, which takes longer than to draw.
+KINDS = st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE] * 4 + [JobKind.ON_DEMAND])
+STATES = st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING, JobState.SUSPENDED])
+OWNERS = st.sampled_from(["alice"] * 7 + ["root"])
+NODE_STATES = st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN])
+URGENT_AGES_S = st.sampled_from([0, 0, 0, 1, 60, 300, 900])
+START_WITHIN_S = st.sampled_from([None, None, 0.0, 45.0, 200.0, 3000.0])
+MIN_RUNTIMES_S = st.sampled_from([0.0, 300.0])
+EVICTIONS_PER_JOB = st.sampled_from([None, 3])
+QUEUE_KINDS = st.sampled_from([JobKind.RIGID, JobKind.MALLEABLE])
+QUEUE_WALLTIMES_S = st.sampled_from([50.0, 900.0])
+QUEUE_OWNERS = st.sampled_from(["alice", "alice", "alice", "root"])
+QUEUE_ELIGIBLE_S = st.sampled_from([None, None, NOW_S + 60.0])
+QUEUE_CHECKPOINTS = st.none() | st.just(CheckpointSpec(system_s=60.0))
+QUEUE_REQUEUES = st.sampled_from([0, 0, 0, 1])
+RESERVATION_STARTS_S = st.sampled_from([0.0, NOW_S + 500.0, NOW_S + 90_000.0])
+PROGRESS = st.sampled_from(list(Progress))
+DEADLINES_S = st.sampled_from([-10.0, 100.0, 300.0, 500.0])
+PHASES = st.sampled_from([Phase.MAKING_ROOM] * 5 + [Phase.RETURNING])
+NOTICE_AGES_S = st.sampled_from([0, 60, 600])
+ARRIVALS_S = st.sampled_from([-300, 0, 60, 120, 500, 1200])
+
+
+@cache
+def optional_seconds(earliest_s: int, latest_s: int) -> st.SearchStrategy[float | None]:
+    """A time in whole seconds. None: there is none."""
+    return st.none() | st.integers(earliest_s, latest_s).map(float)
+
+
+@cache
+def optional_counts(least: int, most: int) -> st.SearchStrategy[int | None]:
+    return st.none() | st.integers(least, most)
+
+
+@cache
+def some_nodes(names: tuple[str, ...]) -> st.SearchStrategy[frozenset[str] | None]:
+    """One or more of these nodes. None: all."""
+    return st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1))
+
+
+@cache
+def few_nodes(names: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)
+
 
 @st.composite
 def holders(draw: st.DrawFn, index: int, held: tuple[str, ...]) -> Job:
     """A job on these nodes, of any kind and state, mostly one that may be evicted."""
     start_s = draw(times)
-    kind = draw(st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE] * 4 + [JobKind.ON_DEMAND]))
+    kind = draw(KINDS)
     return Job(
         job_id=f"r{index}",
         kind=kind,
-        state=draw(st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING, JobState.SUSPENDED])),
+        state=draw(STATES),
         node_count=len(held),
         walltime_s=float(draw(st.integers(1, 9000))),
         submit_s=0.0,
-        user=draw(st.sampled_from(["alice"] * 7 + ["root"])),
+        user=draw(OWNERS),
         node_count_min=draw(st.integers(1, len(held))) if kind is JobKind.MALLEABLE else None,
         nodes=held,
         start_s=start_s,
         setup_s=float(draw(st.integers(0, 300))),
         checkpoint=draw(specs),
-        last_checkpoint_s=draw(st.none() | st.integers(int(start_s), int(NOW_S)).map(float)),
+        last_checkpoint_s=draw(optional_seconds(int(start_s), int(NOW_S))),
         requeue_count=draw(st.integers(0, 3)),
         preemptible=draw(st.integers(0, 6)) > 0,
     )
 
 
 @st.composite
-def guests(draw: st.DrawFn, names: list[str]) -> list[Job]:
+def guests(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
     """Jobs on most of the nodes, now and then two on one."""
     jobs: list[Job] = []
     left = list(names)
@@ -79,13 +125,11 @@ def guests(draw: st.DrawFn, names: list[str]) -> list[Job]:
 def clusters(draw: st.DrawFn) -> Cluster:
     """A small cluster, mostly full, with urgent jobs that wait, reservations, and an operation under way."""
     count = draw(st.integers(2, 16))
-    names = [f"n{index}" for index in range(count)]
-    nodes = tuple(
-        Node(name=name, state=draw(st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN]))) for name in names
-    )
+    names = tuple(f"n{index}" for index in range(count))
+    nodes = tuple(Node(name=name, state=draw(NODE_STATES)) for name in names)
     jobs = draw(guests(names))
     for index in range(draw(st.integers(1, 3))):
-        eligible = draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1)))
+        eligible = draw(some_nodes(names))
         size = draw(st.integers(1, 1 + count // 2))
         jobs.append(
             Job(
@@ -93,12 +137,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
                 kind=JobKind.ON_DEMAND,
                 state=JobState.PENDING,
                 node_count=size,
-                node_count_max=draw(st.none() | st.integers(size, count)),
+                node_count_max=draw(optional_counts(size, count)),
                 walltime_s=900.0,
-                submit_s=NOW_S - draw(st.sampled_from([0, 0, 0, 1, 60, 300, 900])),
+                submit_s=NOW_S - draw(URGENT_AGES_S),
                 user="urgent",
                 eligible_nodes=eligible,
-                start_within_s=draw(st.sampled_from([None, None, 0.0, 45.0, 200.0, 3000.0])),
+                start_within_s=draw(START_WITHIN_S),
                 prioritised=draw(st.booleans()),
             )
         )
@@ -109,8 +153,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         jobs=tuple(draw(st.permutations(jobs))),
         reservations=draw(reservations(names)),
         limits=Limits(
-            min_runtime_s=draw(st.sampled_from([0.0, 300.0])),
-            evictions_per_job=draw(st.sampled_from([None, 3])),
+            min_runtime_s=draw(MIN_RUNTIMES_S),
+            evictions_per_job=draw(EVICTIONS_PER_JOB),
             protected_users=frozenset({"root"}),
         ),
     )
@@ -120,21 +164,21 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 @st.composite
-def batch_queue(draw: st.DrawFn, names: list[str]) -> list[Job]:
+def batch_queue(draw: st.DrawFn, names: tuple[str, ...]) -> list[Job]:
     """Jobs of the common queue that wait."""
     return [
         Job(
             job_id=f"w{index}",
-            kind=draw(st.sampled_from([JobKind.RIGID, JobKind.MALLEABLE])),
+            kind=draw(QUEUE_KINDS),
             state=JobState.PENDING,
             node_count=draw(st.integers(1, 3)),
-            walltime_s=draw(st.sampled_from([50.0, 900.0])),
+            walltime_s=draw(QUEUE_WALLTIMES_S),
             submit_s=NOW_S - 60.0,
-            user=draw(st.sampled_from(["alice", "alice", "alice", "root"])),
-            eligible_nodes=draw(st.one_of(st.none(), st.frozensets(st.sampled_from(names), min_size=1))),
-            eligible_s=draw(st.sampled_from([None, None, NOW_S + 60.0])),
-            checkpoint=draw(st.none() | st.just(CheckpointSpec(system_s=60.0))),
-            requeue_count=draw(st.sampled_from([0, 0, 0, 1])),
+            user=draw(QUEUE_OWNERS),
+            eligible_nodes=draw(some_nodes(names)),
+            eligible_s=draw(QUEUE_ELIGIBLE_S),
+            checkpoint=draw(QUEUE_CHECKPOINTS),
+            requeue_count=draw(QUEUE_REQUEUES),
             preemptible=draw(st.integers(0, 6)) > 0,
         )
         for index in range(draw(st.integers(0, 3)))
@@ -142,11 +186,11 @@ def batch_queue(draw: st.DrawFn, names: list[str]) -> list[Job]:
 
 
 @st.composite
-def reservations(draw: st.DrawFn, names: list[str]) -> tuple[Reservation, ...]:
+def reservations(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Reservation, ...]:
     if draw(st.integers(0, 3)):
         return ()
-    kept = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-    begins_s = draw(st.sampled_from([0.0, NOW_S + 500.0, NOW_S + 90_000.0]))
+    kept = draw(few_nodes(names))
+    begins_s = draw(RESERVATION_STARTS_S)
     return (Reservation(name="site", nodes=tuple(kept), start_s=begins_s, end_s=NOW_S + 99_999.0),)
 
 
@@ -184,7 +228,7 @@ def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
         for job in victims
     ]
     tasks = [Task(action=hold, progress=Progress.DONE)]
-    tasks += [Task(action=action, progress=draw(st.sampled_from(list(Progress)))) for action in leave]
+    tasks += [Task(action=action, progress=draw(PROGRESS)) for action in leave]
     operation = Operation(
         operation_id="u0@1",
         kind=OperationKind.MAKE_WAY,
@@ -193,9 +237,9 @@ def with_operation(draw: st.DrawFn, cluster: Cluster) -> Cluster:
         reservation="mw_u0",
         nodes=held,
         opened_s=NOW_S - 50.0,
-        deadline_s=NOW_S + draw(st.sampled_from([-10.0, 100.0, 300.0, 500.0])),
+        deadline_s=NOW_S + draw(DEADLINES_S),
         give_up_s=NOW_S + 1100.0,
-        phase=draw(st.sampled_from([Phase.MAKING_ROOM] * 5 + [Phase.RETURNING])),
+        phase=draw(PHASES),
         tasks=tuple(tasks),
     )
     own = Reservation(name="mw_u0", nodes=held, start_s=NOW_S - 40.0, end_s=NOW_S + 8960.0)
@@ -211,8 +255,8 @@ def with_notices(draw: st.DrawFn, cluster: Cluster) -> Cluster:
             user="urgent",
             node_count=draw(st.integers(1, 1 + len(cluster.nodes) // 2)),
             walltime_s=900.0,
-            announced_s=NOW_S - draw(st.sampled_from([0, 60, 600])),
-            expected_s=NOW_S + draw(st.sampled_from([-300, 0, 60, 120, 500, 1200])),
+            announced_s=NOW_S - draw(NOTICE_AGES_S),
+            expected_s=NOW_S + draw(ARRIVALS_S),
         )
         cluster = replace(cluster, notices=(*cluster.notices, notice))
         if draw(st.booleans()):

@@ -6,6 +6,7 @@ jobs alone.
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 
 import pytest
@@ -25,7 +26,6 @@ from makeway.policies.model import (
     JobState,
     Limits,
     Node,
-    NodeState,
     Operation,
     OperationKind,
     Phase,
@@ -39,7 +39,15 @@ from makeway.policies.model import (
 )
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal, hard_protection, protection, start_protection
-from tests.policies.any_cluster import NOW_S, guests, reservations, specs
+from tests.policies.any_cluster import (
+    EVICTIONS_PER_JOB,
+    MIN_RUNTIMES_S,
+    NODE_STATES,
+    NOW_S,
+    guests,
+    reservations,
+    specs,
+)
 from tests.policies.safety.test_safety import evictions
 from tests.policies.under_test import UNDER_TEST
 
@@ -47,26 +55,41 @@ QUEUE = [name for name, policy in UNDER_TEST.items() if policy.active and not po
 
 
 saving = st.integers(0, 500).map(lambda seconds: CheckpointSpec(system_s=float(seconds)))
+# Made once, as in any_cluster.
+KINDS = st.sampled_from([JobKind.RIGID] * 5 + [JobKind.ON_DEMAND])
+WALLTIMES_S = st.sampled_from([300, 1800, 5000, 20_000])
+OWNERS = st.sampled_from(["alice"] * 6 + ["root"])
+ELIGIBLE_S = st.sampled_from([None, None, None, NOW_S - 1.0, NOW_S + 50.0])
+CHECKPOINTS = saving | saving | specs
+SAVED_S = st.sampled_from([0, 0, 1000])
+PRIORITIES = st.sampled_from([0, 0, 0, 5])
+RUNNING_WALLTIMES_S = st.sampled_from([4500.0, 20_000.0])
+
+
+@cache
+def mostly_all(names: tuple[str, ...]) -> st.SearchStrategy[frozenset[str] | None]:
+    """One or more of these nodes. None: all."""
+    return st.one_of(*[st.none()] * 4, st.frozensets(st.sampled_from(names), min_size=1))
 
 
 @st.composite
-def queued(draw: st.DrawFn, index: int, names: list[str]) -> Job:
+def queued(draw: st.DrawFn, index: int, names: tuple[str, ...]) -> Job:
     """A waiting job of any kind, mostly one that may start early."""
-    kind = draw(st.sampled_from([JobKind.RIGID] * 5 + [JobKind.ON_DEMAND]))
+    kind = draw(KINDS)
     return Job(
         job_id=f"q{index}",
         kind=kind,
         state=JobState.PENDING,
         node_count=draw(st.integers(1, 3)) if index else len(names) - draw(st.integers(0, 3)) % len(names),
-        walltime_s=float(draw(st.sampled_from([300, 1800, 5000, 20_000]))),
+        walltime_s=float(draw(WALLTIMES_S)),
         submit_s=NOW_S - (draw(st.integers(0, 3000)) if index else 3000.0),
-        user=draw(st.sampled_from(["alice"] * 6 + ["root"])),
-        eligible_nodes=draw(st.one_of(*[st.none()] * 4, st.frozensets(st.sampled_from(names), min_size=1))),
-        eligible_s=draw(st.sampled_from([None, None, None, NOW_S - 1.0, NOW_S + 50.0])),
-        checkpoint=draw(saving | saving | specs),
+        user=draw(OWNERS),
+        eligible_nodes=draw(mostly_all(names)),
+        eligible_s=draw(ELIGIBLE_S),
+        checkpoint=draw(CHECKPOINTS),
         requeue_count=draw(st.integers(0, 3)),
-        saved_s=float(draw(st.sampled_from([0, 0, 1000]))),
-        priority=float(draw(st.sampled_from([0, 0, 0, 5]))),
+        saved_s=float(draw(SAVED_S)),
+        priority=float(draw(PRIORITIES)),
         preemptible=kind is not JobKind.ON_DEMAND and draw(st.integers(0, 6)) > 0,
     )
 
@@ -76,13 +99,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
     """A small cluster with a queue, on which some of the running jobs were started early and a promise may be
     made.
     """
-    names = [f"n{index}" for index in range(draw(st.integers(2, 12)))]
-    states = st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN])
+    names = tuple(f"n{index}" for index in range(draw(st.integers(2, 12))))
     running = [
         replace(
             job,
             checkpoint=draw(saving),
-            walltime_s=draw(st.sampled_from([4500.0, 20_000.0])),
+            walltime_s=draw(RUNNING_WALLTIMES_S),
             kind=JobKind.RIGID,
         )
         if draw(st.integers(0, 3))
@@ -96,14 +118,14 @@ def clusters(draw: st.DrawFn) -> Cluster:
         operations.append(promise(waiting[0], draw(st.integers(-500, 500))))
     return Cluster(
         now_s=NOW_S,
-        nodes=tuple(Node(name=name, state=draw(states)) for name in names),
+        nodes=tuple(Node(name=name, state=draw(NODE_STATES)) for name in names),
         jobs=tuple(draw(st.permutations([*running, *waiting]))),
         reservations=draw(reservations(names)),
         operations=tuple(operations),
         plan=draw(st.none() | plans(waiting)),
         limits=Limits(
-            min_runtime_s=draw(st.sampled_from([0.0, 300.0])),
-            evictions_per_job=draw(st.sampled_from([None, 3])),
+            min_runtime_s=draw(MIN_RUNTIMES_S),
+            evictions_per_job=draw(EVICTIONS_PER_JOB),
             protected_users=frozenset({"root"}),
         ),
     )

@@ -16,7 +16,6 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Method,
-    NodeState,
     Operation,
     OperationKind,
     Phase,
@@ -32,7 +31,7 @@ from makeway.policies.model import (
 )
 from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import protection
-from tests.policies.any_cluster import NOW_S, specs, times
+from tests.policies.any_cluster import NODE_STATES, NOW_S, few_nodes, optional_seconds, specs, times
 from tests.policies.sharing import NODE, amounts, shared
 from tests.policies.under_test import UNDER_TEST, at_once
 
@@ -42,6 +41,14 @@ NEEDED_ONLY = ["eviction", "n-paa", "cup-spaa"]
 DEMANDS = st.builds(
     amounts, st.integers(1, 8), st.sampled_from([500, 4000, 12_000]), st.sampled_from([0, 0, 1, 3])
 )
+# Made once, as in any_cluster.
+KINDS = st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE, JobKind.ON_DEMAND])
+STATES = st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING])
+FIVE_NODE_STATES = st.lists(NODE_STATES, min_size=5, max_size=5)
+URGENT_DEMANDS = st.none() | DEMANDS
+URGENT_AGES_S = st.sampled_from([0, 0, 60, 300])
+START_WITHIN_S = st.sampled_from([None, 45.0, 3000.0])
+PROGRESS = st.sampled_from([Progress.PLANNED, Progress.ACCEPTED, Progress.REFUSED])
 
 
 @st.composite
@@ -55,12 +62,12 @@ def holders(draw: st.DrawFn, index: int, cluster: Cluster) -> Job | None:
     able = [name for name in names if (name not in used if whole else unused[name].covers(held))]
     if not able:
         return None
-    nodes = tuple(draw(st.lists(st.sampled_from(able), min_size=1, max_size=3, unique=True)))
+    nodes = tuple(draw(few_nodes(tuple(able))))
     start_s = draw(times)
     return Job(
         job_id=f"r{index}",
-        kind=draw(st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE, JobKind.ON_DEMAND])),
-        state=draw(st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING])),
+        kind=draw(KINDS),
+        state=draw(STATES),
         node_count=len(nodes),
         node_count_min=1,
         walltime_s=float(draw(st.integers(1, 9000))),
@@ -71,7 +78,7 @@ def holders(draw: st.DrawFn, index: int, cluster: Cluster) -> Job | None:
         node_equivalents=None if whole else held.amount("cpu") / NODE.amount("cpu") * len(nodes),
         start_s=start_s,
         checkpoint=draw(specs),
-        last_checkpoint_s=draw(st.none() | st.integers(int(start_s), int(NOW_S)).map(float)),
+        last_checkpoint_s=draw(optional_seconds(int(start_s), int(NOW_S))),
         preemptible=draw(st.integers(0, 5)) > 0,
     )
 
@@ -80,7 +87,7 @@ def holders(draw: st.DrawFn, index: int, cluster: Cluster) -> Job | None:
 def sharing_clusters(draw: st.DrawFn) -> Cluster:
     """A few nodes with several jobs each, urgent jobs for parts of nodes or whole ones, perhaps a hold."""
     cluster = shared(node_count=draw(st.integers(1, 5)))
-    states = draw(st.lists(st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN]), min_size=5, max_size=5))
+    states = draw(FIVE_NODE_STATES)
     nodes = tuple(replace(node, state=state) for node, state in zip(cluster.nodes, states, strict=False))
     cluster = replace(cluster, nodes=nodes)
     for index in range(draw(st.integers(0, 12))):
@@ -92,11 +99,11 @@ def sharing_clusters(draw: st.DrawFn) -> Cluster:
             kind=JobKind.ON_DEMAND,
             state=JobState.PENDING,
             node_count=draw(st.integers(1, 3)),
-            demand=draw(st.none() | DEMANDS),
+            demand=draw(URGENT_DEMANDS),
             walltime_s=900.0,
-            submit_s=NOW_S - draw(st.sampled_from([0, 0, 60, 300])),
+            submit_s=NOW_S - draw(URGENT_AGES_S),
             user="urgent",
-            start_within_s=draw(st.sampled_from([None, 45.0, 3000.0])),
+            start_within_s=draw(START_WITHIN_S),
         )
         cluster = replace(cluster, jobs=(*cluster.jobs, urgent))
     if draw(st.booleans()):
@@ -125,9 +132,7 @@ def with_hold(draw: st.DrawFn, cluster: Cluster) -> Cluster:
         for job in cluster.jobs
         if not set(held).isdisjoint(job.nodes) and draw(st.booleans())
     ]
-    progress = [
-        draw(st.sampled_from([Progress.PLANNED, Progress.ACCEPTED, Progress.REFUSED])) for _ in leaving
-    ]
+    progress = [draw(PROGRESS) for _ in leaving]
     operation = Operation(
         operation_id="1",
         kind=kind,
