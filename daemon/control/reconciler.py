@@ -5,6 +5,7 @@ done.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
@@ -61,6 +62,7 @@ class Reconciler:
         plan_in_thread: whether plans are made in a thread, so that no cycle waits for one; else within the
             cycle that asks for it, as in a replay.
         permission: this daemon's lease, and what an operator has said. Default: it is the only daemon.
+        cpu_clock: the processor time of this thread in seconds. None: that of decisions is not measured.
 
     Raises:
         SolverUnavailable: the policy plans, and OR-Tools is not installed.
@@ -78,12 +80,14 @@ class Reconciler:
         clock: Callable[[], float] = time.monotonic,
         plan_in_thread: bool = True,
         permission: Permission = ONLY_DAEMON,
+        cpu_clock: Callable[[], float] | None = None,
     ) -> None:
         self._adapter = adapter
         self._journal = journal
         self._executor = Executor(adapter, journal, now)
         self._now = now
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._permission = permission
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
@@ -121,15 +125,15 @@ class Reconciler:
 
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
-        known = replace(seen, operations=before)
+        known = replace(seen, operations=before) if before else seen
         operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
         cluster = self._planning.with_plan(self._join(seen, operations))
 
         # 3. The policy decides on that view alone.
-        began, cpu_s = time.perf_counter(), time.thread_time()
+        began, cpu_s = time.perf_counter(), self._cpu_s()
         decision = self._policy.decision(cluster, self._policy_config)
-        decision_s, decision_cpu_s = time.perf_counter() - began, time.thread_time() - cpu_s
+        decision_s, decision_cpu_s = time.perf_counter() - began, self._cpu_s() - cpu_s
         self._again_s = decision.again_s
 
         # 4. What the arbiter lets pass becomes operations.
@@ -145,8 +149,7 @@ class Reconciler:
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)
-        return replace(
-            report,
+        return report(
             snapshot_s=snapshot_s,
             decision_s=decision_s,
             decision_cpu_s=decision_cpu_s,
@@ -173,6 +176,9 @@ class Reconciler:
             if awaits_regular_checkpoint(operation):
                 instants.append(now_s + poll_interval_s)
         return min(instants, default=None)
+
+    def _cpu_s(self) -> float:
+        return 0.0 if self._cpu_clock is None else self._cpu_clock()
 
     def _look(self) -> Cluster:
         """A snapshot. What it says about the lease makes the settings of this cycle."""
@@ -205,9 +211,9 @@ class Reconciler:
         closed: tuple[Operation, ...],
         actions: tuple[ActionReport, ...],
         deferred: tuple[Deferred, ...],
-    ) -> CycleReport:
-        """What a cycle did. `before` and `operations`: the same operations, before and after they were
-        brought up to date.
+    ) -> Callable[..., CycleReport]:
+        """What a cycle did, to be completed by what it measured. `before` and `operations`: the same
+        operations, before and after they were brought up to date.
         """
         started = [
             new
@@ -221,7 +227,8 @@ class Reconciler:
         open_count = len(self._journal.open_operations())
         # What is there while another daemon leads is that one's to give back.
         restoring, follows = self._settings.restoring, self._permission.follows
-        return CycleReport(
+        return partial(
+            CycleReport,
             at_s=seen.now_s,
             mode=mode,
             sentence=sentence_of(
@@ -325,6 +332,8 @@ class Reconciler:
             self._journal.save(operation)
         reports = self._new_refusals(opening.refused)
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
+        if not clean_up:
+            return opening, reports
         return replace(opening, operations=opening.operations + clean_up), reports
 
     def _send_due(

@@ -66,7 +66,7 @@ class CycleReport:
     decision_s: float = 0.0
     """Wall-clock duration of the policy's decision."""
     decision_cpu_s: float = 0.0
-    """Processor time of it, which does not depend on what else the machine does."""
+    """Processor time of it, which does not depend on what else the machine does. 0: it was not measured."""
     snapshot_age_s: float | None = None
     """Age of the latest snapshot. None: there was never one."""
     actions: tuple[ActionReport, ...] = ()

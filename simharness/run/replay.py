@@ -156,6 +156,7 @@ class Replay:
             settings,
             now=lambda: self.cluster.now_s,
             plan_in_thread=False,
+            cpu_clock=time.thread_time,
         )
 
     def _cycles(self) -> None:

@@ -208,6 +208,8 @@ class _Telling(TwoDaemons):
 
     def _compare_losses(self, report: CycleReport) -> None:
         """Show the laws what was decided and what was lost."""
+        if not report.leaving and not report.losses:
+            return
         troubles = self._weather.met.total() + sum(
             mark.kind is MarkKind.NODE_DOWN for mark in self._cluster.machine.marks
         )

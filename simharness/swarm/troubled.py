@@ -43,9 +43,15 @@ class Weather:
     def __init__(self, story: Story) -> None:
         self.met: Counter[TroubleKind] = Counter()
         self._seed = story.seed
-        self._by_kind: dict[TroubleKind, list[Trouble]] = {}
+        self._by_kind: dict[TroubleKind, list[tuple[float, float, Trouble]]] = {}
         for trouble in story.troubles:
-            self._by_kind.setdefault(trouble.kind, []).append(trouble)
+            span = (trouble.at_s, trouble.end_s, trouble)
+            self._by_kind.setdefault(trouble.kind, []).append(span)
+        self._harmful = [
+            (trouble.at_s, trouble.end_s)
+            for trouble in story.troubles
+            if trouble.kind is not TroubleKind.SECOND_DAEMON
+        ]
         self._calls = 0
 
     def has(self, kind: TroubleKind) -> bool:
@@ -54,15 +60,14 @@ class Weather:
 
     def now(self, kind: TroubleKind, at_s: float) -> Trouble | None:
         """The first trouble of that kind that there is at `at_s`. None: none."""
-        for trouble in self._by_kind.get(kind, ()):
-            if trouble.at_s <= at_s < trouble.end_s:
+        for begin_s, end_s, trouble in self._by_kind.get(kind, ()):
+            if begin_s <= at_s < end_s:
                 return trouble
         return None
 
     def any_now(self, at_s: float) -> bool:
         """Whether there is any trouble at `at_s` that may keep a daemon from its duties."""
-        harmful = self._by_kind.keys() - {TroubleKind.SECOND_DAEMON}
-        return any(self.now(kind, at_s) is not None for kind in harmful)
+        return any(begin_s <= at_s < end_s for begin_s, end_s in self._harmful)
 
     def meet(self, kind: TroubleKind, at_s: float) -> Trouble | None:
         """The same as `now`, counted as one that had an effect."""
@@ -73,7 +78,7 @@ class Weather:
 
     def of_job(self, kind: TroubleKind, job_id: str) -> bool:
         """Whether the story has a trouble of that kind for that job, at any instant; counted if so."""
-        found = any(trouble.subject == job_id for trouble in self._by_kind.get(kind, ()))
+        found = any(trouble.subject == job_id for _, _, trouble in self._by_kind.get(kind, ()))
         self.met[kind] += found
         return found
 
