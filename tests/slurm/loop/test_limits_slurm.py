@@ -7,9 +7,10 @@ from bench.fight.accounting import Accounting, user_name
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
 from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
+from tests.forked import Printed
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.accounted import accounted_cluster
-from tests.slurm.support.daemon import BRIEF_S, DaemonProcess, Printed
+from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
 from tests.slurm.support.story import (
     IGNORES,
     Story,

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from makeway.daemon.journal.codec import StoredCommand
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
+from tests.forked import Printed, Program, printed
 from tests.waiting import await_that, limit_s, meanwhile
 
 BRIEF_S = 25.0
@@ -169,15 +168,6 @@ class Killing:
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
-    """What a command of the program printed."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
 class DaemonProcess:
     """The daemon of a configuration in a folder of its own; may be killed and started again.
 
@@ -229,7 +219,7 @@ class DaemonProcess:
             # is killed: what a job acknowledges meanwhile is lost.
             "grace_s": self.start_within_s * 3 // 4 if daemon_dies else min(30, self.start_within_s // 2),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Program | None = None
         self.use_policy(policy)
 
     def use_policy(self, policy: str) -> None:
@@ -285,18 +275,18 @@ class DaemonProcess:
 
     def guarded(self) -> AbstractContextManager[None]:
         """For a `with` block: if this process dies in it, the daemon is killed."""
-        kill = 'pid=$(cat "$1") && grep -qs "$2" "/proc/$pid/cmdline" && kill -9 "$pid"'
-        return at_death(("sh", "-c", kill, "sh", str(self.folder / "pid"), str(self.config)))
+        # The process of the number in the file is the daemon if its log is open in it.
+        kill = 'pid=$(cat "$1") && [ "$2" = "$(readlink /proc/$pid/fd/2)" ] && kill -9 "$pid"'
+        return at_death(("sh", "-c", kill, "sh", str(self.folder / "pid"), str(self.folder / "log")))
 
     def steps(self) -> set[str]:
         """The commands at which a process was killed."""
         return {path.name for path in (self.folder / "bin" / "steps").iterdir()}
 
     def _spawn(self) -> None:
-        argv = _program("run", "--config", str(self.config))
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(argv, stderr=log)
-        (self.folder / "pid").write_text(str(self._process.pid))
+        process = Program(("run", "--config", str(self.config)), stderr=self.folder / "log")
+        (self.folder / "pid").write_text(str(process.pid))
+        self._process = process
 
     def log(self) -> str:
         """What it has logged."""
@@ -305,9 +295,7 @@ class DaemonProcess:
 
     def run(self, *arguments: str) -> Printed:
         """Run another command with the same configuration."""
-        argv = _program(*arguments, "--config", str(self.config))
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s(), check=False)
-        return Printed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return printed((*arguments, "--config", str(self.config)), limit_s=limit_s())
 
     def told(self, *arguments: str) -> Any:
         """The JSON that a command prints."""
@@ -341,10 +329,6 @@ class DaemonProcess:
         except UserError:
             return None
         return bool(told["failures"] == 0) if told["cycles"] else None
-
-
-def _program(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "makeway.daemon.cli.main", *arguments]
 
 
 def _wrappers(cluster: DevCluster, folder: Path, killing: Killing | None) -> Path | None:
