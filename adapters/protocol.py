@@ -103,7 +103,9 @@ class Adapter(Protocol):
       have the nodes too, and keep them. `Gone` if the job is not pending, `Rejected` if another reservation
       has a node and `out_of` is empty.
     - `Release`: end the reservation; its pending job goes back to the common queue, its running job runs on.
-      `Gone` if there is none, `Rejected` (retryable) while its job is about to end.
+      `Gone` if there is none, `Rejected` (retryable) while its job is about to end. With `lost`, the cluster
+      has lost the reservation: let the pending job start again that it keeps from starting for that; `Gone`
+      if it keeps it from nothing.
     - `Prioritise`: with `queue_position` None, move the pending job to the front of the queue and lift any
       requeue delay; else give it that position of the planned order, which follows the front and precedes the
       common queue, the lowest first, and lifts no delay. `Gone` if the job is not pending.

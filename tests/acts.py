@@ -128,10 +128,16 @@ def reserve(
     )
 
 
-def release(name: str, *, job_id: str = _FOR, own: str | None = None) -> Release:
-    """End the reservation of the job, which keeps its own one."""
+def release(name: str, *, job_id: str = _FOR, own: str | None = None, lost: bool = False) -> Release:
+    """End the reservation of the job, which keeps its own one; `lost`: the cluster has lost it already."""
     return Release(
-        job_id=job_id, for_job_id=_FOR, policy=_POLICY, reason=_WHY, reservation=name, own_reservation=own
+        job_id=job_id,
+        for_job_id=_FOR,
+        policy=_POLICY,
+        reason=_WHY,
+        reservation=name,
+        own_reservation=own,
+        lost=lost,
     )
 
 

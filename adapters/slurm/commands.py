@@ -13,6 +13,7 @@ from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
+from makeway.adapters.slurm.leaving import lost_holds
 from makeway.adapters.slurm.leaving.ended import put_back
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.taken import TakenWords
@@ -244,6 +245,10 @@ class SlurmCommands:
         Slurm would end a running job together with its reservation, and does not unbind one that completes.
         """
         name = action.reservation
+        if action.lost:
+            job = self._client.pending(action.job_id)
+            lost_holds.free(self._client, job, self._own_reservations(job, action))
+            return
         self._check_own(name)
         done = self._client.change(build.delete_reservation(name))
         if in_use(done):

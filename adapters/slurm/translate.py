@@ -21,12 +21,7 @@ from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
-from makeway.adapters.slurm.resources.eligibility import (
-    RESERVATION_LOST,
-    eligible_s,
-    eligible_since_s,
-    is_held,
-)
+from makeway.adapters.slurm.resources import eligibility
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import Limited, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
@@ -152,7 +147,7 @@ def over(raw: RawJob) -> bool:
 
 def state(raw: RawJob) -> JobState:
     """The job's state. An unknown one is one that may not be acted upon."""
-    if raw.state == RESERVATION_LOST:
+    if raw.state == eligibility.RESERVATION_LOST:
         return JobState.RUNNING if raw.nodes else JobState.PENDING
     return _STATES.get(raw.state, JobState.SUSPENDED if raw.nodes else JobState.PENDING)
 
@@ -197,10 +192,9 @@ class Translator:
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
         """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
-        kind = self._kind(raw, found := self._class(raw, pending))
-        words, started_s = comment_words(raw.comment), None if pending else raw.start_s
+        kind, words = self._kind(raw, found := self._class(raw, pending)), comment_words(raw.comment)
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
-        held = Held() if pending else self._resources.held(raw)
+        held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
         size_max = max(size, _size_before(raw, taken)) if kind is JobKind.MALLEABLE else None
         size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else size_max
@@ -227,8 +221,8 @@ class Translator:
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
-            eligible_s=eligible_s(raw, blocked_by, self.now_s) if pending else None,
-            eligible_since_s=eligible_since_s(raw, kind, blocked_by, self.now_s),
+            eligible_s=eligibility.eligible_s(raw, blocked_by, self.now_s) if pending else None,
+            eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
             job_class=found.name if found else "",
@@ -237,6 +231,7 @@ class Translator:
             requeue_count=raw.restarts,
             preemptible=_preemptible(raw, found),
             reservation=self._holds.counting(raw),
+            reservation_lost=eligibility.reservation_lost(raw),
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY or queue_position_of(raw.priority) is not None,
             queue_position=queue_position_of(raw.priority),
@@ -292,7 +287,7 @@ class Translator:
         elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
         if lacks and not elsewhere:
             return f"{lacks} ({printable(raw.reason)})"
-        return "its release from a hold" if is_held(raw) else ""
+        return "its release from a hold" if eligibility.is_held(raw) else ""
 
     def _quotas(self, raw: RawJob) -> tuple[Quota, ...]:
         """The licenses and limits that a waiting urgent job shares with others."""

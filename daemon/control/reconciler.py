@@ -28,6 +28,7 @@ from makeway.daemon.leader.leaving_off import left_off
 from makeway.daemon.operation.due import awaits_regular_checkpoint, wakeup_s
 from makeway.daemon.operation.giving_back import give_back, give_everything_back
 from makeway.daemon.operation.handover import Watch, changes, handed_over
+from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.kept.remaining import is_restored, remaining
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
@@ -98,6 +99,7 @@ class Reconciler:
         # depends on it.
         self._ran: dict[str, Job] = {}
         self._resumed = ResumedJobs()
+        self._lost_holds = LostHolds(journal.last_hold)
         # What was said last, so that a state that lasts is reported once; no decision depends on it.
         self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
         self._waiting_before: frozenset[str] = frozenset()
@@ -322,12 +324,12 @@ class Reconciler:
             opening = open_decided(decision, cluster, self._present, self._journal.new_operation_id)
         for operation in opening.operations:
             self._journal.save(operation)
-        plans, under_way = self._policy.planner is not None, self._journal.open_operations()
-        urgent_first = not self._settings.restoring
-        unneeded = left_behind(cluster, under_way, self._policy.name, plans=plans, urgent_first=urgent_first)
-        if not self._permission.standing.cleans_up:
-            unneeded = ()
-        clean_up = open_clean_up(unneeded, cluster, self._present, self._journal.new_operation_id)
+        under_way, name = self._journal.open_operations(), self._policy.name
+        plans, urgent_first = self._policy.planner is not None, not self._settings.restoring
+        unneeded = left_behind(cluster, under_way, name, plans=plans, urgent_first=urgent_first)
+        freeing = self._lost_holds.releases(cluster, under_way, name)
+        wanted = (*unneeded, *freeing) if self._permission.standing.cleans_up else ()
+        clean_up = open_clean_up(wanted, cluster, self._present, self._journal.new_operation_id)
         for operation in clean_up:
             self._journal.save(operation)
         reports = self._new_refusals(opening.refused)

@@ -21,6 +21,7 @@ from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
 from makeway.daemon.journal.command_log import signalled_run
 from makeway.daemon.journal.database import Database, Statement
+from makeway.daemon.journal.holds import last_hold
 from makeway.daemon.journal.measurements import (
     announced_statement,
     lesson_statements,
@@ -43,6 +44,7 @@ from makeway.policies.model import (
     Operation,
     Phase,
     Plan,
+    Reserve,
     RunIdentity,
 )
 
@@ -178,6 +180,11 @@ class Journal(Archive):
         """How often each job was evicted, by job id. Another object whenever it changes."""
         with self._mutex:
             return self._sent.past_evictions()
+
+    def last_hold(self, job_id: str, since_s: float) -> Reserve | None:
+        """See `holds.last_hold`."""
+        with self._mutex:
+            return last_hold(self._database, job_id, since_s)
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""

@@ -163,6 +163,8 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
     match action:
         case Reserve():
             return _seen_reserve(task, action, cluster, job)
+        case Release(lost=True):
+            return None if job is not None and job.reservation_lost else Ending.SEEN
         case Release():
             held = any(reservation.name == action.reservation for reservation in cluster.reservations)
             return None if held else Ending.SEEN

@@ -143,8 +143,8 @@ def _advance_kind(operation: Operation, cluster: Cluster, timeouts: Timeouts) ->
         case OperationKind.FRONT:
             return _finish(operation, cluster)
         case OperationKind.REORDER | OperationKind.CLEAN_UP:
-            # As long as it is open, a priority that was refused just now is not asked for again.
-            wait = _priority_refused(operation, cluster, timeouts)
+            # As long as it is open, what was refused just now is not asked for again.
+            wait = _refused_just_now(operation, cluster, timeouts)
             return operation if wait else _finish(operation, cluster)
         case _:
             assert_never(operation.kind)
@@ -309,10 +309,10 @@ def _take_up_again(operation: Operation, cluster: Cluster) -> Operation:
     return replace(operation, phase=Phase.MAKING_ROOM, started_s=None, ended_s=None, tasks=tasks)
 
 
-def _priority_refused(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether the cluster refused just now to change a priority."""
+def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether the cluster refused just now to change a priority, or to free the job of a lost hold."""
     return any(
-        not isinstance(task.action, Release)
+        (not isinstance(task.action, Release) or task.action.lost)
         and task.progress is Progress.REFUSED
         and task.ended_s is not None
         and cluster.now_s < task.ended_s + timeouts.refused_s

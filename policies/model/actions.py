@@ -33,6 +33,7 @@ class Reason(StrEnum):
     BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     BLOCKED = "blocked"  # the urgent job waits for something besides nodes: the hold ends
+    HOLD_LOST = "hold_lost"  # the cluster has lost the job's hold, and keeps the job from starting
     ORPHANED = "orphaned"  # left over from before a restart: no operation needs it
     SPECULATIVE = "speculative"  # a waiting job starts before its turn, and leaves if it still runs by then
     HEAD_DUE = "head_due"  # the first of the queue is due, and jobs that passed it use its nodes
@@ -186,6 +187,9 @@ class Release(ActionBase):
     reservation: str
     own_reservation: str | None = None
     """The one that its job was submitted with, and stays bound to: see `Reserve.own_reservation`."""
+    lost: bool = False
+    """The cluster has lost the reservation, and keeps `job_id` from starting for that: only the job goes back
+    to the queue."""
     verb: Literal["release"] = "release"
 
 

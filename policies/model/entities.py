@@ -172,6 +172,8 @@ class Job:
     in."""
     reservation: str | None = None
     """The reservation that the job is bound to."""
+    reservation_lost: bool = False
+    """Whether the cluster keeps the waiting job from starting because it has lost the job's reservation."""
     eligible_since_s: float | None = None
     """Urgent jobs: when the job became eligible, if not at its submission, such as at its begin time or at
     the end of what it depends on. None: at its submission, or it is held up still."""

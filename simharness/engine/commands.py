@@ -47,6 +47,9 @@ def apply(machine: SimMachine, action: Action) -> None:
             _expand(machine, action)
         case Reserve():
             _reserve(machine, action)
+        case Release(lost=True):
+            # It keeps no job from starting for what it has lost.
+            raise Gone(f"job {action.job_id}: its reservation is not lost")
         case Release():
             _release(machine, action.reservation)
         case Prioritise():

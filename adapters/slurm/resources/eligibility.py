@@ -11,7 +11,12 @@ from makeway.policies.model import JobKind
 
 RESERVATION_LOST = "RESV_DEL_HOLD"
 """What 24.11 and 26.05 call a job whose reservation slurmctld has lost: one that waits is held, and one that
-runs goes on.
+runs goes on. A waiting job has this state until it starts, also once it is bound again or released.
+"""
+LOSES_PRIORITY = (26, 5)
+"""The first release that was seen to give a waiting job the priority 0 when it has lost the reservation.
+
+24.11 leaves it its priority, and so a hold of its user.
 """
 
 
@@ -20,6 +25,14 @@ def is_held(raw: RawJob) -> bool:
     priority 0, too, but lets it start once it is bound to another reservation.
     """
     return raw.priority == 0 and raw.state != RESERVATION_LOST
+
+
+def reservation_lost(raw: RawJob) -> bool:
+    """Whether slurmctld keeps a waiting job from starting because it has lost its reservation. The reason
+    says so: "Reservation (null) is invalid".
+    """
+    invalid = raw.reason.startswith("Reservation") and raw.reason.endswith("invalid")
+    return invalid and raw.state == RESERVATION_LOST and not raw.nodes
 
 
 def eligible_s(raw: RawJob, blocked_by: str, now_s: float) -> float | None:

@@ -37,6 +37,17 @@ class GivingBackConformance(ConformanceBase):
         world.adapter.apply(acts.cancel(victim.job_id))
         assert running(world, urgent).nodes[0] in victim.nodes
 
+    @needs("release", "reserve")
+    def test_release_of_a_lost_reservation_leaves_one_that_is_there(self, world: World) -> None:
+        nodes = running(world, world.submit(len(world.nodes))).nodes[:1]
+        urgent = world.submit(1, kind=JobKind.ON_DEMAND)
+        waiting(world, urgent)
+        world.adapter.apply(acts.reserve(hold_of(world), nodes=nodes, duration_s=LONG_S, job_id=urgent))
+        with pytest.raises(Gone):
+            world.adapter.apply(acts.release(hold_of(world), job_id=urgent, lost=True))
+        assert waiting(world, urgent).reservation == hold_of(world)
+        world.adapter.apply(acts.release(hold_of(world)))
+
     @needs("cancel", "release", "reserve")
     def test_release_lets_the_running_job_run_on(self, world: World) -> None:
         urgent = way_made(world)

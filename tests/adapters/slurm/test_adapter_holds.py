@@ -122,6 +122,43 @@ def test_release_lets_the_running_job_run_on_without_it() -> None:
     ]
 
 
+# A reservation that slurmctld has lost
+
+LOST = ROW | {"State": "RESV_DEL_HOLD", "Reason": "Reservation (null) is invalid", "Reservation": "(null)"}
+
+
+@pytest.mark.parametrize(
+    ("release", "own", "command"),
+    [
+        ("24.11.5", None, build.bind("17", None)),
+        ("26.05.5", None, build.restore_priority("17")),
+        ("24.11.5", "theirs", build.bind("17", None, own=("theirs",))),
+        ("26.05.5", "theirs", build.bind("17", None, own=("theirs",))),
+    ],
+)
+def test_the_job_of_a_lost_hold_goes_back_to_the_queue(
+    release: str, own: str | None, command: tuple[str, ...]
+) -> None:
+    slurm = FakeSlurm(LOST, release=release)
+    adapter_of(slurm).apply(acts.release("makeway_c.17", job_id="17", own=own, lost=True))
+    assert slurm.acts == [command]
+
+
+@pytest.mark.parametrize("changes", [{"Reason": "Resources"}, {"State": "RUNNING", "NodeList": "n1"}])
+def test_nothing_is_done_for_a_job_that_is_kept_from_nothing(changes: dict[str, str]) -> None:
+    slurm = FakeSlurm(LOST | changes)
+    with pytest.raises(Gone):
+        adapter_of(slurm).apply(acts.release("makeway_c.17", job_id="17", lost=True))
+    assert slurm.acts == []
+
+
+def test_a_job_whose_own_reservation_is_lost_too_stays_as_it_is() -> None:
+    slurm = FakeSlurm(LOST, script=((1, "", "Requested reservation is invalid for job 17"),))
+    with pytest.raises(Rejected, match="invalid") as refusal:
+        adapter_of(slurm).apply(acts.release("makeway_c.17", job_id="17", own="theirs", lost=True))
+    assert not refusal.value.retryable
+
+
 # The reservation that a job was submitted with
 
 

@@ -9,12 +9,18 @@ from contextlib import contextmanager
 import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster
-from makeway.policies.model import JobKind, JobState
+from makeway.adapters.protocol import Gone
+from makeway.policies.model import JobKind, JobState, Release
 from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.story import IGNORES, Story
 from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
+
+KEEPS_JOBS = (24, 11)
+"""The first release that was seen to keep a waiting job from starting whose reservation it has lost."""
 
 
 @contextmanager
@@ -65,3 +71,73 @@ def test_a_job_that_waits_starts_in_another_hold(slurm_world: SlurmWorld) -> Non
     slurm_world.adapter.apply(acts.cancel(filling))
     started = job_of(slurm_world.wait(runs(job_id), "the urgent job runs"), job_id)
     assert set(started.nodes) == set(nodes)
+
+
+_OWN = ("Users=root", "Flags=IGNORE_JOBS", "StartTime=now", "Duration=60")
+
+
+def is_kept(slurm_world: SlurmWorld, job_id: str) -> bool:
+    """Whether Slurm keeps the waiting job from starting. 22.05 does not."""
+    return job_of(slurm_world.adapter.snapshot(), job_id).reservation_lost
+
+
+def test_a_job_that_waits_goes_back_to_its_own_reservation(slurm_world: SlurmWorld) -> None:
+    cluster, name = slurm_world.cluster, f"{slurm_world.prefix}2"
+    filling = slurm_world.submit(8)
+    nodes = running(slurm_world, filling).nodes
+    create = ("scontrol", "create", "reservation", "ReservationName=theirs")
+    cluster.run(*create, *_OWN, f"Nodes={','.join(nodes[4:6])}")
+    job_id = slurm_world.submit(2, kind=JobKind.ON_DEMAND)
+    slurm_world.wait(waits(job_id), "the urgent job waits")
+    cluster.run("scontrol", "update", f"JobId={job_id}", "ReservationName=theirs")
+    with forgotten(cluster, "resv_state*"):
+        slurm_world.adapter.apply(acts.reserve(name, nodes=nodes[:2], duration_s=3600.0, job_id=job_id))
+    release = acts.release(name, job_id=job_id, own="theirs", lost=True)
+    if cluster.version < KEEPS_JOBS:
+        with pytest.raises(Gone):
+            slurm_world.adapter.apply(release)
+        return
+    assert is_kept(slurm_world, job_id)
+    slurm_world.adapter.apply(release)
+    slurm_world.adapter.apply(acts.cancel(filling))
+    started = job_of(slurm_world.wait(runs(job_id), "the urgent job runs"), job_id)
+    assert started.reservation == "theirs"
+    assert set(started.nodes) == set(nodes[4:6])
+
+
+def test_the_daemon_frees_the_job_of_a_hold_that_it_released(story: Story, start_daemon: StartDaemon) -> None:
+    """slurmctld knows of the end of the hold, but no longer that the job is not bound to it. A job whose own
+    reservation is lost stays as it is.
+    """
+    world, ask = story.world, story.ask
+    if world.cluster.version < KEEPS_JOBS:
+        pytest.skip("this Slurm keeps no job from starting for a lost reservation")
+    staying = story.submit("exec sleep 600", 6, "other")
+    story.works(story.submit(IGNORES, 2, "saving"))
+    (worker,) = story.workers
+    urgent = story.urgent_comes()
+    daemon = start_daemon()
+    name = f"{world.prefix}{urgent}"
+    world.wait(lambda view: job_of(view, urgent).reservation == name, "the urgent job has a hold")
+    daemon.stop()
+    node = running(world, staying).nodes[0]
+    ask("scontrol", "create", "reservation", "ReservationName=theirs", *_OWN, f"Nodes={node}")
+    foreign = story.submit("exec true", 1, "other")
+    ask("scontrol", "update", f"JobId={foreign}", "ReservationName=theirs")
+    with forgotten(world.cluster, "job_state*"):
+        daemon = start_daemon("observe")
+        world.wait(lambda view: all(one.name != name for one in view.reservations), "the hold is gone")
+        daemon.stop()
+        ask("scontrol", "update", f"JobId={foreign}", "ReservationName=")
+        ask("scontrol", "delete", "ReservationName=theirs")
+    assert is_kept(world, urgent)
+    ask("scancel", worker)
+    filling = story.submit("exec sleep 600", 2, "other")
+    world.wait(runs(filling), "no job may leave for the urgent job")
+    daemon = start_daemon()
+    world.wait(lambda view: not job_of(view, urgent).reservation_lost, "the urgent job is freed")
+    ask("scancel", filling)
+    world.wait(runs(urgent), "the urgent job runs")
+    freed = [one for one in daemon.commands() if isinstance(one.action, Release) and one.action.lost]
+    assert [(one.action.job_id, one.outcome) for one in freed] == [(urgent, "accepted")]
+    assert is_kept(world, foreign)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.resources.eligibility import reservation_lost
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.jobs.raw_jobs import NOW_S, PENDING, translated
 
@@ -28,3 +29,19 @@ def test_since_when_an_urgent_job_waits(changes: dict[str, Any], waits_since_s: 
     raw = replace(PENDING, submit_s=NOW_S - 500, **changes)
     assert translated(raw, JobClass(name="u", kind=JobKind.ON_DEMAND)).waits_since_s == waits_since_s
     assert translated(raw).eligible_since_s is None, "of no other job"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reason": "Resources"},
+        {"reason": "JobHeldUser", "priority": 0},
+        {"reason": "ReservationDeleted"},
+        {"state": "PENDING"},
+        {"nodes": ("n1",)},
+    ],
+)
+def test_a_job_is_kept_from_starting_only_while_its_reason_says_so(changes: dict[str, Any]) -> None:
+    """Slurm leaves it in that state until it starts."""
+    raw = replace(PENDING, state="RESV_DEL_HOLD", reason="Reservation (null) is invalid")
+    assert not reservation_lost(replace(raw, **changes))

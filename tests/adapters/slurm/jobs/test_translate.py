@@ -194,6 +194,7 @@ def test_a_waiting_job_whose_reservation_is_lost_is_not_held(priority: int) -> N
     raw = replace(PENDING, state="RESV_DEL_HOLD", reason="Reservation (null) is invalid", priority=priority)
     job = translated(raw)
     assert (job.state, job.blocked_by, job.eligible_s) == (JobState.PENDING, "", None)
+    assert job.reservation_lost
 
 
 def test_a_job_that_has_ended_is_over() -> None:

@@ -1,0 +1,30 @@
+"""Which hold a job was last bound to, as the journal has it."""
+
+from typing import Final
+
+from makeway.daemon.journal.codec import ACTION, BadBody
+from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.journal.database import Database
+from makeway.policies.model import Reserve
+
+_BINDS: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
+"""The outcomes of a hold that its job was bound to, or may have been. None: no answer was written down."""
+
+
+def last_hold(database: Database, job_id: str, since_s: float) -> Reserve | None:
+    """The last hold that the job was, or may have been, bound to. None: there is none that can be read, or no
+    command for one was sent since then.
+    """
+    rows = database.read(
+        "SELECT verb, outcome, issued_s, CAST(action AS BLOB) FROM commands WHERE job_id = ? AND verb IN "
+        "('reserve', 'release') ORDER BY command_id DESC",
+        (job_id,),
+    )
+    if not rows or rows[0][2] < since_s:
+        return None
+    body = next((row[3] for row in rows if row[0] == "reserve" and row[1] in _BINDS), None)
+    try:
+        action = None if body is None else ACTION.decode(body)
+    except BadBody:
+        return None
+    return action if isinstance(action, Reserve) else None
