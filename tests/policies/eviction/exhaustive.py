@@ -42,6 +42,15 @@ def choices(item: EvictionJob) -> Iterator[Choice]:
         yield Choice(item, Method.SHRINK, given)
 
 
+def amounts(choice: Choice) -> tuple[int, int, int, int, int]:
+    """Nodes that it frees, loss, whether it leaves, nodes that it frees by that, whether by a system
+    checkpoint.
+    """
+    loss = choice.item.cost_node_s(choice.method) if choice.method else 0
+    by_leaving = choice.freed if choice.leaves else 0
+    return choice.freed, loss, choice.leaves, by_leaving, choice.method is Method.SYSTEM
+
+
 Price = tuple[int, int, int, int, int]
 """Loss, steps of checkpoints, items that leave, nodes that these free, system checkpoints."""
 
@@ -51,21 +60,18 @@ def best_prices(
 ) -> list[Price | None]:
     """The best price by each deadline. `time`: by which step a combination is done."""
     found: list[Price | None] = [None] * (steps + 1)
-    for combination in itertools.product(*(list(choices(item)) for item in items)):
-        if sum(choice.freed for choice in combination) < needed:
+    weighed = [[(choice, amounts(choice)) for choice in choices(item)] for item in items]
+    for pairs in itertools.product(*weighed):
+        freed, loss, leaving, by_leaving, system = map(sum, zip(*(of for _, of in pairs), strict=True))
+        if freed < needed:
             continue
-        loss = sum(choice.item.cost_node_s(choice.method) for choice in combination if choice.method)
-        cheapest = found[-1]
-        used = time(combination)
+        at_once, cheapest = found[0], found[-1]
+        if at_once is not None and loss > at_once[0]:
+            continue  # no later deadline has a dearer best
+        used = time([choice for choice, _ in pairs])
         if used > steps or (cheapest is not None and used == steps and loss > cheapest[0]):
             continue
-        price = (
-            loss,
-            used,
-            sum(choice.leaves for choice in combination),
-            sum(choice.freed for choice in combination if choice.leaves),
-            sum(choice.method is Method.SYSTEM for choice in combination),
-        )
+        price = (loss, used, leaving, by_leaving, system)
         for step in range(used, steps + 1):
             known = found[step]
             if known is None or price < known:
