@@ -36,6 +36,8 @@ def open_decided(
 
     `new_id` gives each new operation an id that no other one ever has.
     """
+    if not decision.actions:
+        return NOTHING_OPENED
     verdicts = arbitrate(decision.actions, cluster)
     refused = tuple(verdict for verdict in verdicts if not verdict.allowed)
     refused_jobs = {verdict.action.for_job_id for verdict in refused}

@@ -24,7 +24,7 @@ from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.shared_nodes import room_times_s, with_room
-from makeway.policies.model import Cluster, Job, NodeState, Operation, OperationKind, Phase, Resources
+from makeway.policies.model import Cluster, Job, Operation, OperationKind, Phase, Resources
 from makeway.policies.safety.protection import Refusal, protection, start_protection
 
 NAME = "ckpt-backfill"
@@ -221,11 +221,9 @@ def _can_leave(job: Job, cluster: Cluster, config: CkptBackfillConfig) -> bool:
 def _ready_s(cluster: Cluster, head: Job, leaving: Mapping[str, float]) -> dict[str, float]:
     """The nodes that can serve the first job of the queue, each with the instant at which it is free."""
     now_s = cluster.now_s
-    ready_s = {
-        node.name: now_s
-        for node in cluster.nodes
-        if node.state is NodeState.UP and (head.eligible_nodes is None or node.name in head.eligible_nodes)
-    }
+    ready_s = dict.fromkeys(cluster.up_nodes(), now_s)
+    if head.eligible_nodes is not None:
+        ready_s = {name: now_s for name in ready_s if name in head.eligible_nodes}
     ends_s = _ends_s(cluster, leaving)
     if head.demand is None:
         for job in cluster.holders():

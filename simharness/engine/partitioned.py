@@ -91,6 +91,8 @@ class PartitionedScheduler:
         partitions = self._partitions
         available = machine.free & ~machine.reserved
         idle = partitions.idle(available)
+        if not self._fits(idle):
+            return
         shadow_s, commitments, blocked = inf, 0, False
         waiting: list[JobRun] = []
         for live in self._in_order(machine.now_s):
@@ -111,6 +113,12 @@ class PartitionedScheduler:
             elif shadow_s == inf and idle:
                 shadow_s, commitments = self._promise(live, machine)
         self.queue = waiting
+
+    def _fits(self, idle: int) -> bool:
+        """Whether an idle partition is of the smallest size that holds some job of the queue."""
+        partitions = self._partitions
+        sizes = {live.size for live in self.queue} if idle else ()
+        return any(idle & partitions.of_size[partitions.size_for(size)] for size in sizes)
 
     def serves(self, live: JobRun) -> bool:
         """Whether the job is on a partition of the smallest size that holds it."""

@@ -8,6 +8,7 @@ Reference:
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
@@ -232,7 +233,7 @@ def _figures(problem: PlanProblem, starts: Starts) -> PlanFigures:
 def problem_of(trial: P4Trial) -> PlanProblem:
     """The planning problem that a trial poses."""
     path = trial.traces / TRACES[trial.trace]
-    trace = read_trace(path)
+    trace = _trace(path)
     curve = AcceptanceCurve(trial.curve)
     random = Random(trial.seed)
     if trial.queue_size is not None:
@@ -240,13 +241,25 @@ def problem_of(trial: P4Trial) -> PlanProblem:
         queue = trace.jobs[first : first + trial.queue_size]
         jobs = tuple(_plan_job(job, 0.0, curve) for job in queue)
         return PlanProblem(jobs=jobs, node_count=trace.node_count)
-    starts_s = recorded_starts_s(path, trace)
+    starts_s = _recorded_starts_s(path)
     instants = [job.submit_s for job in trace.jobs]
     while True:
         at_s = random.choice(instants)
         problem = scenario(trace, starts_s, at_s, curve)
         if problem is not None and len(problem.jobs) >= SMALLEST_QUEUE:
             return problem
+
+
+@lru_cache(maxsize=1)
+def _trace(path: Path) -> Trace:
+    """Read once for all the scenarios of a trace."""
+    return read_trace(path)
+
+
+@lru_cache(maxsize=1)
+def _recorded_starts_s(path: Path) -> dict[str, float]:
+    """The recorded starts of a trace, read once for all its scenarios."""
+    return recorded_starts_s(path, _trace(path))
 
 
 def recorded_starts_s(path: Path, trace: Trace) -> dict[str, float]:
@@ -304,7 +317,7 @@ def compute_month(trial: MonthTrial) -> MonthResult:
         TraceError: the trace cannot be read.
         SolverUnavailable: OR-Tools is not installed.
     """
-    trace = read_trace(trial.traces / TRACES["KTH"])
+    trace = _trace(trial.traces / TRACES["KTH"])
     from_s = MONTH_FROM_DAY * _DAY_S
     jobs = [job for job in trace.jobs if from_s <= job.submit_s < from_s + trial.days * _DAY_S]
     weights = OBJECTIVES[trial.objective]

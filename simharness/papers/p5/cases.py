@@ -7,6 +7,7 @@ Reference:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from makeway.policies.model import JobKind
@@ -14,7 +15,7 @@ from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.results.measures import ALL, measure
 from makeway.simharness.run.experiment import Experiment, Workload, run
 from makeway.simharness.workloads.synthesis import NOTICE_MIXES, HybridSettings, notice_mix, synthesise
-from makeway.simharness.workloads.trace import read_trace
+from makeway.simharness.workloads.trace import Trace, read_trace
 
 FROM_DAY = 77
 """The first day that counts: the ten weeks before have a few dozen jobs and would dilute utilisation."""
@@ -125,13 +126,19 @@ def compute(trial: P5Trial) -> P5Result:
         TraceError: the trace cannot be read.
         WorkloadError: there is no such mix of notices.
     """
-    trace = read_trace(str(trial.trace))
+    trace = _trace(trial.trace)
     from_s = FROM_DAY * _DAY_S
     to_s = math.inf if trial.days is None else from_s + trial.days * _DAY_S
     cut = [job for job in trace.jobs if from_s <= job.submit_s < to_s]
     settings = HybridSettings(notices=notice_mix(trial.mix), checkpoint_frequency=1.0 / trial.interval_share)
     jobs = synthesise(cut, trace.node_count, settings, trial.seed)
     return replayed(trial, Workload(name=trial.mix, node_count=trace.node_count, jobs=jobs))
+
+
+@lru_cache(maxsize=1)
+def _trace(path: Path) -> Trace:
+    """Read once for all the replays of a trace."""
+    return read_trace(path)
 
 
 def replayed(trial: P5Trial, workload: Workload) -> P5Result:

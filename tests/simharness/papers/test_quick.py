@@ -15,12 +15,15 @@ HOLD = {
 }
 """The claims of a paper by their keys: those that no change may lose, and that do not hang on a clock."""
 
+LESS: dict[str, list[str]] = {"p4": ["--work", "0.5"]}
+"""Options with which a paper takes less time: the claims of P4 hold with a quarter of the effort already."""
+
 
 @pytest.mark.shared
 @pytest.mark.parametrize("paper", HOLD)
 def test_the_claims_that_have_to_hold(paper: str, shared_traces: Path, tmp_path: Path) -> None:
     values = tmp_path / "values.json"
     arguments = ["--quick", "--no-cache", "--traces", str(shared_traces), "--json", str(values)]
-    assert run_cli(["reproduce", paper, *arguments], factories={}) == 0
+    assert run_cli(["reproduce", paper, *arguments, *LESS.get(paper, [])], factories={}) == 0
     verdicts = {claim["key"]: claim["verdict"] for claim in json.loads(values.read_text())["claims"]}
     assert {key: verdicts[key] for key in HOLD[paper]} == dict.fromkeys(HOLD[paper], "holds")
