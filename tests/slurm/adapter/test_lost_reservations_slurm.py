@@ -110,8 +110,6 @@ def test_the_daemon_frees_the_job_of_a_hold_that_it_released(story: Story, start
     reservation is lost stays as it is.
     """
     world, ask = story.world, story.ask
-    if world.cluster.version < KEEPS_JOBS:
-        pytest.skip("this Slurm keeps no job from starting for a lost reservation")
     staying = story.submit("exec sleep 600", 6, "other")
     story.works(story.submit(IGNORES, 2, "saving"))
     (worker,) = story.workers
@@ -130,7 +128,9 @@ def test_the_daemon_frees_the_job_of_a_hold_that_it_released(story: Story, start
         daemon.stop()
         ask("scontrol", "update", f"JobId={foreign}", "ReservationName=")
         ask("scontrol", "delete", "ReservationName=theirs")
-    assert is_kept(world, urgent)
+    assert is_kept(world, urgent) is (world.cluster.version >= KEEPS_JOBS)
+    if not is_kept(world, urgent):
+        return
     ask("scancel", worker)
     filling = story.submit("exec sleep 600", 2, "other")
     world.wait(runs(filling), "no job may leave for the urgent job")
