@@ -7,7 +7,7 @@ CHROOTS ?= /var/cache/makeway-chroots
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo afternoon afternoon-clean test test-rest test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs checks deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs checks deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -27,10 +27,14 @@ test: $(STAMP) slurm-accounting slurm-24.11 browser
 test-rest: $(STAMP) browser
 	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm
 
-%-quietly:
-	@status=0; $(MAKE) --no-print-directory $* >out/$*.log 2>&1 || status=$$?; \
-	cat out/$*.log; \
-	exit $$status
+# Each is one process of make's: a make below it would take the turn of another part.
+test-slurm-quietly: $(STAMP) slurm-accounting
+	@$(call quietly,$(SLURM_TESTS))
+
+test-slurm-24.11-quietly: $(STAMP) slurm-accounting slurm-24.11 pyslurm-24.11
+	@$(call quietly,$(call on_release,24.11))
+
+quietly = status=0; $(1) >out/$@.log 2>&1 || status=$$?; cat out/$@.log; exit $$status
 
 # The same with four busy loops next to it: tests must not depend on how fast the machine is.
 test-busy: $(STAMP)
