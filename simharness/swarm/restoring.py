@@ -38,10 +38,12 @@ class Restoring:
 
     Args:
         machine: the simulated machine.
+        clock_step_s: by how much the daemon's clock can step. The time without nodes is measured by it.
     """
 
-    def __init__(self, machine: SimMachine) -> None:
+    def __init__(self, machine: SimMachine, clock_step_s: float) -> None:
         self._machine = machine
+        self._clock_step_s = clock_step_s
         self._shrunk: dict[str, _ShrunkRun] = {}
         self._left_for: dict[str, str] = {}
         """The jobs that had to leave, and for which job."""
@@ -114,7 +116,8 @@ class Restoring:
                 return ["its nodes"] if self._can_grow(held) else []
             if shrunk.grown_s is None:
                 shrunk = self._shrunk[live.job.job_id] = replace(shrunk, grown_s=now_s)
-            fair_s = _fair_s(shrunk, shrunk.grown_s or now_s) + _PATIENCE_S
+            seen_s = (shrunk.grown_s or now_s) + self._clock_step_s
+            fair_s = _fair_s(shrunk, seen_s) + _PATIENCE_S
         late = max(fair_s, run_s + _LEAST_LIMIT_S) + TOLERANCE_S < live.walltime_s
         return [*found, "its time limit"] if late else found
 

@@ -104,6 +104,14 @@ class Story:
     user_node_hours: float | None = None
     """What the urgent jobs of one user may cost in a day. None: there is no limit of a user."""
 
+    @property
+    def clock_step_s(self) -> float:
+        """By how much two readings of the daemon's clock can be apart without any time between them, in
+        seconds.
+        """
+        ahead_s = [0.0, *(one.amount for one in self.troubles if one.kind is TroubleKind.CLOCK)]
+        return max(ahead_s) - min(ahead_s)
+
 
 _STORIES = TypeAdapter(Story)
 

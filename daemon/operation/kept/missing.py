@@ -118,7 +118,10 @@ def _limit_of_same_run(job: Job, taken: TakenFromJob, cluster: Cluster, policy: 
     """
     if taken.usual_walltime_s(job.walltime_s) is None:
         return _restore(job, None, taken, None, policy)
-    fair_s = None if taken.lost_nodes is None else taken.lost_nodes.fair_walltime_s(cluster.now_s)
+    lost, fair_s = taken.lost_nodes, None
+    # If the clock was set back meanwhile, nobody knows what the job has lost: it keeps its limit.
+    if lost is not None and lost.since_s <= cluster.now_s:
+        fair_s = lost.fair_walltime_s(cluster.now_s)
     walltime_s = None if fair_s is None else _MINUTE_S * ceil(fair_s / _MINUTE_S)
     if walltime_s is not None and not _may_be_set(walltime_s, job, cluster):
         walltime_s = None

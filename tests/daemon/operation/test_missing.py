@@ -127,6 +127,13 @@ def test_a_job_with_all_its_nodes_pays_for_the_time_without_them_alone() -> None
     assert given(cluster(8, after)) == ()
 
 
+def test_a_job_that_was_shrunk_in_our_future_keeps_its_time_limit() -> None:
+    """The clock was set back: for how long it had fewer nodes is not known."""
+    lost = replace(LOST, since_s=1000.5)
+    job = replace(shrunk(EIGHT[:6]), taken=replace(TAKEN, lost_nodes=lost))
+    assert given(cluster(8, job)) == restored(job, None, replace(TAKEN, for_job_id=None))
+
+
 @pytest.mark.parametrize("state", [JobState.COMPLETING, JobState.SUSPENDED])
 def test_a_job_that_may_not_be_acted_upon_waits(state: JobState) -> None:
     assert given(cluster(8, replace(shrunk(), state=state))) == ()

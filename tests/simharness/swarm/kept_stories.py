@@ -34,6 +34,12 @@ KEPT_STORIES = (
         law="unsignalled",
         broke="job 1, seen in the queue in an old view, runs and has to leave without a signal",
     ),
+    KeptStory(
+        seed=200253,
+        policy="n-spaa",
+        law="restored",
+        broke="the clock stepped while job 8 was shrunk, and the law knew the right time alone",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
