@@ -17,9 +17,9 @@ POLL_S = 0.1
 """Between two looks at first. Most looks start a command of Slurm: shorter pauses would keep a processor
 busy.
 """
-POLL_MOST_S = 0.5
+POLL_MOST_S = 1.0
 """Between two looks of a wait that lasts."""
-POLL_GROWTH = 1.1
+POLL_GROWTH = 1.2
 """By how much each pause is longer than the one before."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
+from makeway.adapters.devcluster.processes import by_pid
 from makeway.adapters.protocol import AdapterError
 from tests.waiting import limit_s, meanwhile
 
@@ -51,7 +52,12 @@ def revive_controller(cluster: DevCluster) -> None:
 
 
 def _runs(cluster: DevCluster) -> bool:
-    return any(process.name == "slurmctld" for process in cluster.processes())
+    """By its file: to look at all processes of the machine again and again takes much of a processor."""
+    try:
+        process = by_pid(int((cluster.folder / "slurmctld.pid").read_text()))
+    except (OSError, ValueError):
+        return False
+    return process is not None and process.name == "slurmctld"
 
 
 def _answers(cluster: DevCluster) -> bool:

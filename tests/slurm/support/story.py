@@ -23,7 +23,7 @@ save() {
 }
 rest() {
     while [ ! -e "over-$id" ]; do
-        sleep 0.5 &
+        sleep 1 &
         wait "$!"
     done
     exit 0
@@ -31,7 +31,7 @@ rest() {
 count() {
     while [ ! -e "over-$id" ]; do
         echo "$((step += 1))" >>"steps-$id"
-        sleep 0.5 &
+        sleep 1 &
         wait "$!"
     done
 }
@@ -70,7 +70,7 @@ count
 """At the signal it saves and puts itself back into the queue."""
 IGNORES = COUNT + "trap '' USR1\ncount\n"
 """It ignores the signal."""
-URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.5; done'
+URGENT = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 1; done'
 
 
 class Story:

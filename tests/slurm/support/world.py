@@ -80,10 +80,15 @@ ACCOUNTS = {JobKind.RIGID: "batch", JobKind.MALLEABLE: "malleable", JobKind.ON_D
 
 def slurm_settings(**settings: str) -> dict[str, str]:
     """Lines of slurm.conf for a cluster of tests: a command to a dead slurmctld fails soon, but not on a busy
-    machine.
+    machine. The end of a job does not read all processes of the machine, which has those of many clusters.
     """
     message_timeout_s = min(_MESSAGE_TIMEOUT_MOST_S, ceil(limit_s(2.0)))
-    return {"MessageTimeout": str(message_timeout_s), "MinJobAge": str(KEEPS_ENDED_S), **settings}
+    return {
+        "MessageTimeout": str(message_timeout_s),
+        "MinJobAge": str(KEEPS_ENDED_S),
+        "ProctrackType": "proctrack/pgid",
+        **settings,
+    }
 
 
 class SlurmWorld:
