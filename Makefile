@@ -6,6 +6,8 @@ CHROOTS ?= /var/cache/makeway-chroots
 
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
+# Threads of numpy wait for work by taking a processor, in hundreds of processes.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs checks deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
