@@ -71,8 +71,9 @@ def joined(record: Any, name: str) -> str:
 
 
 def counts(found: Dict[str, int], joint: str = ":") -> str:  # noqa: UP006
-    """Counts by name, such as `gpu:a100:4`."""
-    return ",".join(f"{name}{joint}{count}" for name, count in found.items()) or NONE
+    """Counts by name, such as `gpu:a100:4`. pyslurm calls Slurm's `fpga:(null)` "fpga::null"."""
+    named = {name.replace("::null", ""): count for name, count in found.items()}
+    return ",".join(f"{name}{joint}{count}" for name, count in named.items()) or NONE
 
 
 def amount(megabytes: int) -> str:

@@ -93,7 +93,7 @@ def test_nodes(told: Told) -> None:
         "real_memory": 16000,
         "memory_reserved_for_system": 1000,
         "active_features": ["ht", "fast"],
-        "configured_gres": {"gpu:a100": 4},
+        "configured_gres": {"gpu:a100": 4, "fpga::null": 2},
         "sockets": 1,
         "cores_per_socket": 4,
         "partitions": ["batch", "own"],
@@ -107,7 +107,7 @@ def test_nodes(told: Told) -> None:
     assert node.usable_memory_mb == 15000
     assert node.features == {"ht", "fast"}
     assert node.partitions == {"batch", "own"}
-    assert node.gres == (Gres(name="gpu", type="a100", count=4),)
+    assert node.gres == (Gres(name="gpu", type="a100", count=4), Gres(name="fpga", type="", count=2))
 
 
 def test_partitions(told: Told) -> None:
