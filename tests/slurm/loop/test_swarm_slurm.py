@@ -76,9 +76,9 @@ def time_limits_s(story: Story) -> list[int]:
 
 
 def no_run_was_signalled_twice(daemon: DaemonProcess) -> bool:
-    """Whether the journal has at most one signal for each run."""
+    """Whether the journal has at most one signal for each run and urgent job."""
     signals = Counter(
-        (command.action.job_id, command.action.run)
+        (command.action.job_id, command.action.run, command.action.for_job_id)
         for command in daemon.commands()
         if command.action.verb == "checkpoint"
     )

@@ -2,20 +2,24 @@
 
 import json
 import signal
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from makeway.adapters.command import at_death
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.daemon.errors import UserError
 from makeway.daemon.journal.codec import StoredCommand
+from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.service.socket_api import request
 from makeway.policies.model import Operation
 from tests.forked import Printed, Program, printed
 from tests.waiting import await_that, limit_s, meanwhile
+
+_Row = TypeVar("_Row")
 
 BRIEF_S = 25.0
 """Within which time an urgent job has to start where a test waits for that time, in seconds of an idle
@@ -305,13 +309,11 @@ class DaemonProcess:
 
     def operations(self) -> tuple[Operation, ...]:
         """The operations that are open in its journal."""
-        with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
-            return journal.open_operations()
+        return self._of_journal(Journal.open_operations)
 
     def commands(self) -> tuple[StoredCommand, ...]:
         """Every command that its journal has."""
-        with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
-            return journal.commands()
+        return self._of_journal(Journal.commands)
 
     def signals(self) -> int:
         """How often it set about to signal a job."""
@@ -321,6 +323,21 @@ class DaemonProcess:
         """What its socket reports."""
         told: dict[str, Any] = request(self.socket, {"command": "status"}, wait_s=limit_s())["status"]
         return told
+
+    def _of_journal(self, read: Callable[[Journal], tuple[_Row, ...]]) -> tuple[_Row, ...]:
+        """What the journal says, once it can be read: a test may have deleted it."""
+        found: list[tuple[_Row, ...]] = []
+
+        def is_read() -> bool:
+            try:
+                with closing(Journal(self.folder / "journal.sqlite", read_only=True)) as journal:
+                    found[:] = [read(journal)]
+            except JournalError:
+                return False
+            return True
+
+        await_that("the journal can be read", is_read, self.log)
+        return found[0]
 
     def _sees(self) -> bool | None:
         """Whether its last look at the cluster was a success. None: it has not looked yet."""

@@ -54,7 +54,9 @@ class Troubles:
 
         def in_saved_state() -> bool:
             self._story.ask("scontrol", "update", f"JobId={self._marker}", f"AdminComment={mark.decode()}")
-            return saved.exists() and mark in saved.read_bytes()
+            with suppress(FileNotFoundError):  # slurmctld is about to replace it
+                return mark in saved.read_bytes()
+            return False
 
         await_that("slurmctld saves its state", in_saved_state, cluster.log_end)
         cluster.stop_controller(kill=True)
