@@ -6,7 +6,7 @@ CHROOTS ?= /var/cache/makeway-chroots
 
 # The tests start the daemon many hundred times, which is faster if Python keeps what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
-# Threads of numpy wait for work by taking a processor, in hundreds of processes.
+# The idle threads of numpy's OpenBLAS use processor time, and the tests start hundreds of processes.
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs checks deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
@@ -29,7 +29,7 @@ test: $(STAMP) slurm-accounting slurm-24.11 browser
 test-rest: $(STAMP) browser
 	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm
 
-# Each is one process of make's: a make below it would take the turn of another part.
+# No second make runs in these: it would take the job slot of another part.
 test-slurm-quietly: $(STAMP) slurm-accounting
 	@$(call quietly,$(SLURM_TESTS))
 

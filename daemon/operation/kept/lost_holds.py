@@ -11,8 +11,8 @@ from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import Cluster, Job, JobState, Operation, Reason, Release, Reserve, Task
 
 REMEMBERED_S = 3600.0
-"""For so long after the last command for a hold, a lost reservation of its job counts as that hold, in
-seconds: longer than a controller is down.
+"""How long after the last command for a hold a lost reservation of its job still counts as that hold, in
+seconds. A controller is seldom down for so long.
 """
 _LACKS = ""
 """The job lacked something: it may be held by its user."""

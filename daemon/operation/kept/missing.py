@@ -119,7 +119,7 @@ def _limit_of_same_run(job: Job, taken: TakenFromJob, cluster: Cluster, policy: 
     if taken.usual_walltime_s(job.walltime_s) is None:
         return _restore(job, None, taken, None, policy)
     lost, fair_s = taken.lost_nodes, None
-    # If the clock was set back meanwhile, nobody knows what the job has lost: it keeps its limit.
+    # If the clock was set back meanwhile, the time without these nodes is unknown: the job keeps its limit.
     if lost is not None and lost.since_s <= cluster.now_s:
         fair_s = lost.fair_walltime_s(cluster.now_s)
     walltime_s = None if fair_s is None else _MINUTE_S * ceil(fair_s / _MINUTE_S)

@@ -252,7 +252,7 @@ TREES = st.recursive(
 @settings(deadline=None, max_examples=300)
 @given(
     st.dictionaries(NAMES | st.text(max_size=8), TREES, max_size=4),
-    # Each class is checked by itself, or beside another one of its name.
+    # Three are enough: a class is checked alone, or against another class of the same name.
     st.lists(st.dictionaries(NAMES, TREES), max_size=3),
 )
 def test_any_tree_is_taken_or_refused_in_lines(

@@ -94,7 +94,7 @@ INTERRUPTIONS = (
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a policy that never decides, an accounting export, and commands of a Slurm that hangs."""
+    """A folder with a policy that never decides, an accounting export, and Slurm commands that hang."""
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "jobs.txt").write_text(
         "\n".join((";".join(NEEDED), row(1, eligible=0, start=0, end=100), URGENT, ""))
