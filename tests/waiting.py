@@ -19,7 +19,7 @@ busy.
 """
 POLL_MOST_S = 1.0
 """Between two looks of a wait that lasts."""
-POLL_GROWTH = 1.2
+POLL_GROWTH = 1.4
 """By how much each pause is longer than the one before."""
 
 

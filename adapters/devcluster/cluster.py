@@ -32,6 +32,11 @@ _NODE_START_S = 0.5
 """What each node adds to the limit of a start: the slurmds start one after another."""
 _STOP_S = 20.0
 _POLL_S = 0.05
+_POLL_MOST_S = 0.5
+_POLL_GROWTH = 1.4
+"""Between two looks at first, at most, and by how much each pause is longer than the one before: a look
+starts a command of Slurm.
+"""
 _RECORD = "devcluster.json"
 _FOLDER_CHARACTERS = 80
 """A socket's path may have 107 characters."""
@@ -160,11 +165,11 @@ class DevCluster:
     def _cancelled(self) -> bool:
         rows = {tuple(line.split("|")) for line in self.run("squeue", "-h", "-o", "%A|%t|%N").splitlines()}
         # An allocation that could not be merged into a job may complete for ever, without nodes.
-        left = sorted(job_id for job_id, state, nodes in rows if (state, nodes) != ("CG", ""))
-        if left:
+        uncancelled = sorted(job_id for job_id, state, _ in rows if state != "CG")
+        if uncancelled:
             # A job may have ended meanwhile: the next look shows it.
-            self.runner.run(("scancel", "--quiet", *left), timeout_s=scaled(_START_S))
-        return not left
+            self.runner.run(("scancel", "--quiet", *uncancelled), timeout_s=scaled(_START_S))
+        return all((state, nodes) == ("CG", "") for _, state, nodes in rows)
 
     def _start(self, *argv: str) -> None:
         _checked(_runner(self.spec, self.folder, marked=True).run(argv, timeout_s=scaled(_START_S)))
@@ -387,7 +392,9 @@ def _until(what: str, true: Callable[[], bool], limit_s: float = _START_S) -> No
     """
     limit = TimeLimit(limit_s)
     since_s = time.monotonic()
+    pause_s = _POLL_S
     while not true():
         if limit.passed():
             raise DevClusterError(f"waited {time.monotonic() - since_s:.0f} s in vain until {what}")
-        time.sleep(_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(_POLL_MOST_S, pause_s * _POLL_GROWTH)

@@ -109,12 +109,16 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands at most."""
+        """The whole cluster at one instant, by two commands at most.
+
+        Raises `Unavailable` also while slurmctld, which has just started, has not heard from most nodes.
+        """
         known = self._client.known()
         first = self._source.read()
         jobs = [job for job in first.jobs if not over(job)]
         now_s = self._now()
         read = self._read(jobs, first.cluster)
+        parse_cluster.check_answered(read.nodes)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
         self._commands.remember(holds)

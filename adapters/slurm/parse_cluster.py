@@ -1,13 +1,13 @@
 """What `scontrol show` prints of nodes, partitions and reservations, as records: pure functions of text."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
 from makeway.adapters.hostlist import expand
-from makeway.adapters.protocol import Unreadable
+from makeway.adapters.protocol import Unavailable, Unreadable
 from makeway.adapters.slurm.parse import NOTHING, Gres, gres, memory_mb, value
 
 RecordT = TypeVar("RecordT")
@@ -91,6 +91,19 @@ class RawReservation:
     """Such as SPEC_NODES and PURGE_COMP=00:01:00."""
     limited_by: frozenset[str] = frozenset()
     """What else restricts it, by Slurm's keys: Accounts, Licenses and the like."""
+
+
+def check_answered(nodes: Sequence[RawNode]) -> None:
+    """Raise `Unavailable` if slurmctld does not know the state of most nodes.
+
+    It asks all nodes when it starts. Until they have answered, which takes some seconds, it gives no job a
+    node, and what is free or lost is not known.
+    """
+    unknown = sum("UNKNOWN" in node.states for node in nodes)
+    if 2 * unknown > len(nodes):
+        raise Unavailable(
+            f"slurmctld has just started: {unknown} of {len(nodes)} nodes have not answered it yet"
+        )
 
 
 def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:

@@ -108,17 +108,18 @@ JobHeldUser, JobHeldAdmin, QOSMaxJobsPerUserLimit, QOSGrpNodeLimit, PartitionDow
 PartitionTimeLimit.
 """
 _DOWN = frozenset(
-    {"DOWN", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN"}
-    | {"POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
+    {"DOWN", "FUTURE", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP"}
+    | {"POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
 )
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT", "BLOCKED"})
+_SILENT = frozenset({"UNKNOWN", "NOT_RESPONDING"})
+"""Every node is UNKNOWN for some seconds after slurmctld has started. Tried on 22.05 and 24.11."""
 
 
 def node(raw: RawNode, capacity: Resources | None = None) -> Node:
     """A node as the model has it. `capacity`: see `Node.capacity`."""
-    if raw.states & _DOWN:
-        return Node(name=raw.name, state=NodeState.DOWN, capacity=capacity)
-    state = NodeState.DRAINED if raw.states & _DRAINED else NodeState.UP
+    states = ((_DOWN, NodeState.DOWN), (_DRAINED, NodeState.DRAINED), (_SILENT, NodeState.SILENT))
+    state = next((state for flags, state in states if raw.states & flags), NodeState.UP)
     return Node(name=raw.name, state=state, capacity=capacity)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from makeway.daemon.operation.fitness import was_signalled
 from makeway.daemon.operation.giving_back import give_back
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import ENDED, ended, planned
@@ -75,7 +76,8 @@ def extend(
 
     A new hold replaces the old one. The first hold for an announced job that has arrived is its own: the
     operation makes way for that job from then on. With a release, an operation that holds nodes gives back.
-    It is not given up before the new deadline has passed.
+    It is not given up before the new deadline has passed. A run that the operation has signalled is signalled
+    again only if it has saved its work since, and that save is out of date.
     """
     hold = _hold_in(actions)
     if hold is not None and operation.kind is OperationKind.ARRIVAL:
@@ -93,7 +95,11 @@ def extend(
     )
     # Without a hold of its own, an operation has nothing to give back: it releases what it is asked to.
     releases = [action for action in actions if operation.kind.holds_nodes and isinstance(action, Release)]
-    wanted = tuple(action for action in actions if action not in releases)
+    wanted = tuple(
+        action
+        for action in actions
+        if action not in releases and not was_signalled(operation, action, cluster)
+    )
     operation = replace(
         operation,
         nodes=hold.nodes if hold else operation.nodes,

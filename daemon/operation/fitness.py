@@ -14,6 +14,7 @@ from makeway.daemon.operation.tasks import ended, is_over, may_be_dropped
 from makeway.policies.common.holds import shortfall
 from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
+    Action,
     Cancel,
     Checkpoint,
     Cluster,
@@ -54,7 +55,7 @@ def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool
     """Whether jobs may be asked to leave for the operation now: its job would start at once on what is held.
 
     The cluster has to have looked at the job since its last change; after `settle_s` it is no longer waited
-    for.
+    for. A silent node of the hold is waited for.
     """
     job = _waiting(operation, cluster)
     if job is None:
@@ -64,7 +65,8 @@ def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool
     seen_s = hold_seen_s(operation)
     if not job.examined and seen_s is not None and cluster.now_s < seen_s + timeouts.settle_s:
         return False
-    return not is_short(operation, cluster)
+    sets = cluster.node_sets()
+    return not sets.silent & sets.of(operation.nodes) and not is_short(operation, cluster)
 
 
 def hold_seen_s(operation: Operation) -> float | None:
@@ -101,9 +103,10 @@ def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
 
 
 def _waits_for_ends(operation: Operation, cluster: Cluster) -> bool:
-    """Whether no job was asked to leave yet for a hold, all nodes of which are up."""
+    """Whether no job was asked to leave yet for a hold, all nodes of which are up or silent."""
     takes = any(isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink) for task in operation.tasks)
-    return not takes and cluster.up_nodes().keys() >= set(operation.nodes)
+    sets = cluster.node_sets()
+    return not takes and not sets.of(operation.nodes) & ~(sets.up | sets.silent)
 
 
 def awaits_a_reason(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
@@ -145,7 +148,7 @@ def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
         return operation
     jobs = cluster.jobs_by_id()
     sets = cluster.node_sets()
-    good = sets.up & sets.of(operation.nodes)
+    good = (sets.up | sets.silent) & sets.of(operation.nodes)
     tasks = tuple(
         ended(task, Ending.OUTDATED, cluster.now_s)
         if _may_end(task) and not _fits(operation, task, cluster, jobs, good)
@@ -164,6 +167,40 @@ def signal_of(operation: Operation, eviction: Task) -> Task | None:
         if isinstance(task.action, Checkpoint) and task.action.job_id == eviction.action.job_id:
             signal = task
     return signal
+
+
+def was_signalled(operation: Operation, action: Action, cluster: Cluster) -> bool:
+    """Whether an action asks a run to save its work that the operation has asked already.
+
+    The run still has its grace, or did not answer in it, or has saved its work just now. A signal that was
+    refused, or never sent, did not reach the run.
+    """
+    job = cluster.jobs_by_id().get(action.job_id)
+    if not isinstance(action, Checkpoint) or job is None:
+        return False
+    return any(
+        isinstance(task.action, Checkpoint)
+        and task.action.job_id == job.job_id
+        and task.requeue_count == job.requeue_count
+        and _counts(task, job, cluster)
+        for task in operation.tasks
+    )
+
+
+def _counts(signal: Task, job: Job, cluster: Cluster) -> bool:
+    """Whether a job may leave its present run with this signal, and needs no other one."""
+    match signal.progress:
+        case Progress.REFUSED:
+            return False
+        case Progress.GONE | Progress.DROPPED:
+            return signal.issued_s is not None
+        case Progress.PLANNED | Progress.ISSUING | Progress.ACCEPTED:
+            return True
+        case Progress.DONE:
+            saved_s = job.last_checkpoint_s if signal.ending is Ending.ACKNOWLEDGED else None
+            return saved_s is None or _is_fresh(saved_s, job, cluster)
+        case _:
+            assert_never(signal.progress)
 
 
 def saved_since(operation: Operation, task: Task, job: Job | None) -> float | None:
@@ -191,7 +228,7 @@ def _fits(
 ) -> bool:
     """Whether an eviction that was not issued still does what it was decided for.
 
-    `good`: the nodes of the hold that are up, as a set of the cluster's `node_sets`.
+    `good`: the nodes of the hold that are up or silent, as a set of the cluster's `node_sets`.
     """
     action, job = task.action, jobs.get(task.action.job_id)
     if job is None or not job.nodes:

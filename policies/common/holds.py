@@ -37,21 +37,21 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
 
     A node is lost if it is not up, or if jobs other than the urgent one that no operation is evicting use
-    what the urgent job needs of it. A job that is completing leaves by itself.
+    what the urgent job needs of it. A job that is completing leaves by itself. A silent node is not lost yet.
     """
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     demand = _demand(operation, borrower)
     sets = cluster.node_sets()
     if demand is not None:
         with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
-        return tuple(filterfalse(with_room_now.__contains__, operation.nodes))
+        return sets.among(tuple(filterfalse(with_room_now.__contains__, operation.nodes)), ~sets.silent)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
         releases = node_releases(cluster, (operation,))
         occupied = _occupied(sets, [job for job in cluster.jobs if job is not borrower], releases)
         good = sets.up & ~occupied
-    return sets.among(operation.nodes, ~good)
+    return sets.among(operation.nodes, ~(good | sets.silent))
 
 
 def _demand(operation: Operation, borrower: Job | None) -> Resources | None:

@@ -38,6 +38,7 @@ class NodeState(StrEnum):
     UP = "up"
     DRAINED = "drained"
     DOWN = "down"
+    SILENT = "silent"  # the controller waits for its answer: it comes back soon, or is down
 
 
 class Acknowledgement(StrEnum):

@@ -18,7 +18,7 @@ class NodeSets:
     own, beyond those of the nodes.
     """
 
-    __slots__ = ("_further", "_index", "_kept", "_kept_names", "_names", "_others", "up")
+    __slots__ = ("_further", "_index", "_kept", "_kept_names", "_names", "_others", "silent", "up")
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._names = tuple(dict.fromkeys(node.name for node in nodes))
@@ -29,6 +29,8 @@ class NodeSets:
         self._kept_names: dict[int, tuple[str, ...]] = {}
         self.up: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.UP))
         """The nodes that are up."""
+        self.silent: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.SILENT))
+        """The nodes whose answer the controller waits for."""
 
     def of(self, names: tuple[str, ...]) -> int:
         """The set of these names. It is kept for this very tuple, which a snapshot uses many times."""

@@ -42,7 +42,7 @@ def draw(
     shared = policy != "wcjs" and random.random() < 0.4
     jobs = _jobs(random, node_count, span_s, shared=shared)
     part = random.choice((0.0, 0.1, 0.3, 0.5))
-    chosen = [kind for kind in kinds if kind is not TroubleKind.SECOND_DAEMON and random.random() < part]
+    chosen = [kind for kind in kinds if kind not in _APART and random.random() < part]
     troubles = [
         trouble
         for kind in chosen
@@ -51,6 +51,8 @@ def draw(
     ]
     if TroubleKind.SECOND_DAEMON in kinds:
         troubles += _second_daemons(Random(f"second daemon:{seed}"), span_s)
+    if TroubleKind.SILENT in kinds:
+        troubles += _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
     return Story(
         seed=seed,
         policy=policy,
@@ -156,6 +158,20 @@ def _trouble(
     return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, amount=amount)
 
 
+def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Trouble]:
+    """When no node has answered the controller yet. Drawn apart, as a second daemon is."""
+    if random.random() >= part:
+        return []
+    return [
+        Trouble(
+            kind=TroubleKind.SILENT,
+            at_s=random.uniform(0.0, 1.1 * span_s),
+            lasts_s=random.choice((5.0, 60.0, 300.0, 1200.0)) * random.uniform(0.5, 1.5),
+        )
+        for _ in range(random.randint(1, 4))
+    ]
+
+
 def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     """When another daemon runs, in some stories. Drawn apart: the other troubles do not depend on it."""
     if random.random() >= 0.2:
@@ -170,6 +186,7 @@ def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     ]
 
 
+_APART = (TroubleKind.SECOND_DAEMON, TroubleKind.SILENT)
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)
 _OF_JOBS: dict[TroubleKind, Callable[[SimJob], bool]] = {
     TroubleKind.HOLDS: lambda job: job.kind is JobKind.ON_DEMAND,

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
-from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import naming_its_run
 from makeway.policies.model import (
     Action,
     Cancel,
     Checkpoint,
     Cluster,
+    Ending,
     JobKind,
     JobState,
     Method,
+    NodeState,
     Notice,
     Operation,
     OperationKind,
@@ -34,7 +35,7 @@ from makeway.policies.model import (
 from makeway.policies.safety.breaker import takes
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.snapshot import notice_id
-from makeway.simharness.swarm.announcing import LIMITS, NOBODY
+from makeway.simharness.swarm.announcing import NOBODY, NoShows
 from makeway.simharness.swarm.leading import Leading
 from makeway.simharness.swarm.restoring import Restoring
 from makeway.simharness.swarm.story import DAY_S, Story
@@ -48,7 +49,7 @@ class Law(StrEnum):
     IN_VAIN = "in_vain"  # nothing is taken for a job that was seen not to be able to start
     STALE_VIEW = "stale_view"  # nothing is taken on a view older than the limit
     OTHER_RUN = "other_run"  # the run that is hit is the run that was meant
-    SECOND_SIGNAL = "second_signal"  # one decision signals a run once
+    SECOND_SIGNAL = "second_signal"  # an operation signals a run again only after the run has saved
     UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
     TOO_MANY = "too_many"  # the commands of one cycle are bounded
     DEFECT = "defect"  # no cycle ends by an exception
@@ -88,8 +89,8 @@ class _Meant:
     action: Action
     operation_id: str
     run: int
-    planned_s: float | None
-    """When its task was planned. None: with its operation."""
+    saved: int
+    """How many signals to the run of the job the operation knows to be acknowledged."""
     signalled: bool
     """Whether the operation had signalled the job, or was told that it could not."""
 
@@ -151,17 +152,14 @@ class Laws:
         self._users |= {notice_id(job): job.user for job in story.jobs if job.announced_s is not None}
         self._paid: dict[str, list[tuple[float, float]]] = {}
         """What the urgent jobs of each user have cost: when it was decided, and node-seconds."""
-        self._looks_s: list[float] = []
-        """When the daemon has looked at the cluster while nothing went wrong."""
-        self._in_vain: list[Notice] = []
-        """The announcements that were taken of jobs that never come."""
-        self._signals: Counter[tuple[int, str, float | None, str, int]] = Counter()
+        self._no_shows = NoShows()
+        self._signals: Counter[tuple[int, str, int, str, int]] = Counter()
 
     def memory_lost(self) -> None:
         """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
         self._memory += 1
         self._paid.clear()
-        self._in_vain.clear()
+        self._no_shows.forget()
 
     def cycle_begins(self) -> None:
         """The daemon begins a cycle."""
@@ -197,7 +195,10 @@ class Laws:
             action=action,
             operation_id=operation.operation_id,
             run=task.requeue_count,
-            planned_s=task.planned_s,
+            saved=sum(
+                other.requeue_count == task.requeue_count and other.ending is Ending.ACKNOWLEDGED
+                for other in asked
+            ),
             signalled=any(other.issued_s is not None for other in asked) or not asked,
         )
         if takes(action) and not task.puts_back:
@@ -243,7 +244,7 @@ class Laws:
                 f"job {action.job_id} may save its work first, and has to leave without a signal",
             )
         if isinstance(action, Checkpoint) and before.run is not None:
-            key = (self._memory, meant.operation_id, meant.planned_s, action.job_id, before.run)
+            key = (self._memory, meant.operation_id, meant.saved, action.job_id, before.run)
             self._signals[key] += 1
             self._check(
                 Law.SECOND_SIGNAL,
@@ -296,27 +297,14 @@ class Laws:
 
     def announced(self, notice: Notice) -> None:
         """An announcement of a job that never comes was taken, and nothing else has gone wrong so far."""
-        missed = [one for one in self._in_vain if self._missed(one)]
-        self._in_vain.append(notice)
-        self._check(
-            Law.NO_SHOW,
-            len(missed) < (LIMITS.no_shows or 0),
-            f"an announcement of {notice.user} is taken after {len(missed)} jobs that did not come",
-        )
-
-    def _missed(self, notice: Notice) -> bool:
-        """Whether the daemon must have noticed that the job did not come."""
-        over_s = notice.expected_s + Timeouts().give_up_after_s
-        return any(notice.expected_s <= at_s < over_s for at_s in self._looks_s) and any(
-            at_s >= over_s for at_s in self._looks_s
-        )
+        self._check(Law.NO_SHOW, *self._no_shows.taken(notice))
 
     def cycle_ends(self, now_s: float) -> None:
         """A cycle has ended that had a whole snapshot, and nothing goes wrong now.
 
         A reservation that no operation needs may be there for a while, but not for long.
         """
-        self._looks_s.append(now_s)
+        self._no_shows.looked(now_s)
         needed = {operation.reservation for operation in self.operations()}
         idle = [name for name in self._machine.holds if name not in needed | self.foreign]
         self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
@@ -371,11 +359,10 @@ class Laws:
             and not job.blocked_by
             and (job.eligible_s is None or job.eligible_s <= self._view.now_s)
         )
-        self._check(
-            Law.IN_VAIN,
-            may_start,
-            f"{action.verb} of job {action.job_id} for job {operation.for_job_id}, which cannot start",
-        )
+        what = f"{action.verb} of job {action.job_id} for job {operation.for_job_id}"
+        self._check(Law.IN_VAIN, may_start, f"{what}, which cannot start")
+        silent = {node.name for node in self._view.nodes if node.state is NodeState.SILENT}
+        self._check(Law.IN_VAIN, silent.isdisjoint(operation.nodes), f"{what}, whose nodes are silent")
 
     def _operation_of(self, action: Action) -> Operation:
         for operation in self.operations():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import VERBS, Action, Checkpoint, Cluster, LeaderLease
+from makeway.policies.model import VERBS, Action, Checkpoint, Cluster, LeaderLease, Node, NodeState
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change
@@ -151,6 +151,8 @@ class TroubledAdapter:
                 view = next((old for at_s, old in reversed(self._seen) if at_s <= before_s), view)
         if self._weather.meet(TroubleKind.CLOCK, began_s) is not None or view.now_s != began_s:
             view = replace(view, now_s=self.clock_s())
+        if self._weather.meet(TroubleKind.SILENT, began_s) is not None:
+            view = replace(view, nodes=tuple(map(_silent, view.nodes)))
         self._laws.looked(view, began_s)
         return view
 
@@ -264,6 +266,11 @@ class TroubledAdapter:
         """Do it if that is possible: nobody waits for the answer."""
         with suppress(Gone, Rejected):
             self._carry_out(action)
+
+
+def _silent(node: Node) -> Node:
+    """The node before it has answered the controller."""
+    return replace(node, state=NodeState.SILENT) if node.state is NodeState.UP else node
 
 
 def _if_possible(write: Callable[[], None]) -> None:

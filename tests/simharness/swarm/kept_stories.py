@@ -18,7 +18,7 @@ class KeptStory:
     law: str
     broke: str
     """What was wrong: with which defect, if that is known."""
-    troubles: tuple[str, ...] = tuple(TroubleKind)
+    troubles: tuple[str, ...] = tuple(kind for kind in TroubleKind if kind is not TroubleKind.SILENT)
     """The kinds that were to be drawn."""
 
     def story(self) -> Story:

@@ -18,7 +18,17 @@ from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
 from makeway.policies.common import proposals, victims
-from makeway.policies.model import Checkpoint, Cluster, Job, JobKind, Progress, Reservation, Task
+from makeway.policies.model import (
+    Checkpoint,
+    Cluster,
+    Job,
+    JobKind,
+    NodeState,
+    Operation,
+    Progress,
+    Reservation,
+    Task,
+)
 from makeway.policies.safety import arbiter
 from makeway.simharness.engine import commands
 from makeway.simharness.swarm import daemons, laws, telling
@@ -137,6 +147,16 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
     patch.setattr(observation, "observe", observe)
 
 
+def silent_nodes_count_as_up(patch: Patch) -> None:
+    looked = due.may_take
+
+    def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+        nodes = tuple(replace(node, state=NodeState.UP) for node in cluster.nodes)
+        return looked(operation, replace(cluster, nodes=nodes), timeouts)
+
+    patch.setattr(due, "may_take", may_take)
+
+
 def no_work_is_too_dear(patch: Patch) -> None:
     patch.setattr(proposals, "price_refusal", lambda *_: None)
     patch.setattr(arbiter, "price_refusal", lambda *_: None)
@@ -199,6 +219,18 @@ NEVER_COMES = Story(
         Trouble(kind=TroubleKind.NO_SHOW, at_s=at_s, lasts_s=600.0, amount=1.0) for at_s in (900.0, 5400.0)
     ),
 )
+SILENT_NODES = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch", save_s=200.0),
+        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0),
+    ),
+    troubles=(Trouble(kind=TroubleKind.SILENT, at_s=650.0, lasts_s=900.0),),
+    poll_interval_s=10.0,
+)
+"""The nodes are silent from the beginning of a checkpoint until after its end."""
 LOST_LEASE = Story(
     seed=0,
     policy="eviction",
@@ -284,6 +316,12 @@ MUTANTS = (
         policies=("eviction",),
         first_seed=46,
     ),
+    Mutant(
+        name="silent nodes count as up",
+        law=Law.IN_VAIN,
+        make=silent_nodes_count_as_up,
+        story=SILENT_NODES,
+    ),
     Mutant(name="no work is too dear", law=Law.CAPS, make=no_work_is_too_dear, story=COSTLY_USER),
     Mutant(
         name="the other lease counts for nothing",
@@ -308,7 +346,13 @@ def test_every_law_has_a_mutant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "law"), [(COSTLY_USER, Law.CAPS), (NEVER_COMES, Law.NO_SHOW), (LOST_LEASE, Law.ONE_LEADER)]
+    ("story", "law"),
+    [
+        (COSTLY_USER, Law.CAPS),
+        (NEVER_COMES, Law.NO_SHOW),
+        (LOST_LEASE, Law.ONE_LEADER),
+        (SILENT_NODES, Law.IN_VAIN),
+    ],
 )
 def test_a_story_of_a_mutant_meets_the_law_and_keeps_it(story: Story, law: Law) -> None:
     told = telling.tell(story)

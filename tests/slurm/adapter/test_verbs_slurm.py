@@ -26,7 +26,7 @@ trap 'echo batch trapped; ! kill -0 $child || echo child lives' USR1
 cat >task.sh <<'END'
 trap 'echo step trapped' USR1
 echo step ready
-while :; do sleep 0.5 & wait; done
+while :; do sleep 2 & wait; done
 END
 srun bash task.sh &
 while :; do wait; done

@@ -12,7 +12,7 @@ RANGE = ("--nodes=2-4", "--ntasks-per-node=2", "--time=30")
 
 def comes(story: Story, *options: str) -> str:
     """An urgent job with these options."""
-    script = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.1; done'
+    script = 'while [ ! -e "over-$SLURM_JOB_ID" ]; do sleep 0.5; done'
     job_id = story.world.cluster.submit(script, "--account=urgent", *options)
     story.urgent.append(job_id)
     return job_id

@@ -57,6 +57,8 @@ while [ "$done" -lt TOTAL ]; do
 done
 """
 """Works for so many seconds in all, whatever interrupts it; saves its work at the signal."""
+_LASTS_S = 180.0
+"""A day is over after less than that if nothing takes time but its jobs."""
 
 
 @contextmanager
@@ -78,7 +80,7 @@ def begin_day(cluster: DevCluster) -> list[str]:
     """Submit the jobs of the day, the urgent ones when they come and the others before. Returns their ids.
 
     Full nodes, of jobs that can save their work and of jobs that cannot; an array that has to wait;
-    two urgent jobs, that without makeway wait for about a minute.
+    two urgent jobs, that without makeway wait for more than half a minute.
     """
     ids: list[str] = []
     began_s = time.monotonic()
@@ -91,13 +93,13 @@ def begin_day(cluster: DevCluster) -> list[str]:
         return time.monotonic() >= began_s + at_s
 
     whole = "--ntasks-per-node=2"
-    comes(1, "saving", _WORK.replace("TOTAL", "110"), "-N2", whole)
-    comes(1, "batch", "exec sleep 120", "-N2", whole)
-    comes(1, "batch", "exec sleep 90", "-N1", whole)
-    comes(1, "batch", "exec sleep 100", "-n1", "--partition=gpu", "--gres=gpu:1")
-    comes(1, "batch", "exec sleep 95", "-n1", "--partition=gpu", "--gres=gpu:a100:1")
+    comes(1, "saving", _WORK.replace("TOTAL", "85"), "-N2", whole)
+    comes(1, "batch", "exec sleep 95", "-N2", whole)
+    comes(1, "batch", "exec sleep 80", "-N1", whole)
+    comes(1, "batch", "exec sleep 85", "-n1", "--partition=gpu", "--gres=gpu:1")
+    comes(1, "batch", "exec sleep 80", "-n1", "--partition=gpu", "--gres=gpu:a100:1")
     comes(8, "batch", "exec sleep 10", "-n1", "--array=0-2")
-    for at_s, nodes in ((25, 2), (50, 1)):
+    for at_s, nodes in ((20, 2), (40, 1)):
         await_that(f"{at_s} s have passed", partial(passed, at_s))
         comes(0, "urgent", "exec sleep 15", f"-N{nodes}", whole)
     return ids
@@ -105,7 +107,12 @@ def begin_day(cluster: DevCluster) -> list[str]:
 
 def end_day(cluster: DevCluster) -> None:
     """Wait until no job is left."""
-    await_that("every job has ended", lambda: not cluster.run("squeue", "-h").strip(), cluster.log_end)
+    await_that(
+        "every job has ended",
+        lambda: not cluster.run("squeue", "-h").strip(),
+        cluster.log_end,
+        waits_s=_LASTS_S,
+    )
 
 
 def export_day(cluster: DevCluster, folder: Path) -> tuple[Path, Path]:

@@ -9,6 +9,7 @@ from math import ceil
 
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import CLUSTER_NAME
+from makeway.adapters.protocol import Unavailable
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.holds import hold_prefix
@@ -31,7 +32,7 @@ _MESSAGE_TIMEOUT_MOST_S = 20
 """A command to a dead slurmctld fails by itself, before the test that waits for it gives up."""
 SOON_S = 100.0
 """A shorter job ends a second after it was seen running: no test needs its duration, only its end."""
-BRIEF = 'while [ ! -e "seen-$SLURM_JOB_ID" ]; do sleep 0.1; done; sleep 1'
+BRIEF = 'while [ ! -e "seen-$SLURM_JOB_ID" ]; do sleep 0.3; done; sleep 1'
 
 SAVES = """
 save() {
@@ -40,7 +41,7 @@ save() {
 }
 trap save USR1
 echo ready
-while :; do sleep 0.5 & wait; done
+while :; do sleep 2 & wait; done
 """
 """At the signal it reports its checkpoint as complete; before it prints "ready" the signal would end it. (A
 step waits for the last sleep of a shell that was ended.)
@@ -140,7 +141,10 @@ class SlurmWorld:
         seen: list[Cluster] = []
 
         def met() -> bool:
-            seen[:] = [self.adapter.snapshot()]
+            try:
+                seen[:] = [self.adapter.snapshot()]
+            except Unavailable:
+                return False  # slurmctld has just started
             running = {job.job_id for job in seen[0].jobs if job.state is JobState.RUNNING}
             for job_id in running & self._brief:
                 (self.cluster.folder / "work" / f"seen-{job_id}").touch()
@@ -159,7 +163,7 @@ class SlurmWorld:
         """
         revive_controller(self.cluster)
         self.cluster.cancel_all()
-        left = self.adapter.snapshot()
+        left = self.wait(lambda _: True, "the nodes have answered")
         for lease in left.leader_leases:
             self.adapter.remove_lease(lease.term)
         for reservation in left.reservations:
