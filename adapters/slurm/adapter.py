@@ -109,16 +109,12 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands at most.
-
-        Raises `Unavailable` also while slurmctld, which has just started, has not heard from most nodes.
-        """
+        """The whole cluster at one instant, by two commands at most."""
         known = self._client.known()
         first = self._source.read()
         jobs = [job for job in first.jobs if not over(job)]
         now_s = self._now()
         read = self._read(jobs, first.cluster)
-        parse_cluster.check_answered(read.nodes)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
         self._commands.remember(holds)
@@ -275,6 +271,7 @@ class SlurmCliAdapter:
         self._holdings().learn(jobs, texts, records)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         records_read = _completed(cluster, sections, command)
+        parse_cluster.check_answered(records_read.nodes)
         return _Read(
             nodes=records_read.nodes,
             partitions=records_read.partitions,

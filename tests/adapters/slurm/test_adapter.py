@@ -1,14 +1,12 @@
 """The adapter's logic on scripted answers; `tests/slurm` proves it on a real Slurm."""
 
-import re
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable, Unsupported
 from makeway.adapters.slurm import build
-from makeway.policies.model import VERBS, JobKind, JobState, NodeState, RunIdentity, SignalTarget
+from makeway.policies.model import VERBS, JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
 from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
@@ -99,23 +97,6 @@ def test_a_second_command_that_lacks_something_spoils_the_snapshot(part: str) ->
     slurm.change = without(part)
     with pytest.raises(Unreadable):
         adapter_of(slurm).snapshot()
-
-
-def with_unknown(*names: str) -> Callable[[list[str]], list[str]]:
-    """Changes what scontrol prints: these nodes have not answered slurmctld since its start."""
-    state = re.compile(rf"^(NodeName=(?:{'|'.join(names)}) .*? State=)\S+", re.MULTILINE)
-    return lambda lines: [state.sub(r"\1UNKNOWN", line) for line in lines]
-
-
-def test_a_controller_that_has_just_started_has_no_whole_view() -> None:
-    slurm = FakeSlurm(RUNNING)
-    adapter = adapter_of(slurm)
-    slurm.change = with_unknown("n1", "n2", "n3", "n4")
-    states = Counter(node.state for node in adapter.snapshot().nodes)
-    assert states == {NodeState.SILENT: 4, NodeState.UP: 4}
-    slurm.change = with_unknown("n1", "n2", "n3", "n4", "n5")
-    with pytest.raises(Unavailable, match="5 of 8 nodes have not answered it yet"):
-        adapter.snapshot()
 
 
 def test_a_controller_that_does_not_answer_first_is_asked_again() -> None:

@@ -13,7 +13,7 @@ from makeway.daemon.control import reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
-from makeway.daemon.operation import due, observation, orphans, transitions
+from makeway.daemon.operation import due, fitness, observation, orphans, transitions
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
@@ -148,7 +148,7 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
 
 
 def silent_nodes_count_as_up(patch: Patch) -> None:
-    looked = due.may_take
+    looked = fitness.may_take
 
     def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
         nodes = tuple(replace(node, state=NodeState.UP) for node in cluster.nodes)

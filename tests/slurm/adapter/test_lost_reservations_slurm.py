@@ -78,7 +78,7 @@ _OWN = ("Users=root", "Flags=IGNORE_JOBS", "StartTime=now", "Duration=60")
 
 def is_kept(slurm_world: SlurmWorld, job_id: str) -> bool:
     """Whether Slurm keeps the waiting job from starting. 22.05 does not."""
-    return job_of(slurm_world.adapter.snapshot(), job_id).reservation_lost
+    return job_of(slurm_world.wait(lambda _: True, "there is a view"), job_id).reservation_lost
 
 
 def test_a_job_that_waits_goes_back_to_its_own_reservation(slurm_world: SlurmWorld) -> None:
