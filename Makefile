@@ -82,9 +82,11 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy tests bench docs/examples docs/generate
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 
-# What .ci/run looks at besides the tests and the swarm: one after the other, because both packages are built in out/.
+# What .ci/run looks at besides the tests and the swarm. Both packages are built at once.
 checks: $(STAMP)
-	@$(MAKE) --jobs=1 --no-print-directory lint docs afternoon-clean rpm-test
+	@$(MAKE) --jobs=1 --no-print-directory lint docs
+	@files=$$($(call package,"deb rpm")) && set -- $$files && \
+		sh deploy/package/afternoon.sh "$$1" $(PYTHON) && sh deploy/package/test-rpm.sh "$$2"
 
 # The documentation as a site in out/site. A broken link or anchor is an error. The variable turns off an advertisement.
 docs: $(STAMP)

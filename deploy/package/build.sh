@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds a package of makeway with the Python of this machine, and prints its path:
-#     build.sh PACKAGER PYTHON FOLDER
-# PACKAGER is deb or rpm. PYTHON has makeway's development tools (`make` installs them in .venv). FOLDER gets the package.
-# The package brings its libraries in /opt/makeway, and uses the system's Python of the same minor version.
+# Builds packages of makeway with the Python of this machine, and prints their paths, a line each:
+#     build.sh PACKAGERS PYTHON FOLDER
+# PACKAGERS is deb, rpm, or "deb rpm". PYTHON has makeway's development tools (`make` installs them in .venv). FOLDER gets the
+# packages. A package brings its libraries in /opt/makeway, and uses the system's Python of the same minor version.
 set -eu
 
-packager=$1
+packagers=$1
 python=$2
 mkdir -p "$3"
 out=$(cd "$3" && pwd)
@@ -73,5 +73,7 @@ version=$("$python" -c 'from importlib.metadata import version; print(version("m
 export MAKEWAY_VERSION="$version" MAKEWAY_PYTHON="$wanted" MAKEWAY_ARCHITECTURE="$architecture"
 cp "$here"/*.sh "$work"
 nfpm=$(dirname "$python")/nfpm
-said=$(cd "$work" && "$nfpm" package --config "$here/nfpm.yaml" --packager "$packager" --target "$out" 2>&1) || die "nfpm: $said"
-echo "$said" | sed -n 's/^created package: //p'
+for packager in $packagers; do
+    said=$(cd "$work" && "$nfpm" package --config "$here/nfpm.yaml" --packager "$packager" --target "$out" 2>&1) || die "nfpm: $said"
+    echo "$said" | sed -n 's/^created package: //p'
+done
