@@ -33,4 +33,4 @@ fi
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 say "installing makeway and its dependencies into $venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[page,report,solver,sweep,dev]'
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[page,report,solver,sweep,dev]'
