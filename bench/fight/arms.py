@@ -25,8 +25,8 @@ class Arm:
     """Whether the urgent QOS may preempt the normal one."""
     signals: bool = False
     """Whether Slurm signals the jobs that it preempts, and waits for GraceTime."""
-    makeway: bool = False
-    """Whether makeway runs."""
+    policy: str = ""
+    """The policy with which makeway runs. Empty: it does not run."""
 
     @property
     def after_saving(self) -> str:
@@ -77,5 +77,6 @@ ARMS = (
         preempts=True,
         signals=True,
     ),
-    Arm(name="makeway", title="makeway", makeway=True),
+    Arm(name="makeway", title="makeway with its default policy, least-price", policy="least-price"),
+    Arm(name="eviction", title="makeway with policy eviction", policy="eviction"),
 )

@@ -17,10 +17,21 @@ from makeway.daemon.service.socket_api import request
 
 KEPT = ("makeway.yaml", "makeway.log", "journal.sqlite")
 """What the daemon leaves for a later look, as by `makeway explain`."""
+_SCALE = 60.0
+"""How many seconds of a site one second of a fight is."""
+_OWN: dict[str, dict[str, object]] = {
+    "eviction": {"late": "evict"},
+    "least-price": {
+        "instant_s": 3,
+        "instant_machine_hours": 0.02 / _SCALE,
+        "waiting_machine_hours": 2.0 / _SCALE,
+    },
+}
+"""The settings that only one policy has: those of least-price are its defaults, scaled."""
 
 
-def configuration(slurm_conf: Path) -> dict[str, object]:
-    """The configuration of the daemon, scaled as the workload is."""
+def configuration(slurm_conf: Path, policy: str) -> dict[str, object]:
+    """The configuration of the daemon with that policy, scaled as the workload is."""
     checkpoint = {
         "system_s": 2,
         "application_s": 2,
@@ -41,10 +52,7 @@ def configuration(slurm_conf: Path) -> dict[str, object]:
                 {"name": "fixed", **normal},
             ],
         },
-        "policy": {
-            "name": "eviction",
-            "settings": {"margin_s": 5, "leave_s": 5, "step_s": 1, "late": "evict"},
-        },
+        "policy": {"name": policy, "settings": {"margin_s": 5, "leave_s": 5, "step_s": 1, **_OWN[policy]}},
         "poll_interval_s": 0.5,
         "poke_gap_s": 0.2,
         "backoff_max_s": 2,
@@ -56,11 +64,14 @@ def configuration(slurm_conf: Path) -> dict[str, object]:
 
 
 @contextmanager
-def daemon(cluster: DevCluster, folder: Path, keep: Path) -> Generator[None, None, None]:
-    """The daemon in act mode, for a `with` block; afterwards `keep` has its files. Raises NotServing."""
+def daemon(cluster: DevCluster, policy: str, folder: Path, keep: Path) -> Generator[None, None, None]:
+    """The daemon in act mode with a policy, for a `with` block; afterwards `keep` has its files.
+
+    Raises NotServing.
+    """
     conf = folder / "makeway.yaml"
     # JSON is YAML.
-    conf.write_text(json.dumps(configuration(cluster.folder / "slurm.conf"), indent=2))
+    conf.write_text(json.dumps(configuration(cluster.folder / "slurm.conf", policy), indent=2))
     socket = folder / "makeway.sock"
 
     def looks() -> bool:

@@ -71,7 +71,7 @@ def play(
         with bed(arm, folder) as cluster:
             progress = cluster.folder / "work" / "progress"
             progress.mkdir()
-            with daemon(cluster, folder, keep) if arm.makeway else nullcontext():
+            with daemon(cluster, arm.policy, folder, keep) if arm.policy else nullcontext():
                 say(f"{len(jobs)} submissions")
                 submitted_s = _submit_all(arm, jobs, cluster, progress, stop)
                 _await_end(cluster, min(submitted_s.values()) + LIMIT_S, say, stop)

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from bench.fight.arms import GRACE_S, START_WITHIN_S
+import pytest
+from bench.fight.arms import ARMS, GRACE_S, START_WITHIN_S
 from bench.fight.daemon import configuration
 from bench.fight.workload import Quality
 
@@ -12,11 +13,13 @@ from makeway.daemon.config.load import load
 from makeway.daemon.config.mode import Mode
 
 
-def test_makeway_accepts_the_configuration(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", sorted({arm.policy for arm in ARMS if arm.policy}))
+def test_makeway_accepts_the_configuration(tmp_path: Path, policy: str) -> None:
     path = tmp_path / "makeway.yaml"
-    path.write_text(json.dumps(configuration(tmp_path / "slurm.conf"), indent=2))
+    path.write_text(json.dumps(configuration(tmp_path / "slurm.conf", policy), indent=2))
     settings = load(path).settings
     assert settings.mode is Mode.ACT
+    assert settings.policy.name == policy
     assert isinstance(settings.adapter, SlurmAdapterSettings)
     urgent, saving, fixed = (one.to_class() for one in settings.adapter.classes)
     assert sorted(urgent.qos) == [Quality.URGENT.value]
