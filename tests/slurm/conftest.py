@@ -95,6 +95,7 @@ class StartDaemon(Protocol):
         sees: bool = True,
         poll_interval_s: float = 1.0,
         start_within_s: float | None = None,
+        waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
     ) -> DaemonProcess: ...
@@ -112,6 +113,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         sees: bool = True,
         poll_interval_s: float = 1.0,
         start_within_s: float | None = None,
+        waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
     ) -> DaemonProcess:
@@ -122,6 +124,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
             policy=policy,
             poll_interval_s=poll_interval_s,
             start_within_s=start_within_s,
+            waited_s=waited_s,
             killing=killing,
             lease_s=lease_s,
         )

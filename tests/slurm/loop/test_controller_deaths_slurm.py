@@ -6,6 +6,7 @@ The steps are the commands that the daemon sends to Slurm, each through a script
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
     it has forgotten, and shows one whose end it has forgotten as running.
     """
     story.fill()
+    came_s = time.monotonic()
     urgent = story.urgent_comes()
     # What is younger than its last save, slurmctld forgets when it is killed; that is not to be the urgent
     # job itself.
@@ -48,7 +50,7 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
     story.world.wait(
         lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
     )
-    daemon = start_daemon(killing=killing)
+    daemon = start_daemon(killing=killing, waited_s=time.monotonic() - came_s)
     with controller_restarted(story.world.cluster):
         try:
             makes_room_and_gives_it_back(story, daemon, once=False)

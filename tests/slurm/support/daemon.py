@@ -182,6 +182,7 @@ class DaemonProcess:
         policy: one of `POLICY_SETTINGS`.
         start_within_s: the deadline of urgent jobs after their submission, in seconds of an idle machine. A
             test that waits for the deadline wants it short.
+        waited_s: how long the urgent job of the test has waited already, which comes on top, in seconds.
         killing: who is killed at the commands. None: nobody.
         lease_s: how long its lease lasts. None: it takes none, and is the only daemon.
     """
@@ -195,6 +196,7 @@ class DaemonProcess:
         policy: str = "eviction",
         poll_interval_s: float = 1.0,
         start_within_s: float | None = None,
+        waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
     ) -> None:
@@ -208,6 +210,7 @@ class DaemonProcess:
             self.start_within_s = round(min(MOST_SLOWDOWN * start_within_s, limit_s(start_within_s)))
         else:
             self.start_within_s = 150
+        self.start_within_s += round(waited_s)
         daemon_dies = killing is not None and killing.target == "daemon"
         self._configured: dict[str, object] = {
             "mode": mode,
