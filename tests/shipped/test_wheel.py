@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(source)
     (sdist,) = folder.glob("*.tar.gz")
     run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
-    run(folder / "venv/bin/pip", "install", "--quiet", sdist, folder=folder)
+    run(folder / "venv/bin/pip", "install", "--quiet", "--no-compile", sdist, folder=folder)
     return folder / "venv"
 
 
