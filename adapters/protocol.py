@@ -17,11 +17,13 @@ class Unavailable(AdapterError):
     Args:
         message: what gave no answer.
         sent: False: the action was certainly not sent, because a question before it got no answer.
+        starting: the cluster answers, but has just started, and cannot tell its state for some seconds.
     """
 
-    def __init__(self, message: str, *, sent: bool = True) -> None:
+    def __init__(self, message: str, *, sent: bool = True, starting: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
+        self.starting = starting
 
 
 class Unreadable(AdapterError):

@@ -102,7 +102,8 @@ def check_answered(nodes: Sequence[RawNode]) -> None:
     unknown = sum("UNKNOWN" in node.states for node in nodes)
     if 2 * unknown > len(nodes):
         raise Unavailable(
-            f"slurmctld has just started: {unknown} of {len(nodes)} nodes have not answered it yet"
+            f"slurmctld has just started: {unknown} of {len(nodes)} nodes have not answered it yet",
+            starting=True,
         )
 
 

@@ -201,6 +201,7 @@ class Reconciler:
             snapshot_age_s=age_s,
             operations_open=len(self._journal.open_operations()),
             error=f"{what}: {error}",
+            starting=isinstance(error, Unavailable) and error.starting,
             standing=self._permission.standing,
             paused=self._permission.paused,
         )
@@ -394,7 +395,5 @@ class Reconciler:
         waiting = frozenset(why.for_job_id for why in decision.rationale)
         worth = (bool(decision.actions) and new) or bool(waiting - self._waiting_before)
         self._waiting_before = waiting
-        if not worth:
-            return None
         kept = cluster if self._settings.keep_snapshots else None
-        return self._journal.add_decision(cluster.now_s, decision, kept)
+        return self._journal.add_decision(cluster.now_s, decision, kept) if worth else None

@@ -104,6 +104,8 @@ class CycleReport:
     """What is still held or missing, a sentence each. Empty: nothing is, or not everything is to go back."""
     error: str | None = None
     """Why nothing was decided. None: there was a whole snapshot."""
+    starting: bool = False
+    """Whether that is because the cluster has just started: it will have a whole view soon."""
     standing: Standing = ALONE
     """Whether this daemon leads."""
     paused: bool = False

@@ -162,7 +162,7 @@ class CycleRunner:
         self._hooks.add(report, self._config.policy.name)
         self._metrics.set_breaker(breaker_open)
         _log_cycle(self._log, report, cycle_s)
-        failures = self._status.failures + 1 if report.error is not None else 0
+        failures = 0 if report.error is None else 1 if report.starting else self._status.failures + 1
         self._publish(
             replace(
                 self._status,

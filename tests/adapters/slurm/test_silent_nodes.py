@@ -27,8 +27,9 @@ def test_a_controller_that_has_just_started_has_no_whole_view() -> None:
     states = Counter(node.state for node in adapter.snapshot().nodes)
     assert states == {NodeState.SILENT: 4, NodeState.UP: 4}
     slurm.change = with_unknown("n1", "n2", "n3", "n4", "n5")
-    with pytest.raises(Unavailable, match="5 of 8 nodes have not answered it yet"):
+    with pytest.raises(Unavailable, match="5 of 8 nodes have not answered it yet") as raised:
         adapter.snapshot()
+    assert raised.value.starting
 
 
 @pytest.mark.parametrize(

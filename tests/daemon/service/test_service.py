@@ -179,6 +179,19 @@ def test_a_cluster_that_does_not_answer_is_tried_again(
         assert site.status()["failures"] == 0
 
 
+def test_a_cluster_that_has_just_started_is_asked_again_at_the_usual_interval(site: Site) -> None:
+    """While it was away, makeway has asked less and less often."""
+    site.write("poll_interval_s: 0.1\npoke_gap_s: 0\nbackoff_max_s: 1\n")
+    site.adapter.errors["snapshot"] = Unavailable("no answer")
+    with site.up():
+        site.listener.wait_for("no decision: the cluster is unavailable: no answer")
+        await_that("it has failed several times", lambda: site.status()["failures"] > 2)
+        site.adapter.errors["snapshot"] = Unavailable("it has just started", starting=True)
+        for _ in range(3):
+            site.listener.wait_for("it has just started")
+        assert site.status()["failures"] == 1
+
+
 def sample(text: str, name: str) -> float:
     return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + " "))
 
