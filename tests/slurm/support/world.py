@@ -168,6 +168,10 @@ class SlurmWorld:
             self.adapter.remove_lease(lease.term)
         for reservation in left.reservations:
             self.cluster.run("scontrol", "delete", f"ReservationName={reservation.name}")
-        for node in left.nodes:
+        self.return_drained(left)
+
+    def return_drained(self, seen: Cluster) -> None:
+        """Return the nodes that Slurm has drained."""
+        for node in seen.nodes:
             if node.state is NodeState.DRAINED:
                 self.cluster.run("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
