@@ -12,7 +12,7 @@ from makeway.policies.model import Cluster, Job, JobState, Operation, Reason, Re
 
 REMEMBERED_S = 3600.0
 """How long after the last command for a hold a lost reservation of its job still counts as that hold, in
-seconds. A controller is seldom down for so long.
+seconds. A controller is rarely down that long.
 """
 _LACKS = ""
 """The job lacked something: it may be held by its user."""

@@ -1,4 +1,4 @@
-"""A decision that is made anew counts on the signal that a run has already."""
+"""An operation does not signal a run twice, and waits for silent nodes."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def test_after_the_answer(saved_s: float | None, now_s: float, expected: list[En
 
 
 def test_a_silent_node_is_waited_for() -> None:
-    """After a start of the controller nothing is left out, decided anew, or taken until the nodes answer."""
+    """Until its nodes answer, no eviction is left out, and no job is asked to leave."""
     operation = held_operation(requeue("v"))
     for now_s in (1012.0, 1100.0):
         view = with_nodes(holding(SAVING, now_s=now_s), NodeState.SILENT)
