@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -191,6 +192,7 @@ class _Telling(TwoDaemons):
         assert self._reconciler is not None
         self._cycles += 1
         self._laws.cycle_begins()
+        before = self._weather.met.total(), len(self._cluster.machine.marks)
         try:
             self._tell_notices()
             report = self._reconciler.reconcile()
@@ -201,21 +203,25 @@ class _Telling(TwoDaemons):
             return None
         self._laws.cycle_failed(None)
         self._commands += len(report.actions)
-        self._compare_losses(report)
+        self._compare_losses(report, *before)
         if report.planning_failure is not None:
             self._laws.stuck(f"the planner fails: {report.planning_failure}")
         return report
 
-    def _compare_losses(self, report: CycleReport) -> None:
-        """Show the laws what was decided and what was lost."""
+    def _compare_losses(self, report: CycleReport, met: int, marks: int) -> None:
+        """Show the laws what was decided and what was lost.
+
+        The troubles met and the machine's marks are counted before the cycle: a signal is sent in the cycle that
+        decides it, and may go wrong there.
+        """
         if not report.leaving and not report.losses:
             return
-        troubles = self._weather.met.total() + sum(
-            mark.kind is MarkKind.NODE_DOWN for mark in self._cluster.machine.marks
-        )
+        machine = self._cluster.machine
+        downs = [place for place, mark in enumerate(machine.marks) if mark.kind is MarkKind.NODE_DOWN]
         for run in () if self._weather.any_now(self._cluster.now_s) else report.leaving:
-            self._laws.decided(run, troubles)
+            self._laws.decided(run, met + bisect_left(downs, marks))
         for loss in report.losses:
+            troubles = self._weather.met.total() + len(downs)
             self._laws.lost(loss, troubles, 2 * self._story.poll_interval_s)
 
     def _forget(self, now_s: float) -> None:

@@ -41,6 +41,12 @@ def test_a_story_ends_alike_each_time() -> None:
     assert tell_validated(story) == tell_validated(story)
 
 
+def test_a_signal_that_is_ignored_in_the_cycle_that_decides_is_a_trouble() -> None:
+    told = tell_validated(draw(503788, policies=("ckpt-backfill",)))
+    assert told.met[TroubleKind.IGNORES]
+    assert told.violations == ()
+
+
 def test_a_file_that_holds_no_story_is_refused() -> None:
     with pytest.raises(ValidationError, match="node_count"):
         decode('{"seed": 1, "policy": "eviction", "jobs": []}')

@@ -17,7 +17,7 @@ from tests.slurm.support.crowd import (
 )
 from tests.slurm.support.world import SlurmWorld
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
 
 URGENT = 10
 

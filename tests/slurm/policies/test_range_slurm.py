@@ -5,7 +5,7 @@ import pytest
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
 
 RANGE = ("--nodes=2-4", "--ntasks-per-node=2", "--time=30")
 
