@@ -1,5 +1,6 @@
 """An instance of the choice on shared nodes as arrays of integers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,27 +86,15 @@ def _places(
 ) -> tuple[Integers, Integers, Integers]:
     """Node, job and held amounts of every place of the jobs on the nodes."""
     index = {name: number for number, name in enumerate(names)}
-    nodes: list[int] = []
-    numbers: list[int] = []
-    held: list[Resources] = []
-    row_of_place: list[int] = []
-    for number, occupant in enumerate(jobs):
-        last: Resources | None = None  # a job often holds the same on all of its nodes
-        for name, amounts in zip(occupant.nodes, occupant.allocation, strict=True):
-            node = index.get(name)
-            if node is not None:
-                if amounts is not last:
-                    last = amounts
-                    held.append(amounts)
-                nodes.append(node)
-                numbers.append(number)
-                row_of_place.append(len(held) - 1)
-    rows = np.array(row_of_place, dtype=np.int64)
-    return (
-        np.array(nodes, dtype=np.int64),
-        np.array(numbers, dtype=np.int64),
-        _rows(held, resources)[rows],
-    )
+    unknown = len(names)
+    nodes = np.array([index.get(name, unknown) for job in jobs for name in job.nodes], dtype=np.int64)
+    numbers = np.repeat(np.arange(len(jobs)), [len(job.nodes) for job in jobs])
+    # Places share a value where a job holds the same on several of its nodes.
+    held = {id(amounts): amounts for job in jobs for amounts in job.allocation}
+    row = {key: number for number, key in enumerate(held)}
+    rows = np.array([row[id(amounts)] for job in jobs for amounts in job.allocation], dtype=np.int64)
+    here = nodes < unknown
+    return nodes[here], numbers[here], _rows(held.values(), resources)[rows[here]]
 
 
 def _occupancy(instance: ChoiceInstance, names: list[str]) -> Integers:
@@ -118,10 +107,8 @@ def _occupancy(instance: ChoiceInstance, names: list[str]) -> Integers:
     return np.array([*count.values()], dtype=np.int64).reshape(-1, 1)
 
 
-def _rows(held: list[Resources], resources: tuple[str, ...]) -> Integers:
+def _rows(held: Collection[Resources], resources: tuple[str, ...]) -> Integers:
     """(held, resources): how much there is of each resource."""
-    flat: list[int] = []
-    for amounts in held:
-        own = dict(amounts.amounts)
-        flat += [own.get(name, 0) for name in resources]
-    return np.array(flat, dtype=np.int64).reshape(len(held), len(resources))
+    owned = [dict(amounts.amounts) for amounts in held]
+    columns = [[own.get(name, 0) for own in owned] for name in resources]
+    return np.array(columns, dtype=np.int64).reshape(len(resources), len(held)).T
