@@ -211,8 +211,8 @@ class _Telling(TwoDaemons):
     def _compare_losses(self, report: CycleReport, met: int, marks: int) -> None:
         """Show the laws what was decided and what was lost.
 
-        The troubles met and the machine's marks are counted before the cycle: a signal is sent in the cycle that
-        decides it, and may go wrong there.
+        The troubles met and the machine's marks are counted before the cycle: a signal is sent in the cycle
+        that decides it, and may go wrong there.
         """
         if not report.leaving and not report.losses:
             return
