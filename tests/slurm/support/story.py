@@ -233,7 +233,7 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
         done = story.steps(job_id)
         state = story.work / f"state-{job_id}"
         saved = len(done) if once else int(state.read_text()) if state.exists() else 0
-        assert [step for step in done if step <= saved] == list(range(1, saved + 1))
+        assert [step for step in done if step <= saved] == list(range(1, saved + 1)), explain()
 
 
 def nothing_is_left(story: Story, daemon: DaemonProcess) -> None:
