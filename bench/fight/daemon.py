@@ -28,6 +28,12 @@ _OWN: dict[str, dict[str, object]] = {
     },
 }
 """The settings that only one policy has: those of least-price are its defaults, scaled."""
+_LIMITS = {
+    "min_progress_s": 1800.0 / _SCALE,
+    "max_loss_node_hours": 200.0 / _SCALE,
+    "max_loss_node_hours_per_day": 1000.0 / _SCALE,
+}
+"""The default limits, scaled."""
 
 
 def configuration(slurm_conf: Path, policy: str) -> dict[str, object]:
@@ -53,6 +59,7 @@ def configuration(slurm_conf: Path, policy: str) -> dict[str, object]:
             ],
         },
         "policy": {"name": policy, "settings": {"margin_s": 5, "leave_s": 5, "step_s": 1, **_OWN[policy]}},
+        "limits": _LIMITS,
         "poll_interval_s": 0.5,
         "poke_gap_s": 0.2,
         "backoff_max_s": 2,
