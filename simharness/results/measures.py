@@ -66,6 +66,8 @@ class GroupMeasures:
     turnaround_mean_s: float | None
     """Mean of completion - submission (P5), over the jobs that completed. None: none completed."""
     turnaround_median_s: float | None
+    turnaround_by_nodes_s: float | None
+    """Mean of the turnaround, each job weighted by the nodes that it asked for. None: none completed."""
     bounded_slowdown_mean: float | None
     """Mean of (wait + max(run, B)) / max(run, B) over the jobs that started.
 
@@ -168,6 +170,7 @@ class _Columns:
     start_s: Floats
     end_s: Floats
     run_s: Floats
+    node_count: Floats
     start_within_s: Floats
     lost_node_s: Floats
     overhead_node_s: Floats
@@ -189,6 +192,7 @@ def _columns(record: ReplayRecord) -> _Columns:
         start_s=floats(entry.start_s for entry in record.jobs),
         end_s=floats(entry.end_s for entry in record.jobs),
         run_s=floats(entry.job.runtime_s for entry in record.jobs),
+        node_count=floats(entry.job.node_count for entry in record.jobs),
         start_within_s=floats(entry.job.start_within_s for entry in record.jobs),
         lost_node_s=floats(entry.lost_node_s for entry in record.jobs),
         overhead_node_s=floats(entry.overhead_node_s for entry in record.jobs),
@@ -255,6 +259,7 @@ def _group(name: str, columns: _Columns, mask: Mask, settings: MeasureSettings) 
         wait_p95_s=_percentile(wait_s[started], 95),
         turnaround_mean_s=_mean(turnaround_s[completed]),
         turnaround_median_s=_percentile(turnaround_s[completed], 50),
+        turnaround_by_nodes_s=_mean(turnaround_s[completed], columns.node_count[mask][completed]),
         bounded_slowdown_mean=_mean(slowdown),
         bounded_slowdown_median=_percentile(slowdown, 50),
         bounded_slowdown_p95=_percentile(slowdown, 95),
@@ -324,8 +329,8 @@ def _hours(seconds: Floats | None, mask: Mask) -> float | None:
     return None if seconds is None else float(seconds[mask].sum()) / 3600.0
 
 
-def _mean(values: Floats) -> float | None:
-    return float(values.mean()) if values.size else None
+def _mean(values: Floats, weights: Floats | None = None) -> float | None:
+    return float(np.average(values, weights=weights)) if values.size else None
 
 
 def _percentile(values: Floats, percent: float) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from makeway.policies.model import JobKind
 from makeway.simharness.engine.scheduler import Backfill, Order
 from makeway.simharness.results.measures import MeasureSettings, Number, measure, numbers
 from makeway.simharness.run.experiment import Experiment, run
@@ -11,6 +12,8 @@ from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.replay import UNPRICED
 from makeway.simharness.workloads.unit import TraceUnit
 
+BATCH = "batch"
+"""The jobs that are not urgent."""
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 _MEDIUM_FROM, _LARGE_FROM = 0.01, 0.1
 """Jobs are medium or large from these shares of the machine's nodes on."""
@@ -58,7 +61,9 @@ class SweepCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
-    """The numbers of one replay, by the keys of `measures.numbers`; its groups are also the sizes."""
+    """The numbers of one replay, by the keys of `measures.numbers`. Its groups are also the batch jobs and
+    the sizes.
+    """
 
     numbers: dict[str, Number]
 
@@ -94,6 +99,7 @@ def run_cell(cell: SweepCell) -> CellResult:
         record,
         settings,
         groups={
+            BATCH: lambda job: job.kind is not JobKind.ON_DEMAND,
             SMALL: lambda job: job.node_count < medium,
             MEDIUM: lambda job: medium <= job.node_count < large,
             LARGE: lambda job: job.node_count >= large,

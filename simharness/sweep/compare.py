@@ -76,6 +76,7 @@ NUMBERS = (
         f"{group}.turnaround_mean_s"
         for group in ("all", "on_demand", "rigid", "malleable", "small", "medium", "large")
     ),
+    "batch.turnaround_by_nodes_s",
     *(f"{group}.preemption_ratio" for group in ("rigid", "malleable", "small", "medium", "large")),
     "machine.useful_utilisation",
 )

@@ -134,7 +134,7 @@ def test_a_replay_in_which_nothing_ran_has_no_utilisation() -> None:
 def _plain(record: ReplayRecord, kind: JobKind | None, settings: MeasureSettings) -> dict[str, object]:
     """The definitions once more, one job at a time."""
     chosen = [entry for entry in record.jobs if kind is None or entry.job.kind is kind]
-    waits, slowdowns, turnarounds, completions, instant, on_time = [], [], [], [], 0, 0
+    waits, slowdowns, turnarounds, completions, sizes, instant, on_time = [], [], [], [], [], 0, 0
     for entry in chosen:
         bounded_s = max(entry.job.runtime_s, settings.bound_s)
         if entry.start_s is not None:
@@ -147,6 +147,7 @@ def _plain(record: ReplayRecord, kind: JobKind | None, settings: MeasureSettings
         if entry.end_s is not None:
             turnaround_s = entry.end_s - entry.job.submit_s
             turnarounds.append(turnaround_s)
+            sizes.append(entry.job.node_count)
             completions.append((turnaround_s - entry.job.runtime_s + bounded_s) / bounded_s)
     jobs = len(chosen)
     return {
@@ -157,6 +158,7 @@ def _plain(record: ReplayRecord, kind: JobKind | None, settings: MeasureSettings
         "wait_median_s": statistics.median(waits) if waits else None,
         "turnaround_mean_s": statistics.fmean(turnarounds) if turnarounds else None,
         "turnaround_median_s": statistics.median(turnarounds) if turnarounds else None,
+        "turnaround_by_nodes_s": statistics.fmean(turnarounds, sizes) if turnarounds else None,
         "bounded_slowdown_mean": statistics.fmean(slowdowns) if slowdowns else None,
         "bounded_slowdown_median": statistics.median(slowdowns) if slowdowns else None,
         "completion_slowdown_mean": statistics.fmean(completions) if completions else None,
