@@ -17,7 +17,7 @@ from tests.slurm.support.crowd import (
 )
 from tests.slurm.support.world import SlurmWorld
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 URGENT = 10
 

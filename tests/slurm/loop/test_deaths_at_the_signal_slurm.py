@@ -11,7 +11,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import Killing
 from tests.slurm.support.story import Story, makes_room_and_gives_it_back
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 When = Literal["before", "after"]
 

@@ -12,7 +12,7 @@ from tests.slurm.support.daemon import Killing
 from tests.slurm.support.guests import guest_runs_and_leaves, queue_for_held_nodes
 from tests.slurm.support.story import Story, shrinks_and_grows_back, works_again
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 When = Literal["before", "after"]
 

@@ -16,7 +16,7 @@ from makeway.simharness.results.formats import format_duration
 from tests.slurm.support.busy_day import REQUEUE_DELAY_S, begin_day, busy_cluster, end_day, export_day
 from tests.slurm.support.daemon import DaemonProcess
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 BATCH = "  - name: saving\n"
 START_WITHIN_S = 30

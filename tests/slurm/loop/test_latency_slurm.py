@@ -10,7 +10,7 @@ from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 NEVER_S = 600.0
 """Longer than any test: a cycle after the first one was started by a poke."""

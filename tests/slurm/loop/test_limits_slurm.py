@@ -22,7 +22,7 @@ from tests.slurm.support.story import (
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 ONE_AT_A_TIME = "one-at-a-time"
 ACCOUNTS = ("urgent", "saving", "other")

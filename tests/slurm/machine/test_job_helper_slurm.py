@@ -20,7 +20,7 @@ from tests.paths import DEPLOY
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that, limit_s
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 STEPS = 24
 STEP_S = limit_s(0.2)

@@ -14,7 +14,7 @@ from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 TRY = Path("docs/try.md")
 AFTERNOON = Path("docs/afternoon.md")

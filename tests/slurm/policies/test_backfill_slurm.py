@@ -13,7 +13,7 @@ from tests.slurm.support.story import SAVES, URGENT, Story, nothing_is_left, wor
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 LONG = ("--ntasks-per-node=2", "--time=60")
 

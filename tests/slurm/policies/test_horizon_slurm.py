@@ -12,7 +12,7 @@ from tests.slurm.support.story import URGENT, Story, nothing_is_left
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 
 def limit(minutes: int) -> tuple[str, ...]:

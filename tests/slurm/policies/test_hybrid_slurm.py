@@ -22,7 +22,7 @@ from tests.slurm.support.story import (
 )
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 
 def test_nodes_are_collected_from_the_notice_and_shrunk_at_the_arrival(

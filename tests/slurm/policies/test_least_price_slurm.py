@@ -12,7 +12,7 @@ from tests.slurm.support.story import (
     works_again,
 )
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 
 def test_a_malleable_job_shrinks_and_grows_back(story: Story, start_daemon: StartDaemon) -> None:

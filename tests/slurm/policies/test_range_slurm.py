@@ -5,7 +5,7 @@ import pytest
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 RANGE = ("--nodes=2-4", "--ntasks-per-node=2", "--time=30")
 

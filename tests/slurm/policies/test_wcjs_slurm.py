@@ -10,7 +10,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 SWITCHES = {"s1": {"n1", "n2", "n3", "n4"}, "s2": {"n5", "n6", "n7", "n8"}}
 
