@@ -264,6 +264,8 @@ def _may_still_leave(
                 return True
             if signal.progress is Progress.PLANNED:
                 return not _is_stale(operation, signal, cluster)
+            if signal.ending is Ending.FORBIDDEN:
+                return False  # the job could save its work, but was never asked to
             if signal.ending is Ending.ACKNOWLEDGED and job.last_checkpoint_s is not None:
                 return _is_fresh(job.last_checkpoint_s, job, cluster)
             return cluster.now_s <= latest_s

@@ -243,7 +243,7 @@ def _keep_taken(
     kept_count: int | None = None,
 ) -> None:
     """Keep with the job what the action is about to take from it."""
-    if machine.keeps_taken:
+    if machine.taken_clock is not None:
         live.taken = taken_anew(
             live.taken,
             for_job_id=action.for_job_id,
@@ -252,7 +252,7 @@ def _keep_taken(
             kept_count=kept_count,
             walltime_s=live.walltime_s,
             raised_to_s=raised_to_s,
-            now_s=machine.now_s,
+            now_s=machine.taken_clock(),
         )
         machine.touch(live)
 

@@ -3,7 +3,7 @@
 It takes no decisions: `cluster` moves the clock, `scheduler` starts jobs, `commands` carries out actions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder, EventQueue
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
@@ -35,8 +35,8 @@ class SimMachine:
     Sets of nodes are integers (`nodeset`). Times are those of the clock, which only `SimCluster` moves.
     """
 
-    keeps_taken = False
-    """Whether what is taken from jobs is kept with them. Replays go without: no journal is lost there."""
+    taken_clock: Callable[[], float] | None = None
+    """By which clock what is taken from jobs is kept with them. None: it is not, as no journal is lost."""
 
     def __init__(
         self,

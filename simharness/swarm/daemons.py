@@ -37,7 +37,7 @@ def cluster_of(story: Story) -> SimCluster:
         if trouble.kind is TroubleKind.NODE_DOWN
     ]
     capacity = story.capacity
-    cluster = SimCluster(
+    return SimCluster(
         story.node_count,
         story.jobs,
         scheduler=SchedulerSettings(),
@@ -46,8 +46,6 @@ def cluster_of(story: Story) -> SimCluster:
         check=True,
         sharing=None if capacity is None else SharingSettings(capacities=(capacity,) * story.node_count),
     )
-    cluster.machine.keeps_taken = True
-    return cluster
 
 
 class TwoDaemons:
@@ -74,6 +72,7 @@ class TwoDaemons:
             view_age_s=VIEW_AGE_MAX_S,
         )
         self._adapter = TroubledAdapter(self._cluster, self._weather, self._laws, FIRST)
+        self._cluster.machine.taken_clock = self._adapter.clock_s
         self._lease: Leadership | None = None
         self._lease_due_s: float | None = None
         self._rival: Rival | None = None

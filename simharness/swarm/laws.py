@@ -137,7 +137,7 @@ class Laws:
         self._jobs = {job.job_id: job for job in story.jobs}
         self._estimates = story.learns
         self._memory = 0
-        self._restoring = Restoring(machine, story.clock_step_s)
+        self._restoring = Restoring(machine, story.clock_step_s, story.clock_falls_s)
         self._commands_per_cycle = commands_per_cycle
         self._view_age_s = view_age_s
         self._view: Cluster | None = None

@@ -3,7 +3,7 @@
 It does not use what is kept with the jobs (`JobRun.taken`): code that does not write that must be noticed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -39,11 +39,14 @@ class Restoring:
     Args:
         machine: the simulated machine.
         clock_step_s: by how much the daemon's clock can step. The time without nodes is measured by it.
+        clock_falls_s: when it is set back. A run that was shrunk before that, and grows after it, may keep
+            its time limit: how long it had fewer nodes is unknown.
     """
 
-    def __init__(self, machine: SimMachine, clock_step_s: float) -> None:
+    def __init__(self, machine: SimMachine, clock_step_s: float, clock_falls_s: Sequence[float]) -> None:
         self._machine = machine
         self._clock_step_s = clock_step_s
+        self._clock_falls_s = clock_falls_s
         self._shrunk: dict[str, _ShrunkRun] = {}
         self._left_for: dict[str, str] = {}
         """The jobs that had to leave, and for which job."""
@@ -116,8 +119,9 @@ class Restoring:
                 return ["its nodes"] if self._can_grow(held) else []
             if shrunk.grown_s is None:
                 shrunk = self._shrunk[live.job.job_id] = replace(shrunk, grown_s=now_s)
-            seen_s = (shrunk.grown_s or now_s) + self._clock_step_s
-            fair_s = _fair_s(shrunk, seen_s) + _PATIENCE_S
+            grown_s = shrunk.grown_s or now_s
+            if not any(shrunk.since_s < fall_s <= grown_s for fall_s in self._clock_falls_s):
+                fair_s = _fair_s(shrunk, grown_s + self._clock_step_s) + _PATIENCE_S
         late = max(fair_s, run_s + _LEAST_LIMIT_S) + TOLERANCE_S < live.walltime_s
         return [*found, "its time limit"] if late else found
 

@@ -113,6 +113,12 @@ class Story:
         ahead_s = [0.0, *(one.amount for one in self.troubles if one.kind is TroubleKind.CLOCK)]
         return max(ahead_s) - min(ahead_s)
 
+    @property
+    def clock_falls_s(self) -> tuple[float, ...]:
+        """When the daemon's clock is set back."""
+        steps = [one for one in self.troubles if one.kind is TroubleKind.CLOCK]
+        return tuple(one.at_s if one.amount < 0 else one.end_s for one in steps)
+
 
 _STORIES = TypeAdapter(Story)
 

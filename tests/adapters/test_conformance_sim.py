@@ -26,7 +26,7 @@ class SimWorld:
             storage=StorageSettings(),
             check=True,
         )
-        self._cluster.machine.keeps_taken = True
+        self._cluster.machine.taken_clock = lambda: self._cluster.now_s
         self._submitted = 0
         self.adapter = SimAdapter(self._cluster)
         self.nodes = tuple(node.name for node in self.adapter.snapshot().nodes)

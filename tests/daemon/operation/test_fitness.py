@@ -10,7 +10,7 @@ from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.daemon.operation.beginning import extend
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.fitness import STALE_S
-from makeway.daemon.operation.transitions import advance
+from makeway.daemon.operation.transitions import advance, forbid
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Acknowledgement,
@@ -109,6 +109,19 @@ def test_a_signalled_job_runs_on_if_the_urgent_job_cannot_start(lacks: dict[str,
         operation = advance(operation, later, PATIENCE)
         assert due(operation, later) == []
     assert operation.phase is Phase.CLOSED
+
+
+def test_a_job_that_the_arbiter_forbade_to_signal_does_not_leave() -> None:
+    """The circuit breaker was open when the signal was due, and is closed when the time is up."""
+    operation = held_operation(*SAVES)
+    index = next(i for i, task in enumerate(operation.tasks) if isinstance(task.action, Checkpoint))
+    operation = forbid(operation, index, 1011.0, "the circuit breaker is open")
+    for now_s in (1012.0, DEADLINE_S - 1.0, DEADLINE_S + 1.0):
+        view = holding(SAVING, now_s=now_s)
+        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+        validate(operation)
+        assert not any(isinstance(action, Requeue) for action in issued)
+    assert endings(operation)["requeue"] is Ending.OUTDATED
 
 
 REQUEUES = replace(COMMENTS, acknowledgement=Acknowledgement.REQUEUE)

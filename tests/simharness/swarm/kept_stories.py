@@ -40,6 +40,12 @@ KEPT_STORIES = (
         law="restored",
         broke="the clock stepped while job 8 was shrunk, and the law knew the right time alone",
     ),
+    KeptStory(
+        seed=723867,
+        policy="cup-spaa",
+        law="restored",
+        broke="what was taken from job 4 was written with the time of the cluster, not of the daemon's clock",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
