@@ -3,6 +3,7 @@
 `run_cli` is the whole program: it turns the user's errors into one line on standard error and exit status 2.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -329,16 +330,18 @@ def main() -> int:
         terminated = True
         raise KeyboardInterrupt
 
+    def end() -> None:
+        if terminated:
+            with suppress(OSError):  # the reader of the output may be gone
+                sys.stdout.flush()
+            signal.raise_signal(signal.SIGTERM)
+
+    atexit.register(end)  # the first one is called last: process pools have tidied up then
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        status = run_cli(sys.argv[1:])
+        return run_cli(sys.argv[1:])
     finally:
         signal.signal(signal.SIGTERM, before)
-    if terminated:
-        with suppress(OSError):  # the reader of the output may be gone
-            sys.stdout.flush()
-        signal.raise_signal(signal.SIGTERM)
-    return status
 
 
 def run_cli(

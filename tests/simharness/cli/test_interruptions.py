@@ -89,6 +89,11 @@ INTERRUPTIONS = (
     Interruption(words="doctor --config hung.yaml", number=signal.SIGTERM),
     Interruption(words="whatif --config hung.yaml --nodes 2", number=signal.SIGTERM),
     Interruption(words="swarm --stories 500 --jobs 2", err=r"interrupted: \d+ of 500 stories are told"),
+    Interruption(
+        words="swarm --stories 600 --jobs 2",
+        number=signal.SIGTERM,
+        err=r"interrupted: \d+ of 600 stories are told",
+    ),
 )
 
 
