@@ -25,6 +25,8 @@ POLICIES = ("eviction", "n-spaa", "cua-spaa")
 WORKERS = ((SAVES, "saving"), (REQUEUES, "requeueing"), (IGNORES, "saving"))
 URGENT_JOBS = 2
 _WHOLE_LOG = 100_000
+_REQUEUE_DELAY_S = 120.0
+"""How long Slurm keeps a job in the queue that it has requeued by itself (`cred_expire`)."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,7 +41,7 @@ def test_nobody_is_stuck_and_nothing_is_left(story: Story, start_daemon: StartDa
         for _ in range(URGENT_JOBS):
             urgent_comes_and_goes(story, daemon, troubles, random)
         explain = story.explain(daemon)
-        await_that("every worker works", lambda: all_work(story), explain)
+        await_that("every worker works", lambda: all_work(story), explain, waits_s=_REQUEUE_DELAY_S)
         nothing_is_left(story, daemon)
         works_again(story, daemon, *story.workers, once=False)
     print(
