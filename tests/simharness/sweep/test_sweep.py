@@ -44,6 +44,7 @@ def test_a_sweep_and_its_comparison(grid: Path, capsys: pytest.CaptureFixture[st
     assert set(rows[0].key) == set(KEYS)
     assert rows[2].numbers["on_demand.on_time"] == 20.0
     assert rows[0].numbers["small.jobs"] == 0.0
+    assert rows[0].numbers["batch.jobs"] == 360.0
     assert rows[0].numbers["large.jobs"] + rows[0].numbers["medium.jobs"] == 380.0  # type: ignore[operator]
     capsys.readouterr()
 
