@@ -20,14 +20,17 @@ afternoon: $(STAMP) slurm
 	@$(PYTHON) -m pytest -q -rP tests/docs/test_afternoon.py
 
 # All tests: without Slurm, on this machine's Slurm, and on another release, at the same time. Those on a real Slurm wait
-# more than they work. Every part runs, and the target fails if a part fails.
+# more than they work. Every part runs, and the target fails if a part fails. The first look at the tests compiles them, so
+# that not every worker does.
 test: $(STAMP) slurm-accounting slurm-24.11 browser
 	@mkdir -p out
+	@$(PYTHON) -m pytest --collect-only -q tests/slurm >out/tests-on-slurm.txt || { cat out/tests-on-slurm.txt; exit 1; }
 	@echo "make test: three parts at the same time; the two on a real Slurm print when they have ended"
 	@$(MAKE) --keep-going --jobs=3 --no-print-directory test-rest test-slurm-quietly test-slurm-24.11-quietly
 
+# More workers than processors: some tests wait for daemons and browsers.
 test-rest: $(STAMP) browser
-	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm
+	$(PYTHON) -m pytest -n 4 --dist worksteal --ignore=tests/slurm
 
 # No second make runs in these: it would take the job slot of another part. Tests that do not depend on the release of Slurm
 # run on one of the two; `make test-slurm` runs all of them on this machine's.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from traceback import extract_tb
 from typing import Generic, TypeVar
 
-from makeway.policies.model import Cluster, Decision, Job, JobKind, JobState, Plan, memoise_last
+from makeway.policies.model import Cluster, Decision, Job, Plan, memoise_last
 
 ConfigT = TypeVar("ConfigT")
 _JOBS_SHOWN = 5
@@ -90,9 +90,7 @@ class Policy(Generic[ConfigT]):
 
 def _failure(name: str, cluster: Cluster, error: Exception) -> str:
     """Which policy failed, when, for which jobs and where."""
-    waiting = [
-        job.job_id for job in cluster.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
-    ]
+    waiting = [job.job_id for job in cluster.waiting_urgent_jobs()]
     shown = ", ".join(waiting[:_JOBS_SHOWN]) or "none"
     more = f" and {len(waiting) - _JOBS_SHOWN} more" if len(waiting) > _JOBS_SHOWN else ""
     frames = extract_tb(error.__traceback__)

@@ -38,8 +38,6 @@ from makeway.policies.model import (
     Cluster,
     Decision,
     Job,
-    JobKind,
-    JobState,
     Operation,
     OperationKind,
     OperationOutcome,
@@ -223,9 +221,7 @@ class Reconciler:
             for old, new in zip(before, operations, strict=True)
             if old.started_s is None and new.started_s is not None and not new.observe
         ]
-        waiting = sum(
-            1 for job in seen.jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
-        )
+        waiting = len(seen.waiting_urgent_jobs())
         mode, failure, standing = self._settings.mode, self._planning.failure, self._permission.standing
         open_count = len(self._journal.open_operations())
         # What is there while another daemon leads is that one's to give back.

@@ -13,8 +13,6 @@ from makeway.policies.common.holds import guests, lost_for_good, shortfall
 from makeway.policies.model import (
     Cluster,
     Job,
-    JobKind,
-    JobState,
     Operation,
     OperationKind,
     Phase,
@@ -58,8 +56,8 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
     operations = cluster.operations_by_job()
     waits_for = held_up(cluster)
     urgents: list[UrgentJob] = []
-    for job in cluster.jobs:
-        if not _waits_urgently(job) or job.job_id in waits_for:
+    for job in cluster.waiting_urgent_jobs():
+        if job.job_id in waits_for:
             continue
         operation = operations.get(job.job_id)
         if operation is None or (operation.observe and not operation.kind.holds_nodes):
@@ -85,12 +83,11 @@ def held_up(cluster: Cluster) -> Mapping[str, str]:
     A job lacks what the cluster says. Of several jobs under one limit only as many count as the cluster will
     admit: those that nodes are held for first, then in the order of submission.
     """
-    return _held_up(cluster.jobs, cluster.operations)
+    return _held_up(cluster.waiting_urgent_jobs(), cluster.operations)
 
 
 @memoise_last
-def _held_up(jobs: tuple[Job, ...], operations: tuple[Operation, ...]) -> Mapping[str, str]:
-    waiting = [job for job in jobs if _waits_urgently(job)]
+def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Mapping[str, str]:
     found = {job.job_id: job.blocked_by for job in waiting if job.blocked_by}
     limited = [job for job in waiting if job.quotas and not job.blocked_by]
     if not limited:
@@ -112,10 +109,6 @@ def _held_up(jobs: tuple[Job, ...], operations: tuple[Operation, ...]) -> Mappin
         for one in job.quotas:
             promised[one.name] = promised.get(one.name, 0.0) + one.needs
     return found
-
-
-def _waits_urgently(job: Job) -> bool:
-    return job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING
 
 
 def most_nodes(job: Job) -> int:

@@ -12,6 +12,8 @@ from makeway.policies.model.entities import (
     RESERVATION_PREFIX,
     Eviction,
     Job,
+    JobKind,
+    JobState,
     LeaderLease,
     Node,
     NodeState,
@@ -128,6 +130,11 @@ def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
 
 
 @memoise_last
+def _waiting_urgent(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    return tuple(job for job in jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING)
+
+
+@memoise_last
 def _by_job(operations: tuple[Operation, ...]) -> Mapping[str, Operation]:
     still_open = [operation for operation in operations if operation.phase is not Phase.CLOSED]
     still_open.sort(key=lambda operation: operation.kind.holds_nodes)
@@ -239,6 +246,10 @@ class Cluster:
     def jobs_by_id(self) -> Mapping[str, Job]:
         """Every job under its id."""
         return _by_id(self.jobs)
+
+    def waiting_urgent_jobs(self) -> tuple[Job, ...]:
+        """The urgent jobs that wait for nodes, or for something else."""
+        return _waiting_urgent(self.jobs)
 
     def hold_name(self, for_job_id: str) -> str:
         """The name of the reservation that holds nodes for a job, or for an announced one."""

@@ -150,8 +150,9 @@ def replay(**values: Any) -> None:
 
     TRACE is an SWF file, a CSV file of openb pods, or `sample`.
 
-    Policies: none (the scheduler alone), eviction, P5's n-, cua- or cup- with paa or spaa, wcjs,
-    ckpt-backfill, horizon; and any file that defines one, such as docs/examples/youngest.py.
+    Policies: none (the scheduler alone), least-price (the daemon's default), eviction, P5's n-, cua- or cup-
+    with paa or spaa, wcjs, ckpt-backfill, horizon; and any file that defines one, such as
+    docs/examples/youngest.py.
     """
     from makeway.daemon.config.policy_finder import find_policy
     from makeway.simharness.run.experiment import ExperimentError

@@ -245,7 +245,8 @@ def _machine(
     nodes = nodes or header.max_nodes
     if nodes is None:
         raise TraceError(
-            f"{reader.path}: the header has neither MaxNodes nor MaxProcs; give the number of nodes"
+            f"{reader.path}: the header has neither MaxNodes nor MaxProcs; accepted: one of them, "
+            "or a number of nodes (--nodes; node_count in a sweep)"
         )
     return TraceMachine(
         node_count=nodes,

@@ -152,10 +152,7 @@ def _restore(
 
 def _urgent_job_waits(cluster: Cluster) -> bool:
     """Whether an urgent job waits that could start: it gets free nodes first."""
-    return any(
-        job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING and not job.blocked_by
-        for job in cluster.jobs
-    )
+    return any(not job.blocked_by for job in cluster.waiting_urgent_jobs())
 
 
 def _free_nodes(cluster: Cluster, operations: tuple[Operation, ...]) -> list[str]:
