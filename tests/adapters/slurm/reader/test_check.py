@@ -10,14 +10,13 @@ from makeway.adapters.site.checks import Check, Level
 from makeway.adapters.slurm.reader.check import check_reader
 from makeway.adapters.slurm.settings import Reader
 from tests.adapters.slurm.fake_slurm import SETTINGS, FakeSlurm
-from tests.adapters.slurm.reader.test_helper import children
 from tests.adapters.slurm.reader.told import JOB, SAME_ROW, Told
 
 
 def checked(told: Told, reader: Reader) -> Check:
     settings = replace(SETTINGS, reader=reader, pyslurm_python=sys.executable, timeout_s=60.0)
     found = check_reader(settings, runner=FakeSlurm(dict(SAME_ROW)), starter=told.starter)
-    assert children() == set()
+    assert told.children() == set()
     return found
 
 

@@ -25,12 +25,6 @@ def running(told: Told, **options: float) -> Iterator[PyslurmHelper]:
         yield helper
 
 
-def children() -> set[int]:
-    """The processes that this one has started and not yet waited for, zombies too."""
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    return {int(pid) for pid in path.read_text().split()}
-
-
 def test_one_job_has_one_row_or_one_for_each_waiting_task(told: Told) -> None:
     array = {"array_id": 20, "id": 20}
     told.tell(
@@ -207,19 +201,19 @@ def test_a_helper_that_fails_rests_and_comes_back(told: Told, does: str, words: 
             helper.read()
         with pytest.raises(HelperFailed, match="started again in 1 s"):
             helper.read()
-    assert children() == set()
+    assert told.children() == set()
 
 
 def test_a_helper_that_hangs_is_ended_within_the_time_out(told: Told) -> None:
     with running(told, timeout_s=limit_s(2.0)) as helper:
         helper.read()
-        (pid,) = children()
+        (pid,) = told.children()
         told.tell(does="hang")
         with pytest.raises(Unavailable, match="pyslurm's helper gave no answer within") as error:
             helper.read()
         assert not isinstance(error.value, HelperFailed)
         assert gone(pid)
-        assert children() == set()
+        assert told.children() == set()
         with pytest.raises(HelperFailed, match="started again in 1 s"):
             helper.read()
 
@@ -227,7 +221,7 @@ def test_a_helper_that_hangs_is_ended_within_the_time_out(told: Told) -> None:
 def test_a_helper_that_is_killed_between_two_answers(told: Told) -> None:
     with running(told) as helper:
         helper.read()
-        (pid,) = children()
+        (pid,) = told.children()
         os.kill(pid, 9)
         with pytest.raises(HelperFailed, match="was ended by signal 9"):
             helper.read()
@@ -299,7 +293,7 @@ def test_nonsense_is_no_answer(told: Told, tmp_path: Path, printed: list[str]) -
     helper = PyslurmHelper(told.starter, str(liar), limit_s(10.0))
     with closing(helper), pytest.raises(HelperFailed):
         helper.read()
-    assert children() == set()
+    assert told.children() == set()
 
 
 def test_after_many_answers_a_new_process_takes_over(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,11 +309,11 @@ def test_after_many_answers_a_new_process_takes_over(told: Told, monkeypatch: py
 def test_nothing_is_left_after_the_end(told: Told) -> None:
     helper = told.helper()
     helper.read()
-    (pid,) = children()
+    (pid,) = told.children()
     helper.close()
     helper.close()
     assert gone(pid)
-    assert children() == set()
+    assert told.children() == set()
 
 
 def test_a_helper_without_makeway_ends_by_itself(told: Told) -> None:
@@ -338,4 +332,4 @@ def test_no_child_is_left_of_a_start_that_fails(told: Told) -> None:
     told.tell(at_import="raise")
     with running(told) as helper, pytest.raises(HelperFailed):
         helper.start()
-    await_that("no process is left", lambda: children() == set())
+    await_that("no process is left", lambda: told.children() == set())

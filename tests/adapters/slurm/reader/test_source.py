@@ -15,7 +15,6 @@ from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.settings import Price, Reader
 from makeway.policies.model import Cluster
 from tests.adapters.slurm.fake_slurm import NODES, NOW_S, SETTINGS, FakeSlurm
-from tests.adapters.slurm.reader.test_helper import children
 from tests.adapters.slurm.reader.told import JOB, SAME_ROW, Told
 from tests.adapters.slurm.reader.told import NODES as TOLD_NODES
 
@@ -40,7 +39,7 @@ def opened(told: Told, slurm: FakeSlurm) -> Iterator[Open]:
     yield open_with
     for adapter in adapters:
         adapter.close()
-    assert children() == set()
+    assert told.children() == set()
 
 
 def commands(slurm: FakeSlurm) -> list[str]:
@@ -61,11 +60,11 @@ def test_pyslurm_gives_the_snapshot_of_the_commands(opened: Open, slurm: FakeSlu
     assert commands(slurm) == []
 
 
-def test_the_commands_are_the_default(opened: Open, slurm: FakeSlurm) -> None:
+def test_the_commands_are_the_default(opened: Open, told: Told, slurm: FakeSlurm) -> None:
     assert SETTINGS.reader is Reader.CLI
     opened(Reader.CLI).snapshot()
     assert commands(slurm) == ["scontrol", "squeue", "scontrol"]
-    assert children() == set()
+    assert told.children() == set()
 
 
 def test_what_pyslurm_cannot_tell_is_asked_of_scontrol(opened: Open, told: Told, slurm: FakeSlurm) -> None:
@@ -191,7 +190,7 @@ def test_a_helper_that_dies_later_is_replaced_by_the_commands_and_comes_back(
 ) -> None:
     adapter = opened(Reader.AUTO)
     before = adapter.snapshot()
-    (pid,) = children()
+    (pid,) = told.children()
     os.kill(pid, 9)
     slurm.calls.clear()
     assert adapter.snapshot() == before

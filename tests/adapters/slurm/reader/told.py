@@ -61,6 +61,7 @@ class Told:
         self.path = folder / "told.json"
         self.now_s = 0.0
         """The helper's clock."""
+        self._others = _children()
         self.tell()
 
     def tell(self, **changes: Any) -> None:
@@ -74,6 +75,13 @@ class Told:
         }
         self.path.write_text(json.dumps(told | changes))
 
+    def children(self) -> set[int]:
+        """The processes that the test has started and not yet waited for, zombies too.
+
+        An earlier test of this worker may have left others, such as a browser.
+        """
+        return _children() - self._others
+
     @property
     def starter(self) -> CommandRunner:
         environment = {"PYTHONPATH": str(FAKE), "FAKE_PYSLURM": str(self.path)}
@@ -81,3 +89,8 @@ class Told:
 
     def helper(self, *, python: str = sys.executable, timeout_s: float = 60.0) -> PyslurmHelper:
         return PyslurmHelper(self.starter, python, timeout_s, clock=lambda: self.now_s)
+
+
+def _children() -> set[int]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {int(pid) for pid in path.read_text().split()}
