@@ -28,9 +28,8 @@ test: $(STAMP) slurm-accounting slurm-24.11 browser
 	@echo "make test: three parts at the same time; the two on a real Slurm print when they have ended"
 	@$(MAKE) --keep-going --jobs=3 --no-print-directory test-rest test-slurm-quietly test-slurm-24.11-quietly
 
-# More workers than processors: some tests wait for daemons and browsers.
 test-rest: $(STAMP) browser
-	$(PYTHON) -m pytest -n 4 --dist worksteal --ignore=tests/slurm
+	$(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm
 
 # No second make runs in these: it would take the job slot of another part. Tests that do not depend on the release of Slurm
 # run on one of the two; `make test-slurm` runs all of them on this machine's.
