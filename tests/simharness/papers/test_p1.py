@@ -353,7 +353,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out = " ".join(capsys.readouterr().out.split())
     assert "WCJS with JIT-CKPT against the baseline" in out
     told = json.loads(values.read_text())
-    assert len(told["replays"]) == 2 * (4 * 4 + 6 + 4) + 2 * 4
+    assert len(told["replays"]) == (4 * 4 + 6 + 4) + (4 + 6 + 4) + 2 * 4
     assert len(told["claims"]) == 14
     curie = [one for one in told["replays"] if one["week"] == "curie"]
     counted = {
