@@ -63,6 +63,9 @@ class Policy(Generic[ConfigT]):
     shares_nodes: bool = False
     """Whether it knows that a job may need a part of its nodes (`Job.demand`). False: it sees every waiting
     job as one that needs whole nodes, and `makeway doctor` warns of that where jobs share nodes."""
+    whole_placements: bool = False
+    """Whether the nodes of an urgent job are in one placement (`Cluster.placements`). False: it sees only how
+    many nodes are free, and `makeway doctor` warns of that where the cluster has placements."""
     planner: Planner[ConfigT] | None = None
     """None: it needs no plans."""
 

@@ -87,8 +87,8 @@ class SlurmAdapterSettings(AdapterSection):
     placements: Placing = Field(
         default=Placing.ANY,
         description=(
-            "any (nodes), or topology (urgent jobs get nodes of one switch or block, where the "
-            "policy is wcjs)"
+            "any (nodes), or topology (urgent jobs that need whole nodes get those of one switch or "
+            "block, where the policy is least-price, eviction or wcjs)"
         ),
     )
     price: Price = Field(

@@ -8,9 +8,10 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from makeway.adapters.protocol import Adapter, AdapterError, Capabilities, LeaseKeeper
 from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warning
@@ -18,6 +19,7 @@ from makeway.adapters.site.text import counted, printable
 from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.errors import UserError
+from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
@@ -51,14 +53,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
             )
         checks.append(check_snapshot(cluster, capabilities, took_s, settings.poll_interval_s))
         checks.append(check_jobs(cluster, settings.mode))
-        if config.policy.active and not config.policy.shares_nodes and cluster.capacities():
-            checks.append(
-                warning(
-                    "policy",
-                    f"{config.policy.name} counts whole nodes, and on this cluster jobs share nodes: "
-                    "a job that needs a part of a node counts as one that needs all of it",
-                )
-            )
+        checks += check_policy(config.policy, cluster)
         checks.append(check_leader(settings.leader.enabled, connection.adapter, cluster))
         context = DoctorContext(
             acts=settings.mode is Mode.ACT,
@@ -68,6 +63,22 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         )
         checks += config.adapter.check(settings.adapter, context)
     return tuple(checks)
+
+
+def check_policy(policy: Policy[Any], cluster: Cluster) -> Iterator[Check]:
+    """What the policy does not know of this cluster."""
+    if policy.active and not policy.shares_nodes and cluster.capacities():
+        yield warning(
+            "policy",
+            f"{policy.name} counts whole nodes, and on this cluster jobs share nodes: a job that needs "
+            "a part of a node counts as one that needs all of it",
+        )
+    if policy.active and not policy.whole_placements and cluster.placements:
+        yield warning(
+            "policy",
+            f"{policy.name} takes nodes wherever they are, although urgent jobs are to get nodes of one "
+            "switch, block or partition",
+        )
 
 
 def check_journal(path: Path) -> Check:

@@ -8,13 +8,15 @@ Reference:
     Algorithm 2, line 1: the partitions of the right size.
 
 Differs from the paper:
-    A placement may be larger than the job, which then gets as many of its nodes as it needs. A job that is
-    larger than every placement may run on any nodes.
+    A placement may be larger than the job, which then gets as many of its nodes as it needs; where switches
+    differ in size, larger ones serve too. A job that is larger than every placement may run on any nodes.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 
+from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.model import Cluster, Placement, memoise_last
 
 ANYWHERE = "any nodes"
@@ -22,15 +24,21 @@ ANYWHERE = "any nodes"
 
 
 def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
-    """The smallest placements with at least `node_count` nodes (Algorithm 2, line 1), in the cluster's order.
+    """The placements of the right size (Algorithm 2, line 1): those of `node_count` nodes. If there is none:
+    the larger ones that contain no other such one. The smallest come first, then it is the cluster's order.
 
     If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
     """
-    by_size = _by_size(cluster.placements)
-    sizes = [size for size in by_size if size >= node_count]
-    if not sizes:
-        return (_anywhere(cluster.up_nodes()),)
-    return by_size[min(sizes)]
+    found = _right_sized(cluster.placements)(node_count)
+    return found or (_anywhere(cluster.up_nodes()),)
+
+
+def confined(urgent: UrgentJob, place: Placement) -> UrgentJob:
+    """The urgent job as one that may run on the nodes of one placement alone, and keeps only those."""
+    nodes = frozenset(place.nodes)
+    eligible = urgent.job.eligible_nodes
+    job = replace(urgent.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
+    return replace(urgent, job=job, kept_nodes=tuple(name for name in urgent.kept_nodes if name in nodes))
 
 
 @memoise_last
@@ -39,8 +47,18 @@ def _anywhere(up: Mapping[str, int]) -> Placement:
 
 
 @memoise_last
-def _by_size(placements: tuple[Placement, ...]) -> Mapping[int, tuple[Placement, ...]]:
-    found: dict[int, list[Placement]] = {}
-    for placement in placements:
-        found.setdefault(len(placement.nodes), []).append(placement)
-    return MappingProxyType({size: tuple(group) for size, group in found.items()})
+def _right_sized(placements: tuple[Placement, ...]) -> Callable[[int], tuple[Placement, ...]]:
+    by_size = sorted(((frozenset(place.nodes), place) for place in placements), key=lambda one: len(one[0]))
+
+    @cache
+    def found(node_count: int) -> tuple[Placement, ...]:
+        right: list[tuple[frozenset[str], Placement]] = []
+        exact = any(len(nodes) == node_count for nodes, _ in by_size)
+        for nodes, place in by_size:
+            if exact and len(nodes) > node_count:
+                break
+            if len(nodes) >= node_count and not any(smaller < nodes for smaller, _ in right):
+                right.append((nodes, place))
+        return tuple(place for _, place in right)
+
+    return found

@@ -15,7 +15,15 @@ from dataclasses import replace
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import evict_for
-from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
+from makeway.policies.common.requests import (
+    Proposal,
+    Request,
+    needed,
+    node_text,
+    rationale,
+    request_for,
+    with_places,
+)
 from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
@@ -43,6 +51,7 @@ def decide_each(
     start_within_s: float,
     hold_slack_s: float,
     evict_guests: Callable[[Request], Request] = lambda request: request,
+    whole_placements: bool = False,
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
@@ -55,6 +64,8 @@ def decide_each(
         start_within_s: how long after a job became eligible its start is on time, if it declares no limit.
         hold_slack_s: how much longer than the deadline and the walltime together a hold may last.
         evict_guests: adds the guests that leave before any other job is evicted.
+        whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
+            given `Request.places`, where the cluster has placements.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
@@ -66,10 +77,11 @@ def decide_each(
         deadline_s = urgent.deadline_s(start_within_s)
         duration_s = max(0.0, deadline_s - cluster.now_s) + urgent.job.walltime_s + hold_slack_s
         request = evict_guests(request_for(commitments, urgent, policy, deadline_s, duration_s))
-        given = (
-            fits(request) if request.shortage <= 0 else affordable(request, proposal(request), commitments)
-        )
-        if any(isinstance(action, Reserve) for action in given.actions):
+        if whole_placements:
+            request = with_places(commitments, request)
+        ready = _ready(request)
+        given = affordable(request, proposal(request), commitments) if ready is None else fits(ready)
+        if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
         commitments.add(given.actions)
         proposals.append(given)
@@ -79,6 +91,51 @@ def decide_each(
         rationale=(*(given.rationale for given in proposals), *blocked),
         again_s=min((given.again_s for given in proposals if given.again_s is not None), default=None),
     )
+
+
+def _ready(request: Request) -> Request | None:
+    """The request, or that within the placement which is ready first. None: some job has to leave."""
+    if not request.places:
+        return request if request.shortage <= 0 else None
+    ready = [within for within in request.places if within.shortage <= 0]
+    return min(ready, key=lambda within: within.releasing_s, default=None)
+
+
+def cheapest_place(
+    request: Request, room: Callable[[Request], Proposal], price: Callable[[Proposal], float]
+) -> Request | None:
+    """The request within the placement in which room is made at the least price. None: in no placement is it.
+
+    Of several placements at one price it is the first in the cluster's order.
+
+    Args:
+        request: one with `places`.
+        room: what is proposed within one placement.
+        price: what a proposal that makes room costs.
+    """
+    priced = [(price(given), within) for within in request.places if makes_room(given := room(within))]
+    return min(priced, key=lambda one: one[0], default=(0.0, None))[1]
+
+
+def in_place(request: Request, within: Request, given: Proposal) -> Proposal:
+    """The proposal within the chosen one of the request's placements, which the summary names."""
+    text = f"{within.place}, the cheapest of {len(request.places)}: {given.rationale.summary}"
+    return replace(given, rationale=replace(given.rationale, summary=text))
+
+
+def no_place(request: Request) -> Proposal:
+    """No job is evicted, because room can be made in no placement."""
+    asked = (
+        f"{len(request.places)} placements of the right size for {node_text(request.urgent.job.node_count)}"
+    )
+    if request.late:
+        return no_room(request, f"None of {asked} is free and the deadline has passed: no job is evicted.")
+    return no_room(request, f"None of {asked} can be cleared in time: no job is evicted.")
+
+
+def makes_room(given: Proposal) -> bool:
+    """Whether the proposal holds nodes for the urgent job."""
+    return any(isinstance(action, Reserve) for action in given.actions)
 
 
 def affordable(request: Request, given: Proposal, commitments: Commitments) -> Proposal:

@@ -2,12 +2,13 @@
 it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import filterfalse, islice
 from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease
+from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
@@ -40,6 +41,11 @@ class Request:
     """Nodes that the job's guests leave for it, no more than are still missing."""
     guest_actions: tuple[Action, ...] = ()
     """The actions by which the guests leave."""
+    place: str = ""
+    """The placement whose nodes alone it may have. Empty: it may have any nodes."""
+    places: tuple["Request", ...] = ()
+    """The same request within each placement of the right size, in the cluster's order. Empty: any nodes
+    serve, or those of `place`."""
 
     @property
     def shortage(self) -> int:
@@ -121,6 +127,37 @@ def request_for(
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
         backlog=commitments.backlog(),
+    )
+
+
+def with_places(commitments: Commitments, request: Request) -> Request:
+    """The request, with the same request within each placement of the right size.
+
+    Any nodes serve a job that needs parts of nodes, and one that is larger than every placement.
+    """
+    urgent, cluster = request.urgent, commitments.cluster
+    if not cluster.placements or urgent.job.demand is not None:
+        return request
+    places = fitting(cluster, urgent.job.node_count)
+    if places[0].name == ANYWHERE:
+        return request
+    unusable = commitments.unusable(urgent, cluster.now_s + request.duration_s)
+    return replace(
+        request,
+        places=tuple(
+            replace(
+                request_for(
+                    commitments,
+                    confined(urgent, place),
+                    request.policy,
+                    request.deadline_s,
+                    request.duration_s,
+                    unusable=unusable,
+                ),
+                place=place.name,
+            )
+            for place in places
+        ),
     )
 
 

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.proposals import decide_each, hold, no_room
+from makeway.policies.common.proposals import cheapest_place, decide_each, hold, in_place, no_place, no_room
 from makeway.policies.common.requests import Proposal, Request, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
@@ -104,6 +104,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             proposal,
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
+            whole_placements=True,
         )
 
     if config.kills == "late":
@@ -124,11 +125,19 @@ def make_room(
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
     pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] = lambda item, group: item,
 ) -> Proposal:
-    """The set with the least loss for one request that free nodes do not serve.
+    """The set with the least loss for one request that free nodes do not serve. Where nodes are only given as
+    whole placements, it is the set of the placement with the least loss.
 
     `ending`: jobs on shared nodes that leave by themselves in time, by id. `pricing`: changes what it costs
     and how long it takes to leave whole nodes.
     """
+    if request.places:
+
+        def room(within: Request) -> Proposal:
+            return make_room(within, config, ending, pricing)
+
+        within = cheapest_place(request, room, lambda given: given.rationale.loss_node_s)
+        return no_place(request) if within is None else in_place(request, within, room(within))
     if request.late and config.late == "queue":
         return no_room(
             request,
@@ -366,4 +375,5 @@ EVICTION = Policy(
     config_type=EvictionConfig,
     decide=decide,
     shares_nodes=True,
+    whole_placements=True,
 )

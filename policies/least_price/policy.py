@@ -29,7 +29,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.proposals import decide_each, no_room
+from makeway.policies.common.proposals import (
+    cheapest_place,
+    decide_each,
+    in_place,
+    makes_room,
+    no_place,
+    no_room,
+)
 from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.contract import Policy
@@ -38,7 +45,7 @@ from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.eviction.waiting import Waiting, hold_only
 from makeway.policies.least_price.prices import evictions_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind, Reserve
+from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind
 from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 
@@ -52,6 +59,7 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
             pricing.serve,
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
+            whole_placements=True,
         )
 
     pricing = _Pricing(cluster=cluster, config=config)
@@ -84,17 +92,19 @@ class _Pricing:
         return given
 
     def _serve(self, request: Request) -> Proposal:
+        if request.places:
+            return self._serve_place(request)
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
         latest_s = request.deadline_s - config.margin_s
         if config.kills == "late" and self.cluster.capacities() and not config.is_vital(job):
             return self._serve_shared(request, latest_s)
         in_time = self._room(request, latest_s)
-        if not _makes_room(in_time):
+        if not makes_room(in_time):
             self.crowded |= not request.late
             return in_time
         instant_s = job.waits_since_s + config.instant_s
         at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else in_time
-        at_once = at_once if _makes_room(at_once) else in_time
+        at_once = at_once if makes_room(at_once) else in_time
         if config.is_vital(job):
             return at_once
         extra_node_s = self._cost_node_s(at_once) - self._cost_node_s(in_time)
@@ -108,6 +118,15 @@ class _Pricing:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
 
+    def _serve_place(self, request: Request) -> Proposal:
+        """The same within the placement in which a start by the deadline costs least."""
+        latest_s = request.deadline_s - self.config.margin_s
+        within = cheapest_place(request, lambda within: self._room(within, latest_s), self._cost_node_s)
+        if within is None:
+            self.crowded |= not request.late
+            return no_place(request)
+        return in_place(request, within, self._serve(within))
+
     def _serve_shared(self, request: Request, latest_s: float) -> Proposal:
         """The same where jobs share nodes: the nodes are held at once, and the kills wait (`kills`)."""
         config = self.config
@@ -116,7 +135,7 @@ class _Pricing:
 
         def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
             found = self._room(request, latest_s, ending)
-            if not _makes_room(found):
+            if not makes_room(found):
                 self.crowded |= not (ending or request.late)
                 return found
             refusal = self._refusal(request, found)
@@ -218,14 +237,11 @@ class _Pricing:
         return None
 
 
-def _makes_room(given: Proposal) -> bool:
-    return any(isinstance(action, Reserve) for action in given.actions)
-
-
 LEAST_PRICE = Policy(
     name="least-price",
     summary="Shrink, else evict at the least total price, late if that may save work, up to a ceiling.",
     config_type=LeastPriceConfig,
     decide=decide,
     shares_nodes=True,
+    whole_placements=True,
 )

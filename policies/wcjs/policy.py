@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.losses import system_s
-from makeway.policies.common.placements import ANYWHERE, fitting
+from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.proposals import (
     affordable,
     blocked_rationales,
@@ -217,11 +217,7 @@ class _PlacementSearch:
         """The request within one placement. None: within all of them."""
         urgent = self.urgent
         if place is not None and len(place.nodes) < len(self.commitments.cluster.nodes):
-            nodes = frozenset(place.nodes)
-            eligible = urgent.job.eligible_nodes
-            job = replace(urgent.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
-            kept_nodes = tuple(name for name in urgent.kept_nodes if name in nodes)
-            urgent = replace(urgent, job=job, kept_nodes=kept_nodes)
+            urgent = confined(urgent, place)
         return request_for(
             self.commitments,
             urgent,
@@ -391,4 +387,5 @@ WCJS = Policy(
     summary="Urgent jobs wait up to a slowdown, then get the placement that is cheapest to clear (P1).",
     config_type=WcjsConfig,
     decide=decide,
+    whole_placements=True,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Placement,
     Progress,
     Reason,
     Requeue,
@@ -161,6 +163,17 @@ def clusters(draw: st.DrawFn) -> Cluster:
     if draw(st.booleans()):
         cluster = draw(with_operation(cluster))
     return draw(with_notices(cluster))
+
+
+@st.composite
+def placements(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Placement, ...]:
+    """Blocks of neighbouring nodes, of different sizes, with or without one that is all of them."""
+    cuts = draw(st.lists(st.integers(1, max(1, len(names) - 1)), max_size=3))
+    edges = sorted({0, len(names), *cuts})
+    blocks = [names[low:high] for low, high in pairwise(edges)]
+    if draw(st.booleans()):
+        blocks.append(names)
+    return tuple(Placement(name=f"p{index}", nodes=block) for index, block in enumerate(blocks))
 
 
 @st.composite

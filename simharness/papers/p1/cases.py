@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from makeway.policies.model import JobKind
+from makeway.policies.registry import find
 from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.partitioned import PartitionSettings
@@ -212,17 +213,10 @@ def replayed_under(
     if not scheme.preempts:
         cluster.run()
         return cluster.record(policy="none")
-    config = policy_config(
-        WCJS.name,
-        WCJS.config_type,
-        {
-            "narrow_max_nodes": NARROW_MIDPLANES,
-            "evict_within_s": EVICT_WITHIN_S,
-            **scheme.settings,
-            **settings,
-        },
-    )
-    return Replay(cluster, WCJS, config, ReplaySettings(poll_interval_s=POLL_S)).run()
+    policy = find(scheme.policy)
+    own = {"narrow_max_nodes": NARROW_MIDPLANES, "evict_within_s": EVICT_WITHIN_S} if policy is WCJS else {}
+    config = policy_config(policy.name, policy.config_type, {**own, **scheme.settings, **settings})
+    return Replay(cluster, policy, config, ReplaySettings(poll_interval_s=POLL_S)).run()
 
 
 def _groups(counted: Sequence[tuple[JobRecord, SimJob]]) -> Iterable[SpreadGroup]:

@@ -25,7 +25,7 @@ from makeway.simharness.papers.p1.report import facts, grids, report_html
 from makeway.simharness.papers.p1.sweep import SEEDS as SWEEP_SEEDS
 from makeway.simharness.papers.p1.sweep import WEEK, Settings, SweepResult, sweep
 from makeway.simharness.papers.reproduce import ReproduceOptions, deliver, paper_options, run_all
-from makeway.simharness.workloads.mira import BASIC, HEURISTICS
+from makeway.simharness.workloads.mira import BASIC, HEURISTICS, LEAST_PRICE
 from makeway.simharness.workloads.partitions import PartitionsError, read_partitions
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     """Real-time jobs on Mira (Nickolay et al., arXiv:2103.13130, sections 4 and 7).
 
     Two weeks of Mira and one of Curie, 5% to 20% real-time jobs: the baseline, WCJS with JIT-CKPT,
-    APP-CKPT-5% and APP-CKPT-10%, and the basic schemes. Everything takes about an hour of one processor.
+    APP-CKPT-5% and APP-CKPT-10%, the basic schemes, and policy least-price. Everything takes about an hour
+    of one processor.
     """
     options = ReproduceOptions(**shared)
     table = partitions or options.traces.parent / "data" / "mira-partitions.csv"
@@ -154,6 +155,7 @@ def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
             every_share = not quick or (week == "wk1" and seed == 0)
             shares = SHARES if every_share else (USUAL_SHARE,)
             asked += [ask(scheme.name, share) for share in shares for scheme in HEURISTICS]
+            asked.append(ask(LEAST_PRICE.name))
             if week == "wk1" or not quick:
                 asked += [ask(scheme.name) for scheme in BASIC]
                 asked += [ask(scheme.name, short_only=True) for scheme in HEURISTICS]

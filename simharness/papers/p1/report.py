@@ -11,7 +11,7 @@ from makeway.simharness.papers.p1.cases import CATEGORIES, GROUPS, P1Result, Spr
 from makeway.simharness.papers.p1.means import KIND_LABELS, USUAL_SHARE, P1Combination, P1Means
 from makeway.simharness.results.figures.axes import base_figure
 from makeway.simharness.results.page import ReportSwitch
-from makeway.simharness.workloads.mira import BASELINE, BASIC, HEURISTICS, JIT
+from makeway.simharness.workloads.mira import BASELINE, BASIC, HEURISTICS, JIT, LEAST_PRICE
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -162,7 +162,7 @@ def _number(spread: Spread | None) -> str:
 def basic_grid(means: P1Means, week: str) -> TextGrid:
     """All schemes with 10% urgent jobs, and what they cost: section 4's table, as far as it has one."""
     rows: list[tuple[str, ...]] = []
-    for scheme in (*HEURISTICS, *BASIC):
+    for scheme in (*HEURISTICS, *BASIC, LEAST_PRICE):
         place = P1Combination(week=week, scheme=scheme.name)
         cases = means.cases(place)
         if not cases:

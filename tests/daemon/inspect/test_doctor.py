@@ -24,7 +24,7 @@ from makeway.daemon.inspect.doctor import (
     examine,
 )
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Resources
+from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Placement, Resources
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import SchedulerSettings
@@ -195,6 +195,19 @@ def test_a_policy_that_counts_whole_nodes_is_warned_of_where_jobs_share_them(
     assert ("counts whole nodes" in capsys.readouterr().out) == (policy == "wcjs")
     run(simulated, FakeAdapter(whole))
     assert "counts whole nodes" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("policy", ["n-spaa", "least-price"])
+def test_a_policy_that_does_not_know_placements_is_warned_of_where_there_are_some(
+    simulated: Path, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    simulated.write_text(simulated.read_text() + f"policy: {{name: {policy}}}\n")
+    anywhere = cluster(4, running("a", node_names(4)))
+    placements = (Placement(name="switch", nodes=node_names(2)),)
+    run(simulated, FakeAdapter(replace(anywhere, placements=placements)))
+    assert ("takes nodes wherever they are" in capsys.readouterr().out) == (policy == "n-spaa")
+    run(simulated, FakeAdapter(anywhere))
+    assert "takes nodes wherever they are" not in capsys.readouterr().out
 
 
 def test_with_a_problem_the_status_is_1(simulated: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,23 @@ from makeway.policies.model import Cluster, Placement
 LEFT = Placement(name="left", nodes=("n0", "n1"))
 RIGHT = Placement(name="right", nodes=("n2", "n3"))
 BOTH = Placement(name="both", nodes=("n0", "n1", "n2", "n3"))
+WIDE = Placement(name="wide", nodes=("n3", "n4", "n5"))
 
 
 def test_the_smallest_that_hold_the_job_in_the_cluster_s_order(cluster_of: Callable[..., Cluster]) -> None:
     cluster = cluster_of(6, placements=(RIGHT, BOTH, LEFT))
     assert fitting(cluster, 1) == fitting(cluster, 2) == (RIGHT, LEFT)
     assert fitting(cluster, 3) == (BOTH,)
+
+
+def test_a_larger_one_serves_too_unless_it_contains_one_that_is_large_enough_or_one_is_exact(
+    cluster_of: Callable[..., Cluster],
+) -> None:
+    cluster = cluster_of(6, placements=(BOTH, WIDE, LEFT))
+    assert fitting(cluster, 1) == (LEFT, WIDE)
+    assert fitting(cluster, 2) == (LEFT,)
+    assert fitting(cluster, 3) == (WIDE,)
+    assert fitting(cluster, 4) == (BOTH,)
 
 
 def test_any_nodes_serve_where_no_placement_is_large_enough(cluster_of: Callable[..., Cluster]) -> None:

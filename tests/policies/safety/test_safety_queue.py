@@ -48,7 +48,7 @@ from tests.policies.any_cluster import (
     reservations,
     specs,
 )
-from tests.policies.safety.test_safety import evictions
+from tests.policies.safety.rules import evictions
 from tests.policies.under_test import UNDER_TEST
 
 QUEUE = [name for name, policy in UNDER_TEST.items() if policy.active and not policy.arrivals_only]

@@ -160,7 +160,7 @@ def options(**changes: object) -> ReproduceOptions:
 
 def test_every_replay_is_asked_once() -> None:
     asked = trials(options(), Path("p"))
-    assert len(asked) == len(set(asked)) == len(WINDOWS) * SEEDS * (4 * 4 + len(BASIC) + 4)
+    assert len(asked) == len(set(asked)) == len(WINDOWS) * SEEDS * (4 * 4 + len(BASIC) + 5)
     quick = trials(options(quick=True), Path("p"))
     assert {(one.week, one.seed) for one in quick} == {("wk1", 0), ("wk1", 1), ("wk3", 0), ("curie", 0)}
     assert {one.share for one in quick if one.week != "wk1"} == {0.1}
@@ -353,7 +353,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out = " ".join(capsys.readouterr().out.split())
     assert "WCJS with JIT-CKPT against the baseline" in out
     told = json.loads(values.read_text())
-    assert len(told["replays"]) == (4 * 4 + 6 + 4) + (4 + 6 + 4) + 2 * 4
+    assert len(told["replays"]) == (4 * 4 + 6 + 4 + 1) + (4 + 6 + 4 + 1) + 2 * (4 + 1)
     assert len(told["claims"]) == 14
     curie = [one for one in told["replays"] if one["week"] == "curie"]
     counted = {

@@ -29,6 +29,8 @@ def case(size: tuple[int, int, int], seed: int = 0) -> OfflineResult:
         wall_s=1.0,
         wcjs_batch_slowdown=2.4 if size == TABLE_3 else None,
         wcjs_urgent_slowdown=1.32 if size == TABLE_3 else None,
+        own_batch_slowdown=1.65 if size == TABLE_3 else None,
+        own_urgent_slowdown=1.21 if size == TABLE_3 else None,
     )
 
 
@@ -43,7 +45,7 @@ def test_every_row_and_every_log_is_asked() -> None:
 
 
 def test_all_claims_hold_where_all_is_proven() -> None:
-    assert [claim.standing for claim in claims(cases())] == [ClaimStatus.HOLDS] * 4
+    assert [claim.standing for claim in claims(cases())] == [ClaimStatus.HOLDS] * 5
 
 
 def test_a_log_without_proof_refutes_the_claim() -> None:
@@ -66,14 +68,22 @@ def test_table_3_leaves_logs_without_a_schedule_out_of_the_mean() -> None:
     )
     rows = table_3([*cases(), lost]).rows
     assert rows[2][:4] == ("log 3", "none", "none", "none")
-    assert rows[3] == ("mean", "1.50", "1.10", "", "", "", "2.40", "1.32")
+    assert rows[3] == ("mean", "1.50", "1.10", "", "", "", "2.40", "1.32", "1.65", "1.21")
 
 
 def test_how_far_wcjs_is_behind_is_told() -> None:
-    claim = claims(cases())[-1]
+    claim = claims(cases())[-2]
     assert claim.measured == "BJ 2.40 to 1.50 (+60%), RTJ 1.32 to 1.10 (+20%) over 2 logs"
     better = [replace(one, wcjs_urgent_slowdown=1.0) for one in cases()]
-    assert claims(better)[-1].standing is ClaimStatus.FAILS
+    assert claims(better)[-2].standing is ClaimStatus.FAILS
+
+
+def test_how_far_least_price_is_from_the_optimum() -> None:
+    claim = claims(cases())[-1]
+    assert claim.measured == "BJ 1.65 to 1.50 (+10%), RTJ 1.21 to 1.10 (+10%) over 2 logs"
+    for batch, urgent in ((1.65, 1.27), (1.73, 1.21)):
+        worse = [replace(one, own_batch_slowdown=batch, own_urgent_slowdown=urgent) for one in cases()]
+        assert claims(worse)[-1].standing is ClaimStatus.FAILS
 
 
 def test_the_command_tells_the_tables_and_keeps_its_results(
@@ -91,7 +101,7 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     assert "proven optimal" in capsys.readouterr().out
     told = json.loads((tmp_path / "out.json").read_text())
     assert [one["proven"] for one in told["cases"]] == [True, True]
-    assert "Table 3: the optimum, and WCJS" in report.read_text()
+    assert "Table 3: the optimum, WCJS and least-price" in report.read_text()
     assert run_cli(arguments, factories={}) == 0
     assert "2 of 2 logs were kept" in capsys.readouterr().err
 
