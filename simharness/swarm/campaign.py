@@ -98,6 +98,7 @@ def kept_line(story: Story, violation: Violation, troubles: tuple[str, ...]) -> 
     drawn; empty: all.
     """
     only = f", troubles={troubles!r}" if troubles else ""
+    only += ", switches=True" if story.switch_nodes is not None else ""
     law, broke = violation.law.value, violation.text
     return f"    KeptStory(seed={story.seed}, policy={story.policy!r}{only}, law={law!r}, broke={broke!r}),"
 

@@ -11,7 +11,7 @@ from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.leader.leadership import Leadership
-from makeway.policies.model import Limits
+from makeway.policies.model import Limits, Placement
 from makeway.policies.registry import find
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import NodeFailure
@@ -37,7 +37,7 @@ def cluster_of(story: Story) -> SimCluster:
         if trouble.kind is TroubleKind.NODE_DOWN
     ]
     capacity = story.capacity
-    return SimCluster(
+    cluster = SimCluster(
         story.node_count,
         story.jobs,
         scheduler=SchedulerSettings(),
@@ -46,6 +46,14 @@ def cluster_of(story: Story) -> SimCluster:
         check=True,
         sharing=None if capacity is None else SharingSettings(capacities=(capacity,) * story.node_count),
     )
+    if story.switch_nodes is not None:
+        names = [cluster.machine.names.of(1 << index)[0] for index in range(story.node_count)]
+        below = range(0, story.node_count, story.switch_nodes)
+        cluster.machine.placements = tuple(
+            Placement(name=f"switch {first + 1}", nodes=tuple(names[first : first + story.switch_nodes]))
+            for first in below
+        )
+    return cluster
 
 
 class TwoDaemons:

@@ -60,10 +60,16 @@ def draw(
         jobs=tuple(jobs),
         troubles=tuple(sorted(troubles, key=lambda trouble: (trouble.at_s, trouble.kind, trouble.subject))),
         capacity=_SHARED_NODE if shared else None,
+        switch_nodes=_switch_nodes(Random(f"switches:{seed}"), node_count),
         poll_interval_s=random.choice((10.0, 30.0, 60.0)),
         learns=random.random() < 0.3,
         user_node_hours=random.choice((None, None, 2.0, 8.0, 30.0)),
     )
+
+
+def _switch_nodes(random: Random, node_count: int) -> int | None:
+    """How many nodes are below a switch, in every third story. The last switch may have fewer."""
+    return random.randint(2, node_count // 2) if random.random() < 1 / 3 else None
 
 
 def _jobs(random: Random, node_count: int, span_s: float, *, shared: bool) -> list[SimJob]:

@@ -99,6 +99,8 @@ class Story:
     troubles: tuple[Trouble, ...] = ()
     capacity: Resources | None = None
     """What jobs share on each node. None: every job has its nodes to itself."""
+    switch_nodes: int | None = None
+    """How many nodes are below each switch; the cluster's placements are the switches. None: it has none."""
     poll_interval_s: float = 30.0
     learns: bool = False
     """Whether measured durations of checkpoints replace declared ones, which are exact here."""

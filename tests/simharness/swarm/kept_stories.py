@@ -3,7 +3,7 @@
 `makeway swarm` prints the line for each story that breaks a law. It stays here once the defect is mended.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.simharness.swarm.drawing import draw
 from makeway.simharness.swarm.story import Story, TroubleKind
@@ -20,11 +20,14 @@ class KeptStory:
     """What was wrong: with which defect, if that is known."""
     troubles: tuple[str, ...] = tuple(kind for kind in TroubleKind if kind is not TroubleKind.SILENT)
     """The kinds that were to be drawn."""
+    switches: bool = False
+    """Whether it may have switches."""
 
     def story(self) -> Story:
         """The story, drawn again."""
         kinds = tuple(kind for kind in TroubleKind if kind in self.troubles)
-        return draw(self.seed, policies=(self.policy,), kinds=kinds)
+        story = draw(self.seed, policies=(self.policy,), kinds=kinds)
+        return story if self.switches else replace(story, switch_nodes=None)
 
 
 KEPT_STORIES = (

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from makeway.simharness.swarm.campaign import tell_validated
+from makeway.simharness.swarm.daemons import cluster_of
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.shrinking import shrink
 from makeway.simharness.swarm.story import Story, Trouble, TroubleKind, decode, encode
@@ -26,7 +27,15 @@ def test_the_seeds_draw_every_policy_every_trouble_and_shared_nodes() -> None:
     assert {story.policy for story in stories} == set(POLICIES)
     assert {trouble.kind for story in stories for trouble in story.troubles} == set(TroubleKind)
     assert {story.capacity is None for story in stories} == {True, False}
+    assert {story.switch_nodes is None for story in stories} == {True, False}
     assert not all(story.troubles for story in stories), "some story has no trouble at all"
+
+
+def test_the_placements_of_a_story_are_its_switches() -> None:
+    story = replace(draw(0), node_count=5, jobs=(), troubles=(), switch_nodes=2)
+    placements = cluster_of(story).machine.placements
+    assert [place.nodes for place in placements] == [("n1", "n2"), ("n3", "n4"), ("n5",)]
+    assert cluster_of(replace(story, switch_nodes=None)).machine.placements == ()
 
 
 def test_what_may_be_drawn_can_be_chosen() -> None:
