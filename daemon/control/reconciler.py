@@ -19,6 +19,7 @@ from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings, s
 from makeway.daemon.control.resumed import ResumedJobs
 from makeway.daemon.control.sending import Sending, report_of_refusal
 from makeway.daemon.control.sentence import sentence_of
+from makeway.daemon.control.silent_nodes import SilentNodes
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson
 from makeway.daemon.estimate.run_times import ended_runs, running
@@ -90,6 +91,7 @@ class Reconciler:
         self._permission = permission
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
+        self._silent = SilentNodes()
         self._again_s: float | None = None
         # Whether commands are due that the last cycle did not send.
         self._unsent = False
@@ -184,7 +186,7 @@ class Reconciler:
         """A snapshot. What it says about the lease makes the settings of this cycle."""
         seen = self._permission.look(self._adapter, self._journal, self._settings.mode)
         self._present = self._permission.of_cycle(self._settings)
-        return seen
+        return self._silent.counted(seen)
 
     def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""

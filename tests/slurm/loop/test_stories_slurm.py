@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.policies.model import Ending, Reason
+from makeway.policies.model import Ending, NodeState, Reason
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import (
     COUNT,
@@ -186,7 +186,9 @@ def test_jobs_that_share_nodes_leave_together(story: Story, start_daemon: StartD
     nothing_is_left(story, daemon)
 
 
-def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["set down", "silent"])
+def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon, told: bool) -> None:
+    """An administrator sets it down; or it only does not answer, and slurmctld sets it down minutes later."""
     story.fill()
     # Longer on a busy machine: the second lender has to have time to save its work.
     daemon = start_daemon(start_within_s=150.0)
@@ -198,13 +200,16 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -
     lost = hold.nodes[-1]
     (victim,) = [job_id for job_id in story.workers if lost in story.nodes(job_id)]
     story.world.cluster.stop_node(lost, kill=True)
-    story.world.cluster.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+
+    def runs_elsewhere() -> bool:
+        states = {node.name: node.state for node in story.world.adapter.snapshot().nodes}
+        if told and states[lost] is NodeState.UP:
+            # At first, and again if it answers late: slurmctld then returns it to service.
+            story.world.cluster.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+        return story.runs(urgent) and lost not in story.nodes(urgent)
+
     try:
-        await_that(
-            "the urgent job runs elsewhere",
-            lambda: story.runs(urgent) and lost not in story.nodes(urgent),
-            explain,
-        )
+        await_that("the urgent job runs elsewhere", runs_elsewhere, explain)
         starts_on_the_held_nodes(story, daemon, urgent)
     finally:
         story.world.cluster.start_node(lost)
