@@ -186,9 +186,7 @@ def test_jobs_that_share_nodes_leave_together(story: Story, start_daemon: StartD
     nothing_is_left(story, daemon)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["set down", "silent"])
-def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon, told: bool) -> None:
-    """An administrator sets it down; or it only does not answer, and slurmctld sets it down minutes later."""
+def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -> None:
     story.fill()
     # Longer on a busy machine: the second lender has to have time to save its work.
     daemon = start_daemon(start_within_s=150.0)
@@ -203,7 +201,7 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon, t
 
     def runs_elsewhere() -> bool:
         states = {node.name: node.state for node in story.world.adapter.snapshot().nodes}
-        if told and states[lost] is NodeState.UP:
+        if states[lost] is NodeState.UP:
             # At first, and again if it answers late: slurmctld then returns it to service.
             story.world.cluster.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
         return story.runs(urgent) and lost not in story.nodes(urgent)
