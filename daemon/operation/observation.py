@@ -190,7 +190,8 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
                 return Ending.RUN_OVER
             return None if job.prioritised else Ending.SEEN
         case RestoreLimit():
-            if job is None:
+            # One that ran when this was planned, and waits now, misses its turn first.
+            if job is None or (task.nodes and _left_its_run(task, job)):
                 return Ending.RUN_OVER
             return Ending.SEEN if job.taken != action.taken else None
         case _:

@@ -97,7 +97,7 @@ def kept_line(story: Story, violation: Violation, troubles: tuple[str, ...]) -> 
     """The line for `KEPT_IN` by which a test tells a drawn story again. `troubles`: the kinds that were to be
     drawn; empty: all.
     """
-    only = f", troubles={troubles!r}" if troubles else ""
+    only = f", troubles={troubles!r}" if troubles else ", troubles=ALL"
     only += ", switches=True" if story.switch_nodes is not None else ""
     law, broke = violation.law.value, violation.text
     return f"    KeptStory(seed={story.seed}, policy={story.policy!r}{only}, law={law!r}, broke={broke!r}),"

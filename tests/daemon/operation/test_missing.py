@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.adapters.protocol import Unavailable
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.kept.missing import missing
 from makeway.policies.model import (
@@ -191,3 +192,18 @@ def test_an_open_operation_gives_back_by_itself() -> None:
     (opened,) = journal.open_operations()
     assert [task.action.verb for task in opened.tasks] == ["expand"]
     assert missing(view, (opened,), "test") == ()
+
+
+def test_a_job_that_leaves_its_run_late_gets_its_turn_and_not_only_its_limit() -> None:
+    """A requeue that had no answer is carried out long after its operation is over."""
+    runs = replace(running("a", EIGHT[:2], start_s=100.0, walltime_s=RAISED_S), taken=TAKEN)
+    adapter = FakeAdapter(cluster(8, runs))
+    adapter.errors["restore_limit"] = Unavailable("no answer")
+    loop = daemon(adapter, Journal(None))
+    loop.reconcile()
+    assert [action.verb for action in adapter.actions] == ["restore_limit"]
+    adapter.errors.clear()
+    adapter.view = replace(adapter.view, now_s=1120.0, jobs=(requeued(),))
+    for _ in range(3):
+        loop.reconcile()
+    assert [action.verb for action in adapter.actions] == ["restore_limit", "prioritise"]

@@ -150,7 +150,7 @@ def test_least_price_waits_in_the_hold_of_a_placement_that_is_dear(
 
 
 @BOTH_POLICIES
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(cluster=crowds(), cuts=st.lists(st.integers(1, 29), max_size=4), nested=st.booleans())
 def test_the_loss_is_the_least_of_all_placements(
     policy: Policy[Any], cluster: Cluster, cuts: list[int], nested: bool

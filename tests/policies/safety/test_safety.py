@@ -34,7 +34,7 @@ def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("name", PLACED)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(cluster=clusters(), data=st.data())
 def test_every_decision_within_placements_is_safe(name: str, cluster: Cluster, data: st.DataObject) -> None:
     names = tuple(node.name for node in cluster.nodes)

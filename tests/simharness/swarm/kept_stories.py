@@ -30,6 +30,8 @@ class KeptStory:
         return story if self.switches else replace(story, switch_nodes=None)
 
 
+ALL = tuple(TroubleKind)
+"""All kinds of trouble, those that a story drew at first and those that came later."""
 KEPT_STORIES = (
     KeptStory(
         seed=541,
@@ -48,6 +50,13 @@ KEPT_STORIES = (
         policy="cup-spaa",
         law="restored",
         broke="what was taken from job 4 was written with the time of the cluster, not of the daemon's clock",
+    ),
+    KeptStory(
+        seed=813370,
+        policy="eviction",
+        troubles=ALL,
+        law="restored",
+        broke="job 55 was requeued late, by a command without an answer, and lost its turn to its time limit",
     ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
