@@ -10,11 +10,21 @@ that it returns;
   nodes do not serve; it chooses among `victim_groups` and returns a `Proposal` of a `hold` and
   `eviction_actions`, or `no_room`. With `shares_nodes=True`, a policy also serves urgent jobs that need a
   part of their nodes (`Job.demand`): it chooses among the jobs of `candidates_of` until there is room
-  (`take_until_room`). Without, it sees only jobs that need whole nodes.
+  (`take_until_room`). Without, it sees only jobs that need whole nodes. With `whole_placements=True`, in the
+  policy and for `decide_each`, a request has `places` where nodes are given as whole placements: the policy
+  proposes something within the `cheapest_place` (`in_place`), or there is `no_place`.
 """
 
 from makeway.policies.common.losses import application_s, system_s
-from makeway.policies.common.proposals import decide_each, eviction_actions, hold, no_room
+from makeway.policies.common.proposals import (
+    cheapest_place,
+    decide_each,
+    eviction_actions,
+    hold,
+    in_place,
+    no_place,
+    no_room,
+)
 from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale
 from makeway.policies.common.urgent_jobs import UrgentJob
@@ -107,11 +117,14 @@ __all__ = [
     "VictimGroup",
     "application_s",
     "candidates_of",
+    "cheapest_place",
     "decide_each",
     "eviction_actions",
     "hold",
+    "in_place",
     "leavers",
     "loss_node_s",
+    "no_place",
     "no_room",
     "queue_key",
     "rationale",
