@@ -23,14 +23,23 @@ ANYWHERE = "any nodes"
 """The name of the placement that is all nodes of the cluster."""
 
 
-def fitting(cluster: Cluster, node_count: int) -> tuple[Placement, ...]:
-    """The placements of the right size (Algorithm 2, line 1): those of `node_count` nodes. If there is none:
-    the larger ones that contain no other such one. The smallest come first, then it is the cluster's order.
+def fitting(
+    cluster: Cluster, node_count: int, eligible: frozenset[str] | None = None
+) -> tuple[Placement, ...]:
+    """The placements of the right size (Algorithm 2, line 1): those with `node_count` usable nodes. If there
+    is none: those with more that contain no other such one. The smallest come first, then it is the cluster's
+    order.
 
     If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
+
+    Args:
+        cluster: the snapshot. Nodes that are not up are not usable.
+        node_count: how many nodes the job needs.
+        eligible: the nodes that may serve it. None: all.
     """
-    found = _right_sized(cluster.placements)(node_count)
-    return found or (_anywhere(cluster.up_nodes()),)
+    up = cluster.up_nodes()
+    found = _right_sized(cluster.placements, up, eligible)(node_count)
+    return found or (_anywhere(up),)
 
 
 def confined(urgent: UrgentJob, place: Placement) -> UrgentJob:
@@ -47,8 +56,12 @@ def _anywhere(up: Mapping[str, int]) -> Placement:
 
 
 @memoise_last
-def _right_sized(placements: tuple[Placement, ...]) -> Callable[[int], tuple[Placement, ...]]:
-    by_size = sorted(((frozenset(place.nodes), place) for place in placements), key=lambda one: len(one[0]))
+def _right_sized(
+    placements: tuple[Placement, ...], up: Mapping[str, int], eligible: frozenset[str] | None
+) -> Callable[[int], tuple[Placement, ...]]:
+    """The placements of the right size for a number of nodes."""
+    usable = frozenset(up) if eligible is None else eligible.intersection(up)
+    by_size = sorted(((usable.intersection(place.nodes), place) for place in placements), key=_size)
 
     @cache
     def found(node_count: int) -> tuple[Placement, ...]:
@@ -62,3 +75,7 @@ def _right_sized(placements: tuple[Placement, ...]) -> Callable[[int], tuple[Pla
         return tuple(place for _, place in right)
 
     return found
+
+
+def _size(usable: tuple[frozenset[str], Placement]) -> int:
+    return len(usable[0])

@@ -138,7 +138,7 @@ def with_places(commitments: Commitments, request: Request) -> Request:
     urgent, cluster = request.urgent, commitments.cluster
     if not cluster.placements or urgent.job.demand is not None:
         return request
-    places = fitting(cluster, urgent.job.node_count)
+    places = fitting(cluster, urgent.job.node_count, urgent.job.eligible_nodes)
     if places[0].name == ANYWHERE:
         return request
     unusable = commitments.unusable(urgent, cluster.now_s + request.duration_s)

@@ -169,7 +169,7 @@ class _PlacementSearch:
     def proposal(self) -> Proposal:
         """The best placement for the request (Algorithm 2)."""
         node_count = self.urgent.job.node_count
-        places = fitting(self.commitments.cluster, node_count)
+        places = fitting(self.commitments.cluster, node_count, self.urgent.job.eligible_nodes)
         ready = [
             (at_s, index) for index, place in enumerate(places) if (at_s := self.ready_s(place)) is not None
         ]

@@ -1,9 +1,10 @@
 """Which placements are of the right size."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from makeway.policies.common.placements import ANYWHERE, fitting
-from makeway.policies.model import Cluster, Placement
+from makeway.policies.model import Cluster, NodeState, Placement
 
 LEFT = Placement(name="left", nodes=("n0", "n1"))
 RIGHT = Placement(name="right", nodes=("n2", "n3"))
@@ -25,6 +26,15 @@ def test_a_larger_one_serves_too_unless_it_contains_one_that_is_large_enough_or_
     assert fitting(cluster, 2) == (LEFT,)
     assert fitting(cluster, 3) == (WIDE,)
     assert fitting(cluster, 4) == (BOTH,)
+
+
+def test_only_nodes_count_that_are_up_and_may_serve(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(6, placements=(BOTH, LEFT, RIGHT))
+    assert fitting(cluster, 2, frozenset({"n1", "n2", "n3"})) == (RIGHT,)
+    assert fitting(cluster, 2, frozenset({"n1", "n2"})) == (BOTH,)
+    down = tuple(replace(node, state=NodeState.DOWN) if node.name == "n0" else node for node in cluster.nodes)
+    assert fitting(replace(cluster, nodes=down), 2) == (RIGHT,)
+    assert fitting(replace(cluster, nodes=down), 3) == (BOTH,)
 
 
 def test_any_nodes_serve_where_no_placement_is_large_enough(cluster_of: Callable[..., Cluster]) -> None:

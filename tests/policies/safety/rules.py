@@ -264,7 +264,7 @@ def kept_at_home(hold: Reserve, urgent: Job, cluster: Cluster) -> set[str]:
     kept = still_held(urgent.job_id, cluster)
     if not cluster.placements:
         return kept
-    homes = [set(place.nodes) for place in fitting(cluster, urgent.node_count)]
+    homes = [set(place.nodes) for place in fitting(cluster, urgent.node_count, urgent.eligible_nodes)]
     around = [home for home in homes if home.issuperset(hold.nodes)]
     assert around, "the hold is within one placement of the right size"
     return min((kept & home for home in around), key=len)
