@@ -82,7 +82,7 @@ def test_sizes_of_mira_s_own_jobs_and_of_others() -> None:
 
 def test_every_scheme_has_its_own_name() -> None:
     assert all(scheme.name == name for name, scheme in SCHEMES.items())
-    assert len({scheme.label for scheme in SCHEMES.values()}) == len(SCHEMES) == 10
+    assert len({scheme.label for scheme in SCHEMES.values()}) == len(SCHEMES) == 11
 
 
 @pytest.mark.shared
