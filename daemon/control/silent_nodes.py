@@ -1,12 +1,12 @@
-"""Nodes that stay silent count as down: an urgent job need not wait for them until Slurm sets them down."""
+"""Nodes that stay silent count as down: an urgent job need not wait until the controller sets them down."""
 
 from dataclasses import replace
 
 from makeway.policies.model import Cluster, Node, NodeState, memoise_last
 
 SILENT_S = 60.0
-"""A node that is silent for so long counts as down, while most nodes are not silent. After a start of
-slurmctld nodes are silent for a few seconds.
+"""After this many seconds a silent node counts as down, unless more than half of the nodes are silent. After
+a start of the controller, nodes are silent for a few seconds.
 """
 
 
@@ -26,9 +26,9 @@ class SilentNodes:
         silent = sets.names(sets.silent)
         self._since_s = {name: self._since_s.get(name, seen.now_s) for name in silent}
         if 2 * len(silent) > len(seen.nodes):
-            return seen  # that is the controller, not the nodes
+            return seen  # the controller has just started
         lost = frozenset(name for name in silent if seen.now_s - self._since_s[name] >= SILENT_S)
-        if lost != self._lost:
+        if lost != self._lost:  # the same object is kept, since results are remembered by it
             self._lost = lost
         return replace(seen, nodes=_without(seen.nodes, self._lost)) if lost else seen
 

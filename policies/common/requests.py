@@ -194,7 +194,9 @@ def node_text(count: int) -> str:
 
 
 def needed(request: Request) -> str:
-    """How many more nodes the urgent job needs, in words."""
+    """How many more nodes the urgent job needs, or that it needs a whole placement, in words."""
+    if request.places or request.shortage <= 0:
+        return f"A whole placement for {node_text(request.urgent.job.node_count)} is needed"
     return "1 more node is needed" if request.shortage == 1 else f"{request.shortage} more nodes are needed"
 
 

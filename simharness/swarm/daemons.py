@@ -47,10 +47,10 @@ def cluster_of(story: Story) -> SimCluster:
         sharing=None if capacity is None else SharingSettings(capacities=(capacity,) * story.node_count),
     )
     if story.switch_nodes is not None:
-        names = [cluster.machine.names.of(1 << index)[0] for index in range(story.node_count)]
+        names = cluster.machine.names.of((1 << story.node_count) - 1)
         below = range(0, story.node_count, story.switch_nodes)
         cluster.machine.placements = tuple(
-            Placement(name=f"switch {first + 1}", nodes=tuple(names[first : first + story.switch_nodes]))
+            Placement(name=f"switch {first + 1}", nodes=names[first : first + story.switch_nodes])
             for first in below
         )
     return cluster

@@ -1,8 +1,11 @@
 """Random clusters that are full, with one urgent job."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from makeway.policies.model import Cluster, Job, JobKind, JobState, Node
+from tests.policies.any_cluster import placements
 
 NOW_S = 10_000.0
 
@@ -40,3 +43,10 @@ def crowds(draw: st.DrawFn) -> Cluster:
     )
     nodes = tuple(Node(name=f"n{number}") for number in range(first))
     return Cluster(now_s=NOW_S, nodes=nodes, jobs=(*jobs, urgent_jobs))
+
+
+@st.composite
+def placed_crowds(draw: st.DrawFn) -> Cluster:
+    """The same with placements."""
+    cluster = draw(crowds())
+    return replace(cluster, placements=draw(placements(tuple(node.name for node in cluster.nodes))))

@@ -1,12 +1,10 @@
 """Where nodes are only given as whole placements, "eviction" and "least-price" clear the cheapest one."""
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from makeway.policies.common.placements import fitting
 from makeway.policies.contract import Policy
@@ -16,6 +14,7 @@ from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
     Decision,
+    Limits,
     Method,
     NodeState,
     Placement,
@@ -26,7 +25,7 @@ from makeway.policies.model import (
 from makeway.policies.safety.prices import killed_node_s
 from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
 from tests.policies.common.operations import operation
-from tests.policies.crowds import crowds
+from tests.policies.crowds import placed_crowds
 from tests.policies.sharing import amounts, part, shared
 
 LEFT = Placement(name="left", nodes=("n0", "n1"))
@@ -68,6 +67,19 @@ def test_free_nodes_of_two_placements_do_not_serve_a_job_together(
     decision = decide(policy, cluster)
     assert (held(decision), victims(decision)) == (("n1", "n0"), [("a", Method.KILL)])
     assert victims(decide(policy, replace(cluster, placements=()))) == []
+
+
+@BOTH_POLICIES
+def test_a_placement_that_loses_too_much_is_refused_in_words_that_fit(
+    policy: Policy[Any], running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Two nodes are free, but not in one placement: no further node is needed."""
+    jobs = (running("a", "n0"), running("b", "n2"))
+    limits = Limits(max_loss_node_hours=0.01)
+    cluster = cluster_of(4, *jobs, waiting("u", 2), placements=HALVES, limits=limits)
+    decision = decide(policy, cluster)
+    assert victims(decision) == []
+    assert decision.rationale[0].summary.startswith("A whole placement for 2 nodes is needed: ")
 
 
 @BOTH_POLICIES
@@ -151,20 +163,10 @@ def test_least_price_waits_in_the_hold_of_a_placement_that_is_dear(
 
 @BOTH_POLICIES
 @settings(deadline=None, max_examples=80)
-@given(cluster=crowds(), cuts=st.lists(st.integers(1, 29), max_size=4), nested=st.booleans())
-def test_the_loss_is_the_least_of_all_placements(
-    policy: Policy[Any], cluster: Cluster, cuts: list[int], nested: bool
-) -> None:
+@given(placed=placed_crowds())
+def test_the_loss_is_the_least_of_all_placements(policy: Policy[Any], placed: Cluster) -> None:
     """The oracle asks for each placement alone, without the others."""
-    names = tuple(node.name for node in cluster.nodes)
-    edges = sorted({0, len(names), *(cut for cut in cuts if cut < len(names))})
-    blocks = [names[low:high] for low, high in pairwise(edges)]
-    if nested:
-        blocks.append(names)
-    placed = replace(
-        cluster,
-        placements=tuple(Placement(name=f"p{index}", nodes=block) for index, block in enumerate(blocks)),
-    )
+    cluster = replace(placed, placements=())
     urgent = cluster.jobs_by_id()["u"]
 
     def alone(place: Placement) -> Decision:

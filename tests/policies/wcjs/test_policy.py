@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from makeway.policies.model import (
     Action,
@@ -30,7 +29,7 @@ from makeway.policies.model import (
 )
 from makeway.policies.wcjs.cost import WcjsConfig, cost
 from makeway.policies.wcjs.policy import SHOWN, decide
-from tests.policies.crowds import crowds
+from tests.policies.crowds import crowds, placed_crowds
 
 NOW_S = 10_000.0
 JIT = CheckpointSpec(system_s=120.0, grace_s=150.0)
@@ -292,21 +291,13 @@ def test_on_any_nodes_the_cheapest_set_of_all(cluster: Cluster) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(cluster=crowds(), cuts=st.lists(st.integers(1, 29), max_size=4), nested=st.booleans())
-def test_with_placements_the_hold_is_within_one_of_the_right_size(
-    cluster: Cluster, cuts: list[int], nested: bool
-) -> None:
-    names = tuple(node.name for node in cluster.nodes)
-    edges = sorted({0, len(names), *(cut for cut in cuts if cut < len(names))})
-    blocks = [names[low:high] for low, high in pairwise(edges)]
-    if nested:
-        blocks.append(names)
-    placements = tuple(Placement(name=f"p{index}", nodes=block) for index, block in enumerate(blocks))
-    placed = replace(cluster, placements=placements)
+@given(placed=placed_crowds())
+def test_with_placements_the_hold_is_within_one_of_the_right_size(placed: Cluster) -> None:
+    blocks = [place.nodes for place in placed.placements]
     decision = decide(placed, replace(CONFIG, spare_larger=False))
     assert decision == decide(replace(placed, jobs=placed.jobs[::-1]), replace(CONFIG, spare_larger=False))
     nodes = held(decision.actions)
-    needed = cluster.jobs_by_id()["u"].node_count
+    needed = placed.jobs_by_id()["u"].node_count
     large = [set(block) for block in blocks if len(block) >= needed]
     right = [block for block in large if len(block) == needed] or [
         block for block in large if not any(other < block for other in large)
@@ -317,5 +308,5 @@ def test_with_placements_the_hold_is_within_one_of_the_right_size(
     assert len(nodes) == needed
     if right:
         assert any(block.issuperset(nodes) for block in right)
-    freed = {name for job_id in leaving(decision.actions) for name in cluster.jobs_by_id()[job_id].nodes}
+    freed = {name for job_id in leaving(decision.actions) for name in placed.jobs_by_id()[job_id].nodes}
     assert set(nodes) <= freed
