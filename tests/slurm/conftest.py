@@ -12,7 +12,7 @@ import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError, dev_cluster, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
-from tests.slurm.support.daemon import DaemonProcess, Killing
+from tests.slurm.support.daemon import POLL_S, DaemonProcess, Killing
 from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
@@ -93,7 +93,7 @@ class StartDaemon(Protocol):
         *,
         policy: str = "eviction",
         sees: bool = True,
-        poll_interval_s: float = 1.0,
+        poll_interval_s: float = POLL_S,
         start_within_s: float | None = None,
         waited_s: float = 0.0,
         killing: Killing | None = None,
@@ -111,7 +111,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         *,
         policy: str = "eviction",
         sees: bool = True,
-        poll_interval_s: float = 1.0,
+        poll_interval_s: float = POLL_S,
         start_within_s: float | None = None,
         waited_s: float = 0.0,
         killing: Killing | None = None,

@@ -22,6 +22,8 @@ from tests.waiting import await_that, limit_s, meanwhile
 _Row = TypeVar("_Row")
 
 BRIEF_S = 25.0
+POLL_S = 2.0
+"""How often a daemon of the tests looks without an occasion: sixteen of them run at the same time."""
 """Within which time an urgent job has to start where a test waits for that time, in seconds of an idle
 machine.
 """
@@ -194,7 +196,7 @@ class DaemonProcess:
         mode: str,
         *,
         policy: str = "eviction",
-        poll_interval_s: float = 1.0,
+        poll_interval_s: float = POLL_S,
         start_within_s: float | None = None,
         waited_s: float = 0.0,
         killing: Killing | None = None,
