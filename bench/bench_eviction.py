@@ -16,13 +16,13 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from makeway.policies.eviction import fixing
-from makeway.policies.eviction.concurrent import PARTS, plan_fair
-from makeway.policies.eviction.fixing import best_plans
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import solve
 from makeway.policies.eviction.policy import CELLS, MIN_PARTS
-from makeway.policies.eviction.reference import backtracking, greedy
+from makeway.policies.programme import fixing
+from makeway.policies.programme.concurrent import PARTS, plan_fair
+from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import solve
+from makeway.policies.programme.reference import backtracking, greedy
 
 JOBS = 24
 NODES = 4352

@@ -25,7 +25,6 @@ from makeway.policies.common.proposals import (
     no_place,
     no_room,
 )
-from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import (
@@ -73,6 +72,7 @@ from makeway.policies.model import (
     Shrink,
     reservation_name,
 )
+from makeway.policies.queue.order import queue_key, waits_for_nodes
 from makeway.policies.safety.prices import loss_node_s
 
 __all__ = [

@@ -19,9 +19,11 @@ FOLDERS = ("policies", "adapters", "daemon", "simharness")
 _POLICY = (
     "policies.model",
     "policies.safety",
+    "policies.queue",
     "policies.common",
     "policies.contract",
     "policies.choice",
+    "policies.programme",
     "policies.eviction",
 )
 _SLURM = ("policies.model", "adapters.protocol", "adapters.registry", "adapters.site", "adapters.command")
@@ -43,7 +45,10 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "policies.model": (),
     "policies.safety": ("policies.model",),
     "policies.common": ("policies.model", "policies.safety"),
+    "policies.queue": ("policies.model",),
     "policies.choice": ("policies.model",),
+    "policies.programme": ("policies.model", "policies.common"),
+    "policies.gate": ("policies.model", "policies.safety"),
     "policies.contract": ("policies.model",),
     "policies.api": _POLICY,
     "policies.none": _POLICY,
@@ -92,7 +97,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 """What each room, or module outside a room, may import besides itself."""
 
 FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
-    **{f"policies.eviction.{name}": frozenset({"numpy"}) for name in ("bound", "fixing", "knapsack")},
+    **{f"policies.programme.{name}": frozenset({"numpy"}) for name in ("bound", "fixing", "knapsack")},
     "policies.horizon.cp_sat": frozenset({"ortools"}),
     "policies.choice.highs": frozenset({"numpy", "highspy"}),
     **{

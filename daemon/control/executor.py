@@ -16,8 +16,8 @@ from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.tasks import naming_its_run
 from makeway.daemon.operation.transitions import issuing, record
+from makeway.policies.gate.breaker import takes
 from makeway.policies.model import Action, Operation, Progress
-from makeway.policies.safety.breaker import takes
 from makeway.policies.safety.protection import Refusal
 
 

@@ -7,8 +7,8 @@ from typing import Final
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.operation.beginning import extend, open_operation
+from makeway.policies.gate.arbiter import Verdict, arbitrate
 from makeway.policies.model import Action, Cluster, Decision, Operation, OperationKind, Phase, kind_of
-from makeway.policies.safety.arbiter import Verdict, arbitrate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

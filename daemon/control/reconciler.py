@@ -35,6 +35,7 @@ from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
+from makeway.policies.gate.arbiter import Verdict
 from makeway.policies.model import (
     Cluster,
     Decision,
@@ -45,7 +46,6 @@ from makeway.policies.model import (
     Phase,
     Reason,
 )
-from makeway.policies.safety.arbiter import Verdict
 from makeway.policies.safety.prices import spending
 
 

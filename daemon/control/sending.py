@@ -16,6 +16,7 @@ from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import all_due
 from makeway.daemon.operation.transitions import forbid
+from makeway.policies.gate.arbiter import Verdict, arbitrate
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -32,7 +33,6 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
 )
-from makeway.policies.safety.arbiter import Verdict, arbitrate
 
 
 def gives_back(action: Action) -> bool:

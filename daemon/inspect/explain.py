@@ -10,6 +10,7 @@ from makeway.daemon.errors import UserError, printable
 from makeway.daemon.inspect.losses import ExplainedLoss, losses_of
 from makeway.daemon.journal.codec import StoredCommand, StoredDecision
 from makeway.daemon.journal.store import Journal
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -22,7 +23,6 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
 )
-from makeway.policies.safety.arbiter import arbitrate
 
 LAST = "last"
 """Names the latest decision."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.eviction.items import Departure
-from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.eviction.policy import EvictionConfig, item_of, make_room
 from makeway.policies.model import Job, Method, Reserve
+from makeway.policies.programme.items import Departure
+from makeway.policies.programme.knapsack import EvictionPlan, solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

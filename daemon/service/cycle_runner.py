@@ -35,8 +35,8 @@ from makeway.daemon.service.pacing import Pace
 from makeway.daemon.service.status import ServiceStatus
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import CycleResult
+from makeway.policies.gate.breaker import breaker_tripped
 from makeway.policies.none import NONE, NoneConfig
-from makeway.policies.safety.breaker import breaker_tripped
 
 FIXED = ("adapter", "journal", "socket", "metrics")
 """Settings that a reload cannot change, but for what an adapter can take over (`Connection.adopt`)."""

@@ -22,9 +22,9 @@ from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import system_s
-from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.shared_nodes import room_times_s, with_room
 from makeway.policies.model import Cluster, Job, Operation, OperationKind, Phase, Resources
+from makeway.policies.queue.order import queue_key, waits_for_nodes
 from makeway.policies.safety.protection import Refusal, protection, start_protection
 
 NAME = "ckpt-backfill"

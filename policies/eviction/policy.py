@@ -29,15 +29,15 @@ from makeway.policies.common.proposals import cheapest_place, decide_each, hold,
 from makeway.policies.common.requests import Proposal, Request, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
+from makeway.policies.common.waiting import Waiting, is_in_the_way
 from makeway.policies.contract import Policy, require_durations
-from makeway.policies.eviction.concurrent import PARTS, fair_end_s, plan_fair
-from makeway.policies.eviction.fixing import best_plans
-from makeway.policies.eviction.items import Departure, EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan
-from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
-from makeway.policies.eviction.waiting import Waiting, is_in_the_way
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
+from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
+from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.items import Departure, EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan
+from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.safety.prices import loss_node_s
 
 CELLS = 50_000_000

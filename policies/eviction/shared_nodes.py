@@ -25,8 +25,8 @@ from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, node_text, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
-from makeway.policies.eviction.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.model import Candidate, Job, Method
+from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.safety.prices import loss_node_s, price_node_s
 
 

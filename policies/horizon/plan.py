@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
 
-from makeway.policies.common.profile import Profile
+from makeway.policies.queue.profile import Profile
 
 
 class AcceptanceCurve(StrEnum):

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from makeway.policies.common.queue_order import QueueKey, queue_key, waits_for_nodes
 from makeway.policies.contract import Planner, Policy, require_durations
 from makeway.policies.horizon.cp_sat import cp_sat
 from makeway.policies.horizon.plan import (
@@ -50,6 +49,7 @@ from makeway.policies.model import (
     Rationale,
     Reason,
 )
+from makeway.policies.queue.order import QueueKey, queue_key, waits_for_nodes
 from makeway.policies.safety.protection import hard_protection
 
 NAME = "horizon"

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.proposals import eviction_actions
-from makeway.policies.common.queue_order import queue_key, waits_for_nodes
 from makeway.policies.common.requests import Request
 from makeway.policies.common.victims import take_until
 from makeway.policies.hybrid.arrival import HybridConfig, overhead_node_s, way_out
@@ -41,6 +40,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
+from makeway.policies.queue.order import queue_key, waits_for_nodes
 from makeway.policies.safety.protection import protection, start_protection
 
 

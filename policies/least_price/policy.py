@@ -39,13 +39,13 @@ from makeway.policies.common.proposals import (
 )
 from makeway.policies.common.requests import Proposal, Request, rationale
 from makeway.policies.common.victims import VictimGroup
+from makeway.policies.common.waiting import Waiting, hold_only
 from makeway.policies.contract import Policy
-from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.eviction.policy import EvictionConfig, make_room
-from makeway.policies.eviction.waiting import Waiting, hold_only
 from makeway.policies.least_price.prices import evictions_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind
+from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
+from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import node_equivalents, unsaved_s
 
 

@@ -1,2 +1,1 @@
-"""The limits on every policy: which jobs may be touched, and the gate that every action passes. Imports the
-model."""
+"""Which jobs may be touched, and what it costs to make them leave. Imports the model."""

@@ -44,9 +44,9 @@ from makeway.policies.common.requests import Proposal, Request, needed, rational
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
-from makeway.policies.eviction.fixing import best_plans
-from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
+from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import loss_node_s
 from makeway.policies.wcjs.cost import (
     WcjsConfig,

@@ -16,7 +16,7 @@ from enum import StrEnum
 from math import ceil, inf
 from typing import Protocol
 
-from makeway.policies.common.profile import Profile
+from makeway.policies.queue.profile import Profile
 from makeway.simharness.engine.job_run import JobRun
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
 from makeway.daemon.operation.tasks import naming_its_run
+from makeway.policies.gate.breaker import takes
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -32,7 +33,6 @@ from makeway.policies.model import (
     Shrink,
     Task,
 )
-from makeway.policies.safety.breaker import takes
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.snapshot import notice_id
 from makeway.simharness.swarm.announcing import NOBODY, NoShows

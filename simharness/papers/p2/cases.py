@@ -30,12 +30,12 @@ from typing import TypeVar
 
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import victim_groups
-from makeway.policies.eviction.concurrent import plans_concurrent
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.eviction.policy import eviction_job
-from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Cluster, Job, JobKind, JobState
+from makeway.policies.programme.concurrent import plans_concurrent
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, solve
+from makeway.policies.programme.reference import backtracking, greedy
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.scenarios import scenario
 

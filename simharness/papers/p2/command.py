@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from makeway.policies.eviction.knapsack import EvictionPlan
+    from makeway.policies.programme.knapsack import EvictionPlan
 
 TITLE = "P2: the eviction problem on Theta"
 BUDGET_S = 20.0

@@ -4,7 +4,6 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
-from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import (
     Cluster,
     Limits,
@@ -27,12 +26,14 @@ def daemon(
     *,
     mode: Mode = Mode.ACT,
     limits: Limits | None = None,
+    policy: str = "eviction",
 ) -> Reconciler:
+    found = find(policy)
     return Reconciler(
         adapter,
         journal or Journal(None),
-        find("eviction"),
-        EvictionConfig(),
+        found,
+        found.config_type(),
         LoopSettings(mode=mode, limits=limits or Limits()),
         now=lambda: adapter.view.now_s,
     )

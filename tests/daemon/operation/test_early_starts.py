@@ -10,6 +10,7 @@ from makeway.daemon.operation.beginning import extend, open_operation
 from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -30,7 +31,6 @@ from makeway.policies.model import (
     Reservation,
     Reserve,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import PATIENCE, issue_all

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof
 from makeway.policies.choice.reference import enumerate_choice
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import solve
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import solve
 from tests.policies.choice.instances import (
     faults,
     instance,

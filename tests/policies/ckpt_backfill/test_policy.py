@@ -8,6 +8,7 @@ import pytest
 
 from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig, WaitingJob, outlook, predicted_s
 from makeway.policies.ckpt_backfill.policy import decide
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -28,7 +29,6 @@ from makeway.policies.model import (
     Reserve,
     Task,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from tests.policies.conftest import NOW_S
 
 Build = Callable[..., Job]

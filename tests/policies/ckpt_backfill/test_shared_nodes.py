@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from makeway.policies.ckpt_backfill.outlook import CkptBackfillConfig, WaitingJob, outlook
 from makeway.policies.ckpt_backfill.policy import decide
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, JobState, Phase, Resources
-from makeway.policies.safety.arbiter import arbitrate
 from tests.policies.ckpt_backfill.test_policy import hold, operation, start
 from tests.policies.sharing import NOW_S, amounts, part, shared
 

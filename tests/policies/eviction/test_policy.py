@@ -336,7 +336,7 @@ def test_a_deadline_far_away_is_looked_at_more_coarsely(
 ) -> None:
     """The bounds on the work of one decision, made small enough to bite."""
     for name, limit in (("SMALL_CELLS", 0), ("MOST_STATES", -1), ("MOST_CELLS", 8)):
-        monkeypatch.setattr(f"makeway.policies.eviction.fixing.{name}", limit)
+        monkeypatch.setattr(f"makeway.policies.programme.fixing.{name}", limit)
     job = running("a", "n0 n1", checkpoint=replace(BOTH, system_s=400.0, interval_s=None))
     cluster = cluster_of(2, job, waiting("u", 2, start_within_s=630.0))
     decision = decide(cluster)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.queue_order import queue_key
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.horizon.plan import AcceptanceCurve, Reading, Taken
 from makeway.policies.horizon.policy import (
     HORIZON,
@@ -34,7 +34,7 @@ from makeway.policies.model import (
     Reason,
     Reservation,
 )
-from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.queue.order import queue_key
 from makeway.policies.safety.protection import Refusal
 
 NOW_S = 10_000.0

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from makeway.policies.common.holds import guests, lost_for_good, shortfall
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_PAA, CUA_SPAA, CUP_PAA, N_PAA
 from makeway.policies.model import (
@@ -21,7 +22,6 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal
 from tests.policies.hybrid.held import (
     ANY,

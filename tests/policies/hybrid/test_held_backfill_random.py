@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_PAA
 from makeway.policies.model import (
@@ -16,7 +17,6 @@ from makeway.policies.model import (
     Node,
     Reserve,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from tests.policies.hybrid.held import NOTICE, NOW_S, SAVES, collected, under_way
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.eviction.knapsack import solve
 from makeway.policies.least_price.prices import cost_node_s, evictions_node_s, priced
 from makeway.policies.model import Job, Method, Reason, Requeue
+from makeway.policies.programme.knapsack import solve
 from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster
-from tests.policies.eviction.exhaustive import Choice, best_prices
-from tests.policies.eviction.knapsack_items import STEP_S, STEPS, item
-from tests.policies.eviction.test_knapsack_shrinking import malleable_items
+from tests.policies.programme.exhaustive import Choice, best_prices
+from tests.policies.programme.knapsack_items import STEP_S, STEPS, item
+from tests.policies.programme.test_knapsack_shrinking import malleable_items
 
 
 @pytest.mark.parametrize(

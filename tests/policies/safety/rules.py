@@ -10,6 +10,7 @@ from hypothesis import event
 
 from makeway.policies.common.holds import shortfall
 from makeway.policies.common.placements import fitting
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.model import (
     Action,
@@ -32,7 +33,6 @@ from makeway.policies.model import (
     Reserve,
     Shrink,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import protection, start_protection
 from tests.policies.any_cluster import NOW_S
 from tests.policies.under_test import UNDER_TEST, at_once

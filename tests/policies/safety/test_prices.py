@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import Job, Limits, Method, Notice, Reserve
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.prices import (
     day_ceiling,
     killed_node_s,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Cluster,
     Eviction,
@@ -14,7 +15,6 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal
 from tests.policies.any_cluster import NOW_S, clusters, placements
 from tests.policies.safety.rules import check_safe, decide, evictions, unannounced, under_way

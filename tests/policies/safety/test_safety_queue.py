@@ -13,7 +13,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.queue_order import queue_key
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     QUEUE_POSITIONS,
     Action,
@@ -37,7 +37,7 @@ from makeway.policies.model import (
     Reserve,
     Task,
 )
-from makeway.policies.safety.arbiter import arbitrate
+from makeway.policies.queue.order import queue_key
 from makeway.policies.safety.protection import Refusal, hard_protection, protection, start_protection
 from tests.policies.any_cluster import (
     EVICTIONS_PER_JOB,

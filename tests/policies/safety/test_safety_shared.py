@@ -8,6 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.common.holds import shortfall
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Checkpoint,
@@ -29,7 +30,6 @@ from makeway.policies.model import (
     Task,
     total,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import protection
 from tests.policies.any_cluster import NODE_STATES, NOW_S, few_nodes, optional_seconds, specs, times
 from tests.policies.sharing import NODE, amounts, shared

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.common.profile import Profile
 from makeway.policies.model import JobKind
+from makeway.policies.queue.profile import Profile
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.job_run import JobRun

@@ -256,7 +256,7 @@ def test_a_trial_holds_plain_values_only() -> None:
 def test_the_modules_that_a_result_depends_on() -> None:
     cases = reached("makeway.simharness.papers.p2.cases")
     assert {
-        "makeway.policies.eviction.knapsack",
+        "makeway.policies.programme.knapsack",
         "makeway.policies.model",
         "makeway.simharness.workloads.scenarios",
     } <= cases

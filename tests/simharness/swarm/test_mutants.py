@@ -18,6 +18,7 @@ from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
 from makeway.policies.common import proposals, victims
+from makeway.policies.gate import arbiter
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
@@ -29,7 +30,6 @@ from makeway.policies.model import (
     Reservation,
     Task,
 )
-from makeway.policies.safety import arbiter
 from makeway.simharness.engine import commands
 from makeway.simharness.swarm import daemons, laws, telling
 from makeway.simharness.swarm.drawing import POLICIES, draw

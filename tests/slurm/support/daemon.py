@@ -22,13 +22,13 @@ from tests.waiting import await_that, limit_s, meanwhile
 _Row = TypeVar("_Row")
 
 BRIEF_S = 25.0
-POLL_S = 2.0
-"""How often a daemon of the tests looks without an occasion: sixteen of them run at the same time."""
 """Within which time an urgent job has to start where a test waits for that time, in seconds of an idle
 machine.
 """
 MOST_SLOWDOWN = 5.0
 """By how much a busy machine makes a deadline longer at most. Some tests wait for it."""
+POLL_S = 2.0
+"""How often a daemon of the tests looks without an occasion: sixteen of them run at the same time."""
 COMMANDS = ("squeue", "scontrol", "scancel", "salloc")
 READS_ACCOUNTING = "sacctmgr"
 CONFIGURATION = """

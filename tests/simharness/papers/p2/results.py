@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from makeway.policies.eviction.knapsack import EvictionPlan
+from makeway.policies.programme.knapsack import EvictionPlan
 from makeway.simharness.papers.p2.cases import (
     P2Result,
     TimedPlan,

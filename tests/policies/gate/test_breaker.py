@@ -2,8 +2,8 @@
 
 import pytest
 
+from makeway.policies.gate.breaker import breaker_tripped
 from makeway.policies.model import Limits
-from makeway.policies.safety.breaker import breaker_tripped
 
 LIMITS = Limits(breaker_failures=2, breaker_window_s=100.0)
 

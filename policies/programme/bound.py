@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from makeway.policies.eviction.items import METHODS
-from makeway.policies.eviction.knapsack import PriceWeights, ProgrammeItems, duration_steps
+from makeway.policies.programme.items import METHODS
+from makeway.policies.programme.knapsack import PriceWeights, ProgrammeItems, duration_steps
 
 _FIRST_CORE = 12
 """The first guess leaves about this many items undecided."""

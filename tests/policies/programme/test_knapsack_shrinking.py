@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.eviction.items import Departure, EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, solve
 from makeway.policies.model import Method
-from tests.policies.eviction.exhaustive import Choice, best_prices
-from tests.policies.eviction.knapsack_items import STEP_S, STEPS, item, price
+from makeway.policies.programme.items import Departure, EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, solve
+from tests.policies.programme.exhaustive import Choice, best_prices
+from tests.policies.programme.knapsack_items import STEP_S, STEPS, item, price
 
 
 def test_shrinking_takes_no_time_and_needs_spare_nodes() -> None:

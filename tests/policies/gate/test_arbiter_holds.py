@@ -12,7 +12,7 @@ from makeway.policies.model import (
     Reservation,
 )
 from makeway.policies.safety.protection import Refusal
-from tests.policies.safety.gate import BuildCluster, hold, operation, refusals
+from tests.policies.gate.gate import BuildCluster, hold, operation, refusals
 
 
 def test_holds(cluster_of: BuildCluster) -> None:

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from makeway.policies.eviction import fixing
-from makeway.policies.eviction.fixing import best_plans
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import solve
 from makeway.policies.model import Method
-from tests.policies.eviction.knapsack_items import STEP_S, item, ways
+from makeway.policies.programme import fixing
+from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import solve
+from tests.policies.programme.knapsack_items import STEP_S, item, ways
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_the_plans_are_those_of_the_programme_on_random_instances(
     monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """`many`: from how many states on those that others beat are looked for."""
-    monkeypatch.setattr("makeway.policies.eviction.fixing._MANY", many)
+    monkeypatch.setattr("makeway.policies.programme.fixing._MANY", many)
     rng = random.Random(3601)
     feasible = 0
     for _ in range(600):

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.eviction.concurrent import (
+from makeway.policies.model import Method
+from makeway.policies.programme.concurrent import (
     fair_end_s,
     parts_needed,
     plan_fair,
     plans_concurrent,
 )
-from makeway.policies.eviction.items import Departure, EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, make_plan, solve
-from makeway.policies.model import Method
+from makeway.policies.programme.items import Departure, EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, make_plan, solve
 from makeway.simharness.engine.storage import Storage, StorageSettings
-from tests.policies.eviction.exhaustive import Choice, best_prices
+from tests.policies.programme.exhaustive import Choice, best_prices
 
 STEP_S = 60.0
 STEPS = 5

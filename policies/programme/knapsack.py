@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.common.shrinking import spread_evenly
-from makeway.policies.eviction.items import METHODS, Departure, EvictionJob
 from makeway.policies.model import Method
+from makeway.policies.programme.items import METHODS, Departure, EvictionJob
 
 _LEAVE = 0
 _UNREACHED = 1 << 62

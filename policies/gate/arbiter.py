@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from makeway.policies.gate.breaker import breaker_tripped
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -29,7 +30,6 @@ from makeway.policies.model import (
     Shrink,
     reservation_name,
 )
-from makeway.policies.safety.breaker import breaker_tripped
 from makeway.policies.safety.prices import HOUR_S, killed_node_s, overdrawn, price_refusal
 from makeway.policies.safety.protection import (
     Refusal,

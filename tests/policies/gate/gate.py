@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -22,7 +23,6 @@ from makeway.policies.model import (
     Task,
     reservation_name,
 )
-from makeway.policies.safety.arbiter import arbitrate
 from makeway.policies.safety.protection import Refusal
 
 Build = Callable[..., Job]

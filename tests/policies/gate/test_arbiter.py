@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from makeway.policies.gate.arbiter import arbitrate
+from makeway.policies.gate.breaker import breaker_tripped
 from makeway.policies.model import (
     VERBS,
     Action,
@@ -23,10 +25,8 @@ from makeway.policies.model import (
     Task,
     Verb,
 )
-from makeway.policies.safety.arbiter import arbitrate
-from makeway.policies.safety.breaker import breaker_tripped
 from makeway.policies.safety.protection import Refusal, hard_protection, protection
-from tests.policies.safety.gate import (
+from tests.policies.gate.gate import (
     Build,
     BuildCluster,
     cancel,

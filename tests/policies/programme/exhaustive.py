@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from makeway.policies.eviction.items import EvictionJob
 from makeway.policies.model import Method
+from makeway.policies.programme.items import EvictionJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ Differs from the paper:
 import math
 from collections.abc import Iterator, Sequence
 
-from makeway.policies.eviction.items import METHODS, Departure, EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, duration_steps, make_plan
 from makeway.policies.model import Method
+from makeway.policies.programme.items import METHODS, Departure, EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, duration_steps, make_plan
 
 
 def greedy(

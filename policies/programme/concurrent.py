@@ -34,10 +34,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from makeway.policies.eviction.fixing import best_plans
-from makeway.policies.eviction.items import Departure, EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, make_plan
 from makeway.policies.model import Method
+from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.items import Departure, EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, make_plan
 
 PARTS = 1000
 """The number of parts into which the bandwidth is divided by default."""

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from makeway.policies.eviction.bound import CostBound, FixingProblem
-from makeway.policies.eviction.items import METHODS, Departure, EvictionJob
-from makeway.policies.eviction.knapsack import (
+from makeway.policies.programme.bound import CostBound, FixingProblem
+from makeway.policies.programme.items import METHODS, Departure, EvictionJob
+from makeway.policies.programme.knapsack import (
     EvictionPlan,
     ProgrammeItems,
     solve,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import solve
-from makeway.policies.eviction.reference import backtracking
 from makeway.policies.model import Method
-from tests.policies.eviction.knapsack_items import STEP_S, STEPS, item, price, random_items, ways
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import solve
+from makeway.policies.programme.reference import backtracking
+from tests.policies.programme.knapsack_items import STEP_S, STEPS, item, price, random_items, ways
 
 
 def algorithm_1(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan, solve
-from makeway.policies.eviction.reference import backtracking, greedy
 from makeway.policies.model import Method
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan, solve
+from makeway.policies.programme.reference import backtracking, greedy
 
 
 def item(

@@ -3,9 +3,9 @@
 import math
 import random
 
-from makeway.policies.eviction.items import EvictionJob
-from makeway.policies.eviction.knapsack import EvictionPlan
 from makeway.policies.model import Method
+from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.knapsack import EvictionPlan
 
 STEP_S = 60.0
 
