@@ -16,9 +16,15 @@ from tempfile import TemporaryDirectory
 
 _IMPORTED = (
     "makeway.adapters.slurm.adapter",
+    "makeway.adapters.slurm.entry_point",
+    "makeway.adapters.slurm.entitlement.reader",
     "makeway.daemon.cli.main",
     "makeway.daemon.config.load",
     "makeway.daemon.service.service",
+    "makeway.policies.ckpt_backfill.policy",
+    "makeway.policies.hybrid.policy",
+    "makeway.policies.least_price.policy",
+    "makeway.policies.wcjs.policy",
 )
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__, *_IMPORTED])

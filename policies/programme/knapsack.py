@@ -83,38 +83,39 @@ class EvictionCurve:
             ValueError: more nodes than were solved for.
         """
         index = min(self.steps, math.floor(deadline_s / self.step_s))
-        cell = self._cells(node_count)[index] if index >= 0 else None
-        return None if cell is None else self._trace(*cell, self._needed(node_count))
+        if index < 0:
+            return None
+        row, step = self._cells(node_count)[:, index].tolist()
+        return None if step < 0 else self._trace(row, step, self._needed(node_count))
 
     def losses(self, node_count: int | None = None) -> tuple[int | None, ...]:
         """The least loss in node-seconds for each deadline; None: there is no choice. `node_count` as in
         `plan`.
         """
-        prices = [None if cell is None else int(self._best[cell]) for cell in self._cells(node_count)]
+        cells = self._cells(node_count).T.tolist()
+        prices = [None if step < 0 else int(self._best[row, step]) for row, step in cells]
         return tuple(None if price is None else price // self.items.weights.loss for price in prices)
 
     def _needed(self, node_count: int | None) -> int:
         return max(0, self.items.needed if node_count is None else node_count)
 
-    def _cells(self, node_count: int | None) -> list[tuple[int, int] | None]:
-        """For each deadline the cell of the best choice: line 22 of Algorithm 1."""
+    def _cells(self, node_count: int | None) -> NDArray[np.int64]:
+        """(2, steps + 1): for each deadline the row and the step of the best choice, line 22 of Algorithm 1.
+        The step is -1 where there is no choice.
+        """
         spare = self.items.spare_node_count
         needed = max(0, self._needed(node_count) - spare)
         if needed > self.items.extra_node_count:
-            return [None] * (self.steps + 1)
+            return np.full((2, self.steps + 1), -1)
         if needed > self.rows:
             raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} wanted")
         block = self._best[needed:]
-        rows = block.argmin(axis=0)
-        prices = block[rows, np.arange(block.shape[1])]
-        cells: list[tuple[int, int] | None] = []
-        best: tuple[int, int, int] | None = None  # loss, step, row
-        for step, price in enumerate(prices.tolist()):
-            loss = price // self.items.weights.loss
-            if price < _UNREACHED and (best is None or loss < best[0]):
-                best = (loss, step, needed + int(rows[step]))
-            cells.append(None if best is None else (best[2], best[1]))
-        return cells
+        rows, each = block.argmin(axis=0), np.arange(block.shape[1])
+        prices = block[rows, each]
+        losses = np.where(prices < _UNREACHED, prices // self.items.weights.loss, _UNREACHED)
+        least_before = np.minimum.accumulate(np.concatenate(([_UNREACHED], losses[:-1])))
+        steps = np.maximum.accumulate(np.where(losses < least_before, each, -1))
+        return np.stack((needed + rows[steps], steps))
 
     def _trace(self, row: int, step: int, needed: int) -> EvictionPlan:
         """The strategy that leads to a cell, along the backpointers, and the shrinking items."""
