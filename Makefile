@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The idle threads of numpy's OpenBLAS use processor time, and the tests start hundreds of processes.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs checks deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs packages deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -86,9 +86,8 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy tests bench docs/examples docs/generate
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 
-# What .ci/run looks at besides the tests and the swarm. Both packages are built at once.
-checks: $(STAMP)
-	@$(MAKE) --jobs=1 --no-print-directory lint docs
+# Both packages, built at once, in a clean Debian: that for Debian along the afternoon of the documentation. Needs root.
+packages: $(STAMP)
 	@files=$$($(call package,"deb rpm")) && set -- $$files && \
 		sh deploy/package/afternoon.sh "$$1" $(PYTHON) && sh deploy/package/test-rpm.sh "$$2"
 

@@ -1,6 +1,8 @@
 """A long workload of jobs that share nodes starts as in an independent loop, and has these figures."""
 
+import gzip
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -22,6 +24,8 @@ pytestmark = pytest.mark.shared
 CHECKED = 3000
 """How many of the first jobs the independent loop starts too. With 10,000 it takes most of a minute."""
 LONG = 30_000
+LINES = LONG + 1_000
+"""How many lines of the trace are read: its comments, the first jobs, and a few that cannot run."""
 MEMORY_MB = 12 * 1024
 NODE = Resources.of({"cpu": 8, "mem": MEMORY_MB})
 
@@ -34,11 +38,22 @@ FIGURES = {
 """Mean wait in seconds and bounded slowdown, by the reading and the number of jobs."""
 
 
+@pytest.fixture(scope="module")
+def beginning(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first lines of RICC, whose jobs are in the order of submission."""
+    path = tmp_path_factory.mktemp("ricc") / "RICC.swf"
+    with gzip.open(shared_traces / "RICC-2010-2.swf.gz", "rt", encoding="utf-8") as file:
+        path.write_text("".join(islice(file, LINES)), encoding="utf-8")
+    return path
+
+
 @pytest.fixture(scope="module", params=[TraceUnit.PROCESSOR, TraceUnit.PACKED], ids=str)
-def ricc(request: pytest.FixtureRequest, shared_traces: Path) -> Trace:
+def ricc(request: pytest.FixtureRequest, beginning: Path) -> Trace:
     """RICC by the processors of one pool, or on 1,024 nodes of 8 processors and 12 GB."""
     packed = request.param is TraceUnit.PACKED
-    return read_trace(shared_traces / "RICC-2010-2.swf.gz", unit=request.param, node=NODE if packed else None)
+    trace = read_trace(beginning, unit=request.param, node=NODE if packed else None)
+    assert len(trace.jobs) > LONG
+    return trace
 
 
 def records(trace: Trace, count: int) -> list[JobRecord]:
