@@ -60,7 +60,10 @@ class SentCommands:
         self._by_id: dict[int, _Sent] = {}
         self._signals: dict[int, tuple[tuple[str, RunIdentity], float]] = {}
         """The signals without an answer: to which run of which job, and when."""
+        self._evicted: Counter[str] = Counter()
+        """How many commands have evicted each job. No entry is 0."""
         self._past: Mapping[str, int] | None = None
+        """A copy of it. None: none was asked for since it changed."""
         self._latest_s = float("-inf")
 
     def add(
@@ -74,8 +77,9 @@ class SentCommands:
     ) -> None:
         """Take note of a command that is sent after all others. `signalled`: the run that it signals."""
         self._latest_s = max(self._latest_s, issued_s)
-        self._past = None
-        self._by_id[command_id] = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
+        sent = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
+        self._by_id[command_id] = sent
+        self._count(job_id, int(sent.evicted))
         if signalled is not None:
             self._signals[command_id] = (job_id, signalled), issued_s
 
@@ -88,16 +92,18 @@ class SentCommands:
         sent = self._by_id.get(command_id)
         if sent is None:
             return
+        evicted = sent.evicted
         sent.outcome, sent.failed = outcome, failed
-        self._past = None
+        self._count(sent.job_id, int(sent.evicted) - int(evicted))
         if not (sent.evicted or sent.failed):
             del self._by_id[command_id]
 
     def forget(self, command_ids: Iterable[int]) -> None:
         """Drop commands that are so old that no limit counts them."""
-        self._past = None
         for command_id in command_ids:
-            self._by_id.pop(command_id, None)
+            sent = self._by_id.pop(command_id, None)
+            if sent is not None:
+                self._count(sent.job_id, -int(sent.evicted))
             self._signals.pop(command_id, None)
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
@@ -110,7 +116,7 @@ class SentCommands:
     def past_evictions(self) -> Mapping[str, int]:
         """How often each job was evicted, or may have been. Another object whenever it changes."""
         if self._past is None:
-            self._past = Counter(sent.job_id for sent in self._by_id.values() if sent.evicted)
+            self._past = self._evicted.copy()
         return self._past
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
@@ -120,6 +126,14 @@ class SentCommands:
     def unanswered_signals(self) -> dict[tuple[str, RunIdentity], float]:
         """When each run of a job was signalled without an answer, the latest of several instants."""
         return dict(self._signals.values())
+
+    def _count(self, job_id: str, change: int) -> None:
+        """Count evictions of a job that were added, or dropped if `change` is negative."""
+        if change:
+            self._past = None
+            self._evicted[job_id] += change
+            if not self._evicted[job_id]:
+                del self._evicted[job_id]
 
     def _since(self, since_s: float) -> Iterator[_Sent]:
         """What was issued since then, newest first."""

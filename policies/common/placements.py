@@ -8,7 +8,7 @@ Reference:
     Algorithm 2, line 1: the partitions of the right size.
 
 Differs from the paper:
-    A placement may be larger than the job, which then gets as many of its nodes as it needs; where switches
+    A placement may be larger than the job, which then gets as many of its nodes as it needs. Where switches
     differ in size, larger ones serve too. A job that is larger than every placement may run on any nodes.
 """
 
@@ -26,9 +26,9 @@ ANYWHERE = "any nodes"
 def fitting(
     cluster: Cluster, node_count: int, eligible: frozenset[str] | None = None
 ) -> tuple[Placement, ...]:
-    """The placements of the right size (Algorithm 2, line 1): those with `node_count` usable nodes. If there
-    is none: those with more that contain no other such one. The smallest come first, then it is the cluster's
-    order.
+    """The placements of the right size (Algorithm 2, line 1): those with at least `node_count` usable nodes that
+    contain no other such one. If a job gets whole placements and some have exactly `node_count`, only those.
+    The smallest come first, then it is the cluster's order.
 
     If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
 
@@ -66,11 +66,11 @@ def _right_sized(
     @cache
     def found(node_count: int) -> tuple[Placement, ...]:
         right: list[tuple[frozenset[str], Placement]] = []
-        exact = any(len(nodes) == node_count for nodes, _ in by_size)
+        exact = any(place.whole and len(nodes) == node_count for nodes, place in by_size)
         for nodes, place in by_size:
-            if exact and len(nodes) > node_count:
-                break
-            if len(nodes) >= node_count and not any(smaller < nodes for smaller, _ in right):
+            if len(nodes) < node_count or (exact and place.whole and len(nodes) > node_count):
+                continue
+            if not any(smaller < nodes for smaller, _ in right):
                 right.append((nodes, place))
         return tuple(place for _, place in right)
 

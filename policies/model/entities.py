@@ -102,6 +102,8 @@ class Placement:
 
     name: str
     nodes: tuple[str, ...]
+    whole: bool = False
+    """Whether a job gets all of its nodes, as those of a partition of a torus. False: any of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,8 @@ class EvictionCurve:
         if needed > self.rows:
             raise ValueError(f"solved for up to {self.rows + spare} nodes, {needed + spare} wanted")
         block = self._best[needed:]
-        rows, each = block.argmin(axis=0), np.arange(block.shape[1])
+        rows: NDArray[np.int64] = block.argmin(axis=0)
+        each = np.arange(self.steps + 1, dtype=np.int64)
         prices = block[rows, each]
         losses = np.where(prices < _UNREACHED, prices // self.items.weights.loss, _UNREACHED)
         least_before = np.minimum.accumulate(np.concatenate(([_UNREACHED], losses[:-1])))

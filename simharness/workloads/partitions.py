@@ -90,7 +90,8 @@ class Partitions:
     def placements(self, names: NodeNames) -> tuple[Placement, ...]:
         """The same as policies see it."""
         return tuple(
-            Placement(name=partition.name, nodes=names.of(partition.nodes)) for partition in self.every
+            Placement(name=partition.name, nodes=names.of(partition.nodes), whole=True)
+            for partition in self.every
         )
 
 

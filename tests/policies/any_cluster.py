@@ -167,13 +167,18 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def placements(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Placement, ...]:
-    """Blocks of neighbouring nodes, of different sizes, with or without one that is all of them."""
+    """Blocks of neighbouring nodes, of different sizes, with or without one that is all of them. A job gets a
+    whole one or a part.
+    """
     cuts = draw(st.lists(st.integers(1, max(1, len(names) - 1)), max_size=3))
     edges = sorted({0, len(names), *cuts})
     blocks = [names[low:high] for low, high in pairwise(edges)]
     if draw(st.booleans()):
         blocks.append(names)
-    return tuple(Placement(name=f"p{index}", nodes=block) for index, block in enumerate(blocks))
+    whole = draw(st.booleans())
+    return tuple(
+        Placement(name=f"p{index}", nodes=block, whole=whole) for index, block in enumerate(blocks)
+    )
 
 
 @st.composite

@@ -18,14 +18,24 @@ def test_the_smallest_that_hold_the_job_in_the_cluster_s_order(cluster_of: Calla
     assert fitting(cluster, 3) == (BOTH,)
 
 
-def test_a_larger_one_serves_too_unless_it_contains_one_that_is_large_enough_or_one_is_exact(
+def test_a_larger_one_serves_too_unless_it_contains_one_that_is_large_enough(
     cluster_of: Callable[..., Cluster],
 ) -> None:
     cluster = cluster_of(6, placements=(BOTH, WIDE, LEFT))
-    assert fitting(cluster, 1) == (LEFT, WIDE)
-    assert fitting(cluster, 2) == (LEFT,)
-    assert fitting(cluster, 3) == (WIDE,)
+    assert fitting(cluster, 1) == fitting(cluster, 2) == (LEFT, WIDE)
+    assert fitting(cluster, 3) == (WIDE, BOTH)
     assert fitting(cluster, 4) == (BOTH,)
+
+
+def test_where_jobs_get_whole_placements_a_larger_one_serves_only_if_none_is_exact(
+    cluster_of: Callable[..., Cluster],
+) -> None:
+    left, wide, both = (replace(place, whole=True) for place in (LEFT, WIDE, BOTH))
+    cluster = cluster_of(6, placements=(both, wide, left))
+    assert fitting(cluster, 1) == (left, wide)
+    assert fitting(cluster, 2) == (left,)
+    assert fitting(cluster, 3) == (wide,)
+    assert fitting(cluster, 4) == (both,)
 
 
 def test_only_nodes_count_that_are_up_and_may_serve(cluster_of: Callable[..., Cluster]) -> None:

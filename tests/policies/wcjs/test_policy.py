@@ -299,9 +299,8 @@ def test_with_placements_the_hold_is_within_one_of_the_right_size(placed: Cluste
     nodes = held(decision.actions)
     needed = placed.jobs_by_id()["u"].node_count
     large = [set(block) for block in blocks if len(block) >= needed]
-    right = [block for block in large if len(block) == needed] or [
-        block for block in large if not any(other < block for other in large)
-    ]
+    exact = [set(place.nodes) for place in placed.placements if place.whole and len(place.nodes) == needed]
+    right = exact or [block for block in large if not any(other < block for other in large)]
     if not nodes:
         assert [action.verb for action in decision.actions] == ["prioritise"]
         return

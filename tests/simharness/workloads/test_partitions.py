@@ -83,7 +83,7 @@ def test_the_size_that_a_job_is_given() -> None:
 
 def test_policies_see_the_same_by_name() -> None:
     found = TWO_RACKS.placements(NodeNames(4))
-    assert found[5] == Placement(name="bc", nodes=("n2", "n3"))
+    assert found[5] == Placement(name="bc", nodes=("n2", "n3"), whole=True)
     assert len(found) == 7
 
 

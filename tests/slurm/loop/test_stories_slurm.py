@@ -188,6 +188,7 @@ def test_jobs_that_share_nodes_leave_together(story: Story, start_daemon: StartD
 
 def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -> None:
     story.fill()
+    before = {job_id: story.nodes(job_id) for job_id in story.workers}
     # Longer on a busy machine: the second lender has to have time to save its work.
     daemon = start_daemon(start_within_s=150.0)
     urgent = story.urgent_comes()
@@ -196,7 +197,7 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -
     (hold,) = [one for one in story.world.adapter.snapshot().reservations if one.by_makeway]
     # Not the batch host, whose script would go on without its slurmd, as the processes on a lost node do.
     lost = hold.nodes[-1]
-    (victim,) = [job_id for job_id in story.workers if lost in story.nodes(job_id)]
+    (victim,) = [job_id for job_id, nodes in before.items() if lost in nodes]
     story.world.cluster.stop_node(lost, kill=True)
 
     def runs_elsewhere() -> bool:
