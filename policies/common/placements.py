@@ -26,9 +26,9 @@ ANYWHERE = "any nodes"
 def fitting(
     cluster: Cluster, node_count: int, eligible: frozenset[str] | None = None
 ) -> tuple[Placement, ...]:
-    """The placements of the right size (Algorithm 2, line 1): those with at least `node_count` usable nodes that
-    contain no other such one. If a job gets whole placements and some have exactly `node_count`, only those.
-    The smallest come first, then it is the cluster's order.
+    """The placements of the right size (Algorithm 2, line 1): those with at least `node_count` usable nodes
+    that contain no other such one. If a job gets whole placements and some have exactly `node_count`, only
+    those. The smallest come first, then it is the cluster's order.
 
     If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
 

@@ -176,9 +176,7 @@ def placements(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Placement, ...]
     if draw(st.booleans()):
         blocks.append(names)
     whole = draw(st.booleans())
-    return tuple(
-        Placement(name=f"p{index}", nodes=block, whole=whole) for index, block in enumerate(blocks)
-    )
+    return tuple(Placement(name=f"p{index}", nodes=block, whole=whole) for index, block in enumerate(blocks))
 
 
 @st.composite
