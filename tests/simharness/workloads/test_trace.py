@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.trace import Trace, TraceError, read_trace, write_swf
+from makeway.simharness.workloads.unit import TraceUnit
 
 
 def line(
@@ -214,18 +215,25 @@ def test_written_files_are_alike_and_unwritable_places_are_an_error(tmp_path: Pa
 
 @pytest.mark.shared
 @pytest.mark.parametrize(
-    ("name", "nodes", "procs_per_node", "jobs", "dropped", "largest"),
+    ("name", "nodes", "procs_per_node", "jobs", "dropped", "largest", "below_a_node"),
     [
-        ("KTH-SP2-1996-2.1-cln", 100, 1, 28_467, 9, 100),
-        ("CTC-SP2-1996-3.1-cln", 338, 1, 77_205, 17, 336),
-        ("SDSC-BLUE-2000-4.2-cln", 144, 8, 232_536, 10_770, 144),
-        ("CEA-Curie-2011-2.1-cln", 5832, 16, 295_540, 17_286, 4988),
-        ("ANL-Theta-2023", 4360, 1, 26_671, 0, 4349),
-        ("ANL-Mira-2018-wk3", 49_152, 1, 2882, 0, 49_152),
+        ("KTH-SP2-1996-2.1-cln", 100, 1, 28_467, 9, 100, 0.0),
+        ("CTC-SP2-1996-3.1-cln", 338, 1, 77_205, 17, 336, 0.0),
+        ("SDSC-BLUE-2000-4.2-cln", 144, 8, 232_536, 10_770, 144, 0.0),
+        ("CEA-Curie-2011-2.1-cln", 5832, 16, 295_540, 17_286, 4988, 0.350),
+        ("ANL-Theta-2023", 4360, 1, 26_671, 0, 4349, 0.0),
+        ("ANL-Mira-2018-wk3", 49_152, 1, 2882, 0, 49_152, 0.0),
     ],
 )
 def test_the_archive_s_traces_read_whole(
-    shared_traces: Path, name: str, nodes: int, procs_per_node: int, jobs: int, dropped: int, largest: int
+    shared_traces: Path,
+    name: str,
+    nodes: int,
+    procs_per_node: int,
+    jobs: int,
+    dropped: int,
+    largest: int,
+    below_a_node: float,
 ) -> None:
     trace = read_trace(shared_traces / f"{name}.swf.gz")
     assert (trace.name, trace.node_count, trace.procs_per_node) == (name, nodes, procs_per_node)
@@ -233,3 +241,5 @@ def test_the_archive_s_traces_read_whole(
     assert max(job.node_count for job in trace.jobs) == largest
     assert all(job.walltime_s >= job.runtime_s > 0 for job in trace.jobs)
     assert trace.duplicates == 0
+    assert trace.unit is TraceUnit.NODE
+    assert trace.below_a_node == pytest.approx(below_a_node, abs=0.0005)
