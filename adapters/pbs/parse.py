@@ -51,6 +51,8 @@ class PbsJob:
     nodes: tuple[str, ...]
     """Its vnodes, the first chunk's first."""
     submit_s: float
+    eligible_since_s: float | None
+    """etime: when it became eligible to run. None: it is not."""
     start_s: float | None
     not_before_s: float | None
     """Execution_Time: when it may start. None: at once."""
@@ -233,6 +235,7 @@ def _job(job_id: str, record: _Record) -> PbsJob | None:
         walltime_s=duration_s(wanted.text("walltime")) if wanted.has("walltime") else None,
         nodes=vnodes(record.text("exec_vnode", "")),
         submit_s=instant_s(record.text("ctime")),
+        eligible_since_s=instant_s(record.text("etime")) if record.has("etime") else None,
         start_s=instant_s(record.text("stime")) if record.has("stime") else None,
         not_before_s=instant_s(record.text("Execution_Time")) if record.has("Execution_Time") else None,
         run_count=record.number("run_count", 0),

@@ -112,6 +112,7 @@ def job(raw: PbsJob, classes: tuple[JobClass, ...], nodes: tuple[PbsNode, ...], 
         requeue_count=raw.run_count if present is JobState.PENDING else max(0, raw.run_count - 1),
         preemptible=_preemptible(raw, found),
         reservation=_reservation_of(raw, nodes),
+        eligible_since_s=_eligible_since_s(raw) if kind is JobKind.ON_DEMAND else None,
         start_within_s=found.start_within_s if found is not None and kind is JobKind.ON_DEMAND else None,
         notice_id=notice_word(raw.words) if kind is JobKind.ON_DEMAND else None,
         priority=raw.priority,
@@ -123,6 +124,12 @@ def _eligible_s(raw: PbsJob, now_s: float) -> float | None:
         return NOT_BEFORE_S
     later = raw.not_before_s is not None and raw.not_before_s > now_s
     return raw.not_before_s if later else None
+
+
+def _eligible_since_s(raw: PbsJob) -> float | None:
+    """See `Job.eligible_since_s`."""
+    later = raw.eligible_since_s is not None and raw.eligible_since_s > raw.submit_s
+    return raw.eligible_since_s if later else None
 
 
 def _preemptible(raw: PbsJob, found: JobClass | None) -> bool:

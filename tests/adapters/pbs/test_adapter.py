@@ -99,6 +99,14 @@ def test_when_a_job_may_start(view: Cluster) -> None:
     assert job(view, "103").eligible_s is None
 
 
+def test_since_when_an_urgent_job_waits(view: Cluster) -> None:
+    assert job(view, "103").waits_since_s == job(view, "103").submit_s
+    later = ("Jobs", "103.pbs01", "etime"), "Fri Nov 20 09:04:00 2026"
+    released = job(adapter_of(FakePbs(jobs=changed(captured("qstat"), *later))).snapshot(), "103")
+    assert released.waits_since_s == released.submit_s + 240.0
+    assert with_job("etime", later[1]).eligible_since_s is None  # it is not urgent
+
+
 def test_which_vnodes_serve_a_job(view: Cluster) -> None:
     assert job(view, "106").eligible_nodes == frozenset(), "the one with GPUs is of another queue"
     everywhere = {f"n{number}" for number in range(1, 13)} - {"n11"}
