@@ -210,10 +210,11 @@ def _let_go(hold: Reserve, cluster: Cluster) -> bool:
 
     What another hold gives up for this one must be seen first.
     """
-    nodes = frozenset(hold.nodes)
+    sets = cluster.node_sets()
+    nodes = sets.of(hold.nodes)
     own = {hold.reservation, *hold.out_of}
     return not any(
-        other.by_makeway and other.name not in own and not nodes.isdisjoint(other.nodes)
+        other.by_makeway and other.name not in own and nodes & sets.of(other.nodes)
         for other in cluster.reservations
     )
 

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import ended, is_over, may_be_dropped
-from makeway.policies.common.holds import shortfall
+from makeway.policies.common.holds import shortfall_set
 from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
     Action,
@@ -83,12 +83,12 @@ def is_short(operation: Operation, cluster: Cluster) -> bool:
     if job is None or hold_seen_s(operation) is None:
         return False
     known = next((one for one in cluster.operations if one.operation_id == operation.operation_id), operation)
-    return len(operation.nodes) - len(_lost(known, cluster)) < job.node_count
+    return len(operation.nodes) - _lost(known, cluster).bit_count() < job.node_count
 
 
 @memoise_last
-def _lost(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
-    return shortfall(operation, cluster)
+def _lost(operation: Operation, cluster: Cluster) -> int:
+    return shortfall_set(operation, cluster)
 
 
 def note_shortage(operation: Operation, cluster: Cluster) -> Operation:

@@ -232,8 +232,9 @@ def _seen_reserve(task: Task, action: Reserve, cluster: Cluster, job: Job | None
     if job is None and action.user is None:
         # One that was sent may still take effect: it stays in doubt, so that it is released.
         return Ending.ENDED_ITSELF if task.progress is Progress.PLANNED else None
+    sets = cluster.node_sets()
     for reservation in cluster.reservations:
-        if reservation.name == action.reservation and set(reservation.nodes) == set(action.nodes):
+        if reservation.name == action.reservation and sets.of(reservation.nodes) == sets.of(action.nodes):
             bound = job is None or job.reservation == action.reservation or job.state is not JobState.PENDING
             return Ending.SEEN if bound else None
     return None

@@ -1,6 +1,8 @@
 """What jobs have lent to an urgent job, and what gives it back."""
 
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import filterfalse
 from typing import assert_never
 
 from makeway.policies.model import (
@@ -47,9 +49,11 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
     jobs = cluster.jobs_by_id()
     found: list[Lease] = []
     for task in operation.tasks:
+        if task.progress is not Progress.DONE or task.ended_s is None:
+            continue
         method = method_of(task.action)
         lender = jobs.get(task.action.job_id)
-        if method is None or task.ended_s is None or lender is None or not _still_lent(task, lender):
+        if method is None or lender is None or not _still_lent(task, lender, cluster):
             continue
         found.append(
             Lease(
@@ -80,7 +84,7 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     actions: list[Action] = []
     for task in operation.tasks:
         lender = jobs.get(task.action.job_id)
-        if lender is not None and _still_lent(task, lender):
+        if lender is not None and _still_lent(task, lender, cluster):
             action = _return_of(operation, task, cluster, reason)
             if action is not None and (action.verb, action.job_id) not in asked:
                 actions.append(action)
@@ -149,7 +153,7 @@ def _return_of(
     )
 
 
-def _still_lent(task: Task, lender: Job) -> bool:
+def _still_lent(task: Task, lender: Job, cluster: Cluster) -> bool:
     """Whether a lender misses what a task took, or will have taken once it is seen done."""
     if task.progress is not Progress.DONE:
         return False
@@ -157,17 +161,23 @@ def _still_lent(task: Task, lender: Job) -> bool:
         case Requeue():
             return lender.state is JobState.PENDING
         case Shrink():
-            return lender.requeue_count == task.requeue_count and not set(lender.nodes).issuperset(task.nodes)
+            sets = cluster.node_sets()
+            return lender.requeue_count == task.requeue_count and bool(
+                sets.of(task.nodes) & ~sets.of(lender.nodes)
+            )
         case _:
             return False
 
 
 def lent_nodes(task: Task) -> tuple[str, ...]:
     """The nodes that a task made its job give up."""
-    if isinstance(task.action, Shrink):
-        kept = set(task.action.keep_nodes)
-        return tuple(name for name in task.nodes if name not in kept)
-    return task.nodes
+    return _given(task.nodes, task.action.keep_nodes) if isinstance(task.action, Shrink) else task.nodes
+
+
+@lru_cache(maxsize=1024)
+def _given(nodes: tuple[str, ...], kept: tuple[str, ...]) -> tuple[str, ...]:
+    """What a job gave of its nodes. The same tuple each time, because sets of nodes are known by it."""
+    return tuple(filterfalse(frozenset(kept).__contains__, nodes))
 
 
 def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tuple[str, ...]:

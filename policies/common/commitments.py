@@ -1,6 +1,6 @@
 """What open operations and earlier proposals of the same decision have promised or set in motion."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from makeway.policies.common.departures import (
@@ -18,7 +18,7 @@ from makeway.policies.common.departures import (
 )
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
-from makeway.policies.model import Action, Cluster, Job, Reserve, Resources, memoise_last
+from makeway.policies.model import Action, Cluster, Job, NodeSet, Reserve, Resources, memoise_last
 from makeway.policies.safety.prices import killed_node_s
 
 
@@ -31,18 +31,19 @@ class Commitments:
     """Jobs that another decision concerns already: they may not be evicted."""
     releases: dict[str, NodeRelease] = field(init=False)
     """The jobs that are leaving their nodes, by job id."""
-    free: tuple[str, ...] = field(init=False)
-    """The nodes that no job and no reservation holds, promised ones among them."""
+    free: int = field(init=False)
+    """The nodes that no job and no reservation holds, promised ones among them, as a set of the cluster's
+    `node_sets`."""
     pending: dict[str, PendingCheckpoint] = field(init=False)
     """The checkpoints that jobs are to write before they leave, by job id."""
-    nodes: set[str] = field(default_factory=set[str])
-    """The nodes that earlier proposals of this decision promise."""
+    nodes: int = 0
+    """The nodes that earlier proposals of this decision promise, likewise."""
     killed_node_s: dict[str, float] = field(default_factory=dict[str, float])
     """Node-seconds of work that the evictions of earlier proposals lose, by urgent job."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
-    _unusable: frozenset[str] | None = None
+    _unusable: NodeSet | None = None
 
     def __post_init__(self) -> None:
         self.excluded, releases, self.free = _under_way(self.cluster)
@@ -69,14 +70,16 @@ class Commitments:
         """What the file system has still to write for jobs that leave."""
         return backlog(self.pending.values(), self.cluster.now_s) if self.pending else NO_BACKLOG
 
-    def promise(self, nodes: tuple[str, ...]) -> None:
+    def promise(self, nodes: Collection[str]) -> None:
         """Record nodes as promised."""
-        self.nodes.update(nodes)
+        self.nodes |= self.cluster.node_sets().of_any(nodes)
         self._unusable = None
 
-    def free_for(self, demand: Resources | None) -> tuple[str, ...]:
+    def free_for(self, demand: Resources | None) -> int:
         """The nodes, promised ones among them, that have room for the demand. None: that are wholly free."""
-        return self.free if demand is None else self.cluster.free_nodes(None, demand)
+        if demand is None:
+            return self.free
+        return self.cluster.node_sets().of_new(self.cluster.free_nodes(None, demand))
 
     def releasing(self, demand: Resources | None = None) -> dict[str, float]:
         """The nodes that jobs are leaving, in the cluster's order, each with the instant when it is free.
@@ -102,7 +105,7 @@ class Commitments:
             if release is not None:
                 yield job, release
 
-    def unusable(self, urgent: UrgentJob, until_s: float) -> frozenset[str]:
+    def unusable(self, urgent: UrgentJob, until_s: float) -> NodeSet:
         """The nodes that may not be promised to the urgent job; see `unavailable_nodes`.
 
         The answer is the same for all urgent jobs without an operation unless the site has reservations of
@@ -113,13 +116,13 @@ class Commitments:
             return self._unusable
         found = unavailable_nodes(self.cluster, urgent, until_s=until_s)
         if self.nodes:
-            found |= self.nodes
+            found = NodeSet(found.sets, found.bits | self.nodes)
         if alike:
             self._unusable = found
         return found
 
 
 @memoise_last
-def _under_way(cluster: Cluster) -> tuple[frozenset[str], Mapping[str, NodeRelease], tuple[str, ...]]:
+def _under_way(cluster: Cluster) -> tuple[frozenset[str], Mapping[str, NodeRelease], int]:
     """The committed jobs, the jobs that are leaving, and the free nodes."""
-    return committed(cluster), node_releases(cluster), cluster.free_nodes()
+    return committed(cluster), node_releases(cluster), cluster.free_set()

@@ -62,8 +62,10 @@ def node_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> d
         if operation.observe or operation.phase is Phase.CLOSED:
             continue
         for task in operation.tasks:
+            if task.progress not in LEAVING or _called_off(operation, task):
+                continue
             release = node_release_of(task.action, cluster.now_s)
-            if release is not None and task.progress in LEAVING and not _called_off(operation, task):
+            if release is not None:
                 found[task.action.job_id] = release
     return found
 

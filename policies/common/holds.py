@@ -14,7 +14,6 @@ Differs from the paper:
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import filterfalse
 
 from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.shared_nodes import with_room
@@ -28,7 +27,6 @@ from makeway.policies.model import (
     Phase,
     Resources,
     memoise_last,
-    names,
 )
 from makeway.policies.safety.protection import Refusal, protection
 
@@ -39,19 +37,25 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     A node is lost if it is not up, or if jobs other than the urgent one that no operation is evicting use
     what the urgent job needs of it. A job that is completing leaves by itself. A silent node is not lost yet.
     """
+    return cluster.node_sets().among(operation.nodes, shortfall_set(operation, cluster))
+
+
+def shortfall_set(operation: Operation, cluster: Cluster) -> int:
+    """The same as a set of the cluster's `node_sets`."""
     borrower = cluster.jobs_by_id().get(operation.for_job_id)
     demand = _demand(operation, borrower)
     sets = cluster.node_sets()
+    held = sets.of(operation.nodes)
     if demand is not None:
         with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
-        return sets.among(tuple(filterfalse(with_room_now.__contains__, operation.nodes)), ~sets.silent)
+        return held & ~(sets.of_new(with_room_now) | sets.silent)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
         releases = node_releases(cluster, (operation,))
         occupied = _occupied(sets, [job for job in cluster.jobs if job is not borrower], releases)
         good = sets.up & ~occupied
-    return sets.among(operation.nodes, ~(good | sets.silent))
+    return held & ~(good | sets.silent)
 
 
 def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
@@ -65,15 +69,15 @@ def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
             return None
 
 
-def lost_for_good(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
-    """As `shortfall`, for an announced job that has not arrived: nodes of its guests are not lost."""
-    missing = shortfall(operation, cluster)
+def lost_for_good(operation: Operation, cluster: Cluster) -> int:
+    """As `shortfall_set`, for an announced job that has not arrived: nodes of its guests are not lost."""
+    missing = shortfall_set(operation, cluster)
     guests_of = guests(cluster).get(operation.reservation, ()) if missing else ()
     if not guests_of:
         return missing
-    theirs = frozenset(names(job.nodes for job in guests_of)) - cluster.shared_nodes()
-    up = cluster.up_nodes()
-    return tuple(name for name in missing if name not in theirs or name not in up)
+    sets = cluster.node_sets()
+    theirs = sets.union(job.nodes for job in guests_of) & ~sets.of(cluster.shared_nodes())
+    return missing & ~(theirs & sets.up)
 
 
 @memoise_last

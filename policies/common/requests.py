@@ -3,7 +3,6 @@ it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import filterfalse, islice
 from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
@@ -11,7 +10,7 @@ from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
-from makeway.policies.model import Action, Candidate, Cluster, OperationKind, Rationale, Reason
+from makeway.policies.model import Action, Candidate, Cluster, NodeSet, OperationKind, Rationale, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +30,7 @@ class Request:
     """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
     releasing_s: float
     """When the last of `releasing` is free; now, if there is none."""
-    unusable: frozenset[str]
+    unusable: NodeSet | frozenset[str]
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
     """Jobs that another decision concerns already."""
@@ -85,7 +84,7 @@ def request_for(
     deadline_s: float,
     duration_s: float,
     *,
-    unusable: frozenset[str] | None = None,
+    unusable: NodeSet | None = None,
 ) -> Request:
     """The request of an urgent job: the nodes that it can have without an eviction, and what it may not
     touch.
@@ -102,19 +101,15 @@ def request_for(
     now_s = cluster.now_s
     if unusable is None:
         unusable = commitments.unusable(urgent, now_s + duration_s)
-    own = frozenset(urgent.kept_nodes)
-    free = _free_for(commitments, urgent, unusable | own if own else unusable)
-    eligible = urgent.job.eligible_nodes
-    ready_s = commitments.releasing(urgent.job.demand)
-    in_time = [
-        name
-        for name, at_s in ready_s.items()
-        if (at_s <= deadline_s or now_s > deadline_s)
-        and name not in unusable
-        and name not in own
-        and (eligible is None or name in eligible)
-    ]
-    releasing = sorted(in_time, key=ready_s.__getitem__)[: max(0, urgent.missing - len(free))]
+    suitable = _suitable(cluster, urgent, unusable)
+    free = _free_for(commitments, urgent, suitable)
+    ready_s, short = dict[str, float](), urgent.missing - len(free)
+    releasing: list[str] = []
+    if short > 0:
+        ready_s = commitments.releasing(urgent.job.demand)
+        fit = cluster.node_sets().among(tuple(ready_s), suitable)
+        in_time = (name for name in fit if ready_s[name] <= deadline_s or now_s > deadline_s)
+        releasing = sorted(in_time, key=ready_s.__getitem__)[:short]
     return Request(
         cluster=cluster,
         urgent=urgent,
@@ -161,14 +156,21 @@ def with_places(commitments: Commitments, request: Request) -> Request:
     )
 
 
-def _free_for(commitments: Commitments, urgent: UrgentJob, barred: frozenset[str]) -> tuple[str, ...]:
+def _suitable(cluster: Cluster, urgent: UrgentJob, unusable: NodeSet) -> int:
+    """The nodes that could serve the job beyond those that it keeps."""
+    sets, eligible = cluster.node_sets(), urgent.job.eligible_nodes
+    suitable = ~(unusable.bits | sets.of(urgent.kept_nodes))
+    return suitable if eligible is None else suitable & sets.of(eligible)
+
+
+def _free_for(commitments: Commitments, urgent: UrgentJob, suitable: int) -> tuple[str, ...]:
     """The free nodes that could serve the job, no more than it could use."""
-    eligible = urgent.job.eligible_nodes
-    usable = filterfalse(barred.__contains__, commitments.free_for(urgent.job.demand))
-    suitable = usable if eligible is None else filter(eligible.__contains__, usable)
     # The site's limit counts nodes: makeway holds no more of them than the job needs.
     wanted = urgent.most_missing if commitments.cluster.limits.max_nodes is None else urgent.missing
-    return tuple(islice(suitable, max(0, wanted)))
+    if wanted <= 0:
+        return ()
+    free = commitments.free_for(urgent.job.demand) & suitable
+    return commitments.cluster.node_sets().names(free)[:wanted]
 
 
 def candidates_of(

@@ -5,14 +5,14 @@ An urgent job needs nodes if it waits without an operation, if the hold of its o
 hold. One that would not start on free nodes either needs none (`held_up`).
 """
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from makeway.policies.common.holds import guests, lost_for_good, shortfall
+from makeway.policies.common.holds import guests, lost_for_good, shortfall_set
 from makeway.policies.model import (
     Cluster,
     Job,
+    NodeSet,
     Operation,
     OperationKind,
     Phase,
@@ -64,13 +64,13 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
             if job.eligible_s is None or job.eligible_s <= cluster.now_s:
                 urgents.append(UrgentJob(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
-            lost = frozenset(shortfall(operation, cluster))
+            lost = shortfall_set(operation, cluster)
             if lost or operation.kind is OperationKind.ARRIVAL:
                 urgents.append(
                     UrgentJob(
                         job=job,
                         operation=operation,
-                        kept_nodes=_kept_nodes(job, operation, lost),
+                        kept_nodes=_kept_nodes(job, operation, cluster, lost),
                         guests=guests(cluster).get(operation.reservation, ()),
                     )
                 )
@@ -116,38 +116,41 @@ def most_nodes(job: Job) -> int:
     return max(job.node_count, job.node_count_max or 0)
 
 
-def _kept_nodes(job: Job, operation: Operation, lost: AbstractSet[str]) -> tuple[str, ...]:
+def _kept_nodes(job: Job, operation: Operation, cluster: Cluster, lost: int) -> tuple[str, ...]:
     """The nodes of an operation that its job can still get, no more than the job's largest size."""
-    eligible = job.eligible_nodes
-    good = (name for name in operation.nodes if name not in lost and (eligible is None or name in eligible))
-    return tuple(good)[: most_nodes(job)]
+    sets, eligible = cluster.node_sets(), job.eligible_nodes
+    good = ~lost if eligible is None else sets.of(eligible) & ~lost
+    return sets.among(operation.nodes, good)[: most_nodes(job)]
 
 
-def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> frozenset[str]:
+def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> NodeSet:
     """Nodes that are held for other jobs now, or reserved by the site before `until_s`.
 
     Of a hold for an announced job only those nodes count that the announced job can get: the others are not
     held for it.
     """
-    taken: list[Iterable[str]] = []
+    sets, taken = cluster.node_sets(), 0
     announced = _held_for_announced(cluster)
     for reservation in cluster.reservations:
         own = urgent.operation is not None and reservation.name == urgent.operation.reservation
         begins_s = cluster.now_s if reservation.by_makeway else until_s
         if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
-            taken.append(announced.get(reservation.name, reservation.nodes))
+            held = announced.get(reservation.name)
+            taken |= sets.of(reservation.nodes) if held is None else held
     for operation in cluster.operations:
         lent = operation.phase is Phase.LENT and not operation.observe and operation.kind.holds_while_running
         if (lent or operation.phase is Phase.MAKING_ROOM) and operation.for_job_id != urgent.job.job_id:
-            taken.append(announced.get(operation.reservation, operation.nodes))
-    return frozenset[str]().union(*taken)
+            held = announced.get(operation.reservation)
+            taken |= sets.of(operation.nodes) if held is None else held
+    return NodeSet(sets, taken)
 
 
 @memoise_last
-def _held_for_announced(cluster: Cluster) -> Mapping[str, frozenset[str]]:
+def _held_for_announced(cluster: Cluster) -> Mapping[str, int]:
     """By reservation: held nodes that are idle, or used by jobs that leave when the announced job arrives."""
+    sets = cluster.node_sets()
     return {
-        operation.reservation: frozenset(operation.nodes).difference(lost_for_good(operation, cluster))
+        operation.reservation: sets.of(operation.nodes) & ~lost_for_good(operation, cluster)
         for operation in cluster.operations
         if operation.kind is OperationKind.NOTICE and operation.phase is Phase.MAKING_ROOM
     }

@@ -15,7 +15,6 @@ Differs from the paper:
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import filterfalse
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -23,7 +22,7 @@ from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.shared_nodes import held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import Candidate, Cluster, Job, Reserve, Resources, memoise_last, names
+from makeway.policies.model import Candidate, Cluster, Job, Reserve, Resources, names
 from makeway.policies.safety.prices import loss_node_s, price_node_s
 from makeway.policies.safety.protection import protection
 
@@ -74,11 +73,7 @@ def victim_groups(
         unusable: nodes that may not be promised.
         excluded: jobs that may not be evicted, because another decision concerns them already.
     """
-    barred = frozenset(unusable).union(urgent.kept_nodes) if urgent.kept_nodes else frozenset(unusable)
-    up = cluster.up_nodes()
-    if len(up) < len(cluster.nodes):
-        barred = barred.union(node.name for node in cluster.nodes if node.name not in up)
-    found = _holders(cluster.jobs, barred, urgent.job.eligible_nodes)
+    found = _holders(cluster, urgent, unusable)
     groups = _sharing(found) if cluster.shared_nodes() else [[holder] for holder in found]
     return tuple(
         sorted((_victim_group(group, cluster, excluded) for group in groups), key=lambda group: group.job_ids)
@@ -89,21 +84,14 @@ _Holder = tuple[Job, tuple[str, ...]]
 """A job and those of its nodes that would serve the urgent job."""
 
 
-@memoise_last
-def _holders(
-    jobs: tuple[Job, ...], barred: frozenset[str], eligible: frozenset[str] | None
-) -> tuple[_Holder, ...]:
-    """Every job that holds nodes which are not barred and are eligible."""
-    found: list[_Holder] = []
-    for job in jobs:
-        held = job.nodes
-        if not barred.isdisjoint(held):
-            held = tuple(filterfalse(barred.__contains__, held))
-        if eligible is not None and not eligible.issuperset(held):
-            held = tuple(filter(eligible.__contains__, held))
-        if held:
-            found.append((job, held))
-    return tuple(found)
+def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) -> list[_Holder]:
+    """Every job that holds nodes which would serve the urgent job."""
+    sets, eligible = cluster.node_sets(), urgent.job.eligible_nodes
+    suitable = ~(sets.of_any(unusable) | sets.of(urgent.kept_nodes) | sets.down)
+    if eligible is not None:
+        suitable &= sets.of(eligible)
+    held = ((job, sets.among(job.nodes, suitable)) for job in cluster.holders())
+    return [(job, nodes) for job, nodes in held if nodes]
 
 
 def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
@@ -257,12 +245,9 @@ def shared_candidates(
         latest_s: when there must be room. What leaves anyway by then counts as free.
         ending: further jobs that are gone by then, by id.
     """
-    eligible, kept = urgent.job.eligible_nodes, frozenset(urgent.kept_nodes)
-    wanted = [
-        name
-        for name in cluster.up_nodes()
-        if name not in unusable and name not in kept and (eligible is None or name in eligible)
-    ]
+    sets, eligible = cluster.node_sets(), urgent.job.eligible_nodes
+    suitable = sets.up & ~(sets.of_any(unusable) | sets.of(urgent.kept_nodes))
+    wanted = sets.names(suitable if eligible is None else suitable & sets.of(eligible))
     releases = {
         job_id: release
         for job_id, release in node_releases(cluster).items()

@@ -307,12 +307,11 @@ class _Arbiter:
             ruling = self._judge_lending(action)
             if ruling is not None:
                 return ruling
-        wanted = set(action.nodes)
-        holds = self._other_holds(action)
+        sets, holds = self.cluster.node_sets(), self._other_holds(action)
         for name, nodes in (*self._foreign_holds(), *holds.items()):
-            common = wanted.intersection(nodes)
+            common = sets.of(action.nodes) & sets.of(nodes)
             if common:
-                return Refusal.NODE_TAKEN, f"{min(common)} is in reservation {name}"
+                return Refusal.NODE_TAKEN, f"{min(sets.names(common))} is in reservation {name}"
         limit = self.cluster.limits.max_nodes
         if limit is not None and action.kind is not OperationKind.QUEUE_HEAD and not action.out_of:
             # The first job of the queue gets back its own nodes, and lent nodes are already counted.

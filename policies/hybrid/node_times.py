@@ -14,7 +14,7 @@ from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import ends_by
 from makeway.policies.common.requests import Request
 from makeway.policies.common.shared_nodes import room_times_s
-from makeway.policies.model import Cluster, Operation, Resources, memoise_last
+from makeway.policies.model import Cluster, NodeSet, Operation, Resources, memoise_last
 
 
 def end_times_s(request: Request, until_s: float) -> dict[str, float]:
@@ -58,38 +58,35 @@ def _room_times_s(request: Request, demand: Resources, until_s: float) -> dict[s
 
 
 @memoise_last
-def _holds(cluster: Cluster) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
+def _holds(cluster: Cluster) -> tuple[Mapping[str, int], int, int]:
     """The held nodes by reservation; the nodes in any hold; the nodes in more than one hold."""
-    listed: dict[str, tuple[str, ...]] = {
-        reservation.name: reservation.nodes
+    sets = cluster.node_sets()
+    held = {
+        reservation.name: sets.of(reservation.nodes)
         for reservation in cluster.reservations
         if reservation.start_s <= cluster.now_s < reservation.end_s
     }
     for operation in cluster.operations:
-        before = listed.get(operation.reservation, ())
-        if before != operation.nodes:
-            listed[operation.reservation] = before + operation.nodes
-    held = {name: frozenset(nodes) for name, nodes in listed.items()}
-    once: set[str] = set()
-    twice: set[str] = set()
+        held[operation.reservation] = held.get(operation.reservation, 0) | sets.of(operation.nodes)
+    once = twice = 0
     for nodes in held.values():
         twice |= once & nodes
         once |= nodes
-    return held, frozenset(once), frozenset(twice)
+    return held, once, twice
 
 
-def taken_nodes(commitments: Commitments, operation: Operation | None, until_s: float) -> frozenset[str]:
+def taken_nodes(commitments: Commitments, operation: Operation | None, until_s: float) -> NodeSet:
     """The nodes that are held for or promised to other jobs, or that the site reserves before `until_s`.
 
     Unlike for a job that has arrived, busy nodes in a hold for another notice count too.
     """
     cluster = commitments.cluster
     held, once, twice = _holds(cluster)
-    own = frozenset[str]() if operation is None else held.get(operation.reservation, frozenset())
-    site = [
+    sets = cluster.node_sets()
+    own = 0 if operation is None else held.get(operation.reservation, 0)
+    site = sets.union(
         reservation.nodes
         for reservation in cluster.reservations
         if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
-    ]
-    others = (once - own) | (twice & own) if own else once
-    return others.union(commitments.nodes, *site) if commitments.nodes or site else others
+    )
+    return NodeSet(sets, (once & ~own) | (twice & own) | commitments.nodes | site)

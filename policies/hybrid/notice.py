@@ -106,7 +106,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         if request.shortage > 0:
             plan = collect(request, config, first)
             first = False
-        if operation is not None and not commitments.nodes.isdisjoint(operation.nodes):
+        if operation is not None and commitments.nodes & cluster.node_sets().of(operation.nodes):
             plan = _without_evictions(plan)
         actions = _promise(commitments, request, plan, notice, config)
         (after if plan.leaving else before).extend(actions)
@@ -130,8 +130,11 @@ def _promise(
     promise.
     """
     operation = request.urgent.operation
+    if operation is not None and not plan.leaving and _is_as_held(request, plan, operation):
+        commitments.promise(operation.nodes)
+        return ()
     held = _hold(request, plan, notice, config)
-    actions: list[Action] = [held] if _changes(held, plan, operation) else []
+    actions: list[Action] = [held] if held.nodes else []
     if operation is not None and not held.nodes:
         actions = [_release(operation, held)]
     for preemption in plan.leaving:
@@ -147,14 +150,15 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
     if not first:
         return HoldPlan(text="An earlier notice lacks nodes: what is free is held.")
     # On shared nodes, a node that is neither usable nor free has too little room.
-    without_room = (
-        request.cluster.held_nodes()
-        if request.urgent.job.demand is None
-        else frozenset(request.cluster.up_nodes()).difference(request.free)
-    )
-    busy = without_room.difference(request.unusable, request.releasing, request.urgent.kept_nodes)
+    sets = request.cluster.node_sets()
+    without_room = sets.up
+    if request.urgent.job.demand is None:
+        without_room &= request.cluster.held_set()
+    else:
+        without_room &= ~sets.of(request.free)
+    known = sets.of_any(request.unusable) | sets.of(request.releasing) | sets.of(request.urgent.kept_nodes)
     return HoldPlan(
-        nodes=tuple(filter(busy.__contains__, request.cluster.up_nodes())),
+        nodes=sets.names(without_room & ~known),
         text=f"{request.shortage} more nodes are collected as jobs end.",
     )
 
@@ -195,7 +199,7 @@ def _preemptions(
     `ending`: nodes that are free by then anyway. `missing`: how many more are needed.
     """
     cluster, demand = request.cluster, request.urgent.job.demand
-    unusable = request.unusable | ending
+    unusable = request.unusable.union(ending)
     if demand is None:
         groups = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
         ranked = _ranked(groups, request, config)
@@ -319,7 +323,7 @@ def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> 
     """True if the hold has exactly the nodes wanted, all usable and unclaimed."""
     return (
         len(operation.nodes) == notice.node_count
-        and commitments.nodes.isdisjoint(operation.nodes)
+        and not commitments.nodes & commitments.cluster.node_sets().of(operation.nodes)
         and not lost_for_good(operation, commitments.cluster)
     )
 
@@ -329,9 +333,10 @@ def _request(
 ) -> Request:
     """The request of a notice: the usable nodes that it holds, and nodes that are or come free."""
     cluster = commitments.cluster
-    lost = set[str]() if operation is None else set(lost_for_good(operation, cluster))
-    held = () if operation is None else operation.nodes
-    good = tuple(name for name in held if name not in lost and name not in commitments.nodes)
+    good: tuple[str, ...] = ()
+    if operation is not None:
+        gone = lost_for_good(operation, cluster) | commitments.nodes
+        good = cluster.node_sets().among(operation.nodes, ~gone)
     duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
     job = Job(
         job_id=notice.notice_id,
@@ -382,11 +387,11 @@ def _without_evictions(plan: HoldPlan) -> HoldPlan:
     return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
-def _changes(held: Reserve, plan: HoldPlan, operation: Operation | None) -> bool:
-    """Whether the hold has nodes and differs from what is held, or jobs have to leave."""
-    present = () if operation is None else operation.nodes
-    alike = present == held.nodes or frozenset(present) == frozenset(held.nodes)
-    return bool(held.nodes) and (bool(plan.leaving) or not alike)
+def _is_as_held(request: Request, plan: HoldPlan, operation: Operation) -> bool:
+    """Whether the hold of a notice has just the nodes that it is to have, and any at all."""
+    sets = request.cluster.node_sets()
+    wanted = sets.union((request.urgent.kept_nodes, request.free, request.releasing, plan.nodes))
+    return wanted != 0 and wanted == sets.of(operation.nodes)
 
 
 def _why(request: Request, plan: HoldPlan) -> Rationale:

@@ -57,7 +57,7 @@ from makeway.policies.model.entities import (
     reservation_name,
 )
 from makeway.policies.model.kind import OperationKind
-from makeway.policies.model.node_sets import NodeSets
+from makeway.policies.model.node_sets import NodeSet, NodeSets, set_of_places
 from makeway.policies.model.operation import (
     Ending,
     Lease,
@@ -109,6 +109,7 @@ __all__ = [
     "LostNodes",
     "Method",
     "Node",
+    "NodeSet",
     "NodeSets",
     "NodeState",
     "Notice",
@@ -141,6 +142,7 @@ __all__ = [
     "memoise_last",
     "names",
     "reservation_name",
+    "set_of_places",
     "taken_anew",
     "total",
     "weighted_share",

@@ -147,18 +147,23 @@ def _node_sets(nodes: tuple[Node, ...]) -> NodeSets:
 
 
 @memoise_last
+def _holders(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    return tuple(job for job in jobs if job.nodes)
+
+
+@memoise_last
 def _held(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> int:
-    return _node_sets(nodes).union(job.nodes for job in jobs if job.nodes)
+    return _node_sets(nodes).union(job.nodes for job in _holders(jobs))
 
 
 @memoise_last
 def _held_names(jobs: tuple[Job, ...]) -> frozenset[str]:
-    return frozenset[str]().union(*[job.nodes for job in jobs if job.nodes])
+    return frozenset[str]().union(*[job.nodes for job in _holders(jobs)])
 
 
 @memoise_last
 def _shared(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> frozenset[str]:
-    holds = [job.nodes for job in jobs if job.nodes]
+    holds = [job.nodes for job in _holders(jobs)]
     if sum(map(len, holds)) == _held(nodes, jobs).bit_count():
         return frozenset()
     return frozenset(name for name, count in Counter(names(holds)).items() if count > 1)
@@ -276,7 +281,7 @@ class Cluster:
 
     def holders(self) -> tuple[Job, ...]:
         """The jobs that hold nodes."""
-        return tuple(job for job in self.jobs if job.nodes)
+        return _holders(self.jobs)
 
     def held_nodes(self) -> frozenset[str]:
         """Names of the nodes that jobs hold."""
@@ -302,6 +307,10 @@ class Cluster:
         """What no job holds of each node, up or not. A node that is only given as a whole is absent."""
         return _unused(self.nodes, self.jobs)
 
+    def free_set(self) -> int:
+        """Nodes that are up, in no active reservation and held by no job, as a set of `node_sets`."""
+        return self._unreserved() & ~self.held_set()
+
     def free_nodes(
         self, eligible: frozenset[str] | None = None, demand: Resources | None = None
     ) -> tuple[str, ...]:
@@ -311,21 +320,21 @@ class Cluster:
             eligible: restricts the result. None: every node.
             demand: how much of the node no job may hold. None: no job may hold any of it.
         """
-        reserved = [
-            reservation.nodes
-            for reservation in self.reservations
-            if reservation.start_s <= self.now_s < reservation.end_s
-        ]
-        sets = self.node_sets()
-        taken = sets.union(reserved)
-        if demand is None:
-            taken |= self.held_set()
-        there = sets.names(sets.up & ~taken)
+        there = self.node_sets().names(self.free_set() if demand is None else self._unreserved())
         free = there if eligible is None else tuple(filter(eligible.__contains__, there))
         if demand is None:
             return free
         unused = self.unused()
         return tuple(name for name in free if unused.get(name, NO_RESOURCES).covers(demand))
+
+    def _unreserved(self) -> int:
+        """Nodes that are up and in no active reservation."""
+        sets = self.node_sets()
+        return sets.up & ~sets.union(
+            reservation.nodes
+            for reservation in self.reservations
+            if reservation.start_s <= self.now_s < reservation.end_s
+        )
 
     def up_nodes(self) -> Mapping[str, int]:
         """Names of the nodes that are up, in the cluster's order, each with its index in it."""

@@ -1,14 +1,27 @@
 """Sets of a cluster's nodes as integers: bit i is node i. Imported through `model`."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import compress, count
+from typing import TypeVar
 
 from makeway.policies.model.entities import Node, NodeState
 
 _FLAGS = bytes.maketrans(b"01", b"\x00\x01")
+_Element = TypeVar("_Element")
 _MOST_KEPT = 50_000
 _MOST_NAMES_KEPT = 32
 _ONE = ord("1")
+
+
+def set_of_places(places: Sequence[int]) -> int:
+    """The integer that has the bits at these places."""
+    if not places:
+        return 0
+    flags = bytearray(b"0") * (max(places) + 1)
+    for place in places:
+        flags[-1 - place] = _ONE
+    return int(flags, 2)
 
 
 class NodeSets:
@@ -18,22 +31,24 @@ class NodeSets:
     own, beyond those of the nodes.
     """
 
-    __slots__ = ("_further", "_index", "_kept", "_kept_names", "_names", "_others", "silent", "up")
+    __slots__ = ("_further", "_index", "_kept", "_kept_names", "_names", "_others", "down", "silent", "up")
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._names = tuple(dict.fromkeys(node.name for node in nodes))
         self._index = {name: index for index, name in enumerate(self._names)}
         self._others: dict[int, str] = {}
         self._further = count(len(self._names))
-        self._kept: dict[int, tuple[tuple[str, ...], int]] = {}
+        self._kept: dict[int, tuple[tuple[str, ...] | frozenset[str], int]] = {}
         self._kept_names: dict[int, tuple[str, ...]] = {}
         self.up: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.UP))
         """The nodes that are up."""
+        self.down: int = ((1 << len(self._names)) - 1) & ~self.up
+        """The nodes that are not up."""
         self.silent: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.SILENT))
         """The nodes whose answer the controller waits for."""
 
-    def of(self, names: tuple[str, ...]) -> int:
-        """The set of these names. It is kept for this very tuple, which a snapshot uses many times."""
+    def of(self, names: tuple[str, ...] | frozenset[str]) -> int:
+        """The set of these names. It is kept for this very object, which a snapshot uses many times."""
         kept = self._kept.get(id(names))
         if kept is not None and kept[0] is names:
             return kept[1]
@@ -71,6 +86,17 @@ class NodeSets:
             return names if common else ()
         return tuple(filter(frozenset(self.names(common)).__contains__, names))
 
+    def of_any(self, names: Collection[str]) -> int:
+        """The set of names in whatever form they have."""
+        if isinstance(names, NodeSet) and names.sets is self:
+            return names.bits
+        return self.of(names) if isinstance(names, tuple | frozenset) else self.of_new(names)
+
+    def has(self, nodes: int, name: str) -> bool:
+        """Whether a set has the node of that name."""
+        place = self._index.get(name)
+        return place is not None and bool(nodes >> place & 1)
+
     def of_new(self, names: Collection[str]) -> int:
         """The set of names that were put together for this question: it is not kept."""
         if not names:
@@ -79,10 +105,7 @@ class NodeSets:
             places = list(map(self._index.__getitem__, names))
         except KeyError:
             places = [self._place(name) for name in names]
-        flags = bytearray(b"0") * (max(places) + 1)
-        for place in places:
-            flags[-1 - place] = _ONE
-        return int(flags, 2)
+        return set_of_places(places)
 
     def _place(self, name: str) -> int:
         """The bit of a name, or a new one. Safe if the planner's thread asks at the same time."""
@@ -92,3 +115,35 @@ class NodeSets:
             self._others[new] = name
             place = self._index.setdefault(name, new)
         return place
+
+
+class NodeSet(AbstractSet[str]):
+    """Names of a cluster's nodes as a set that nothing changes, in the cluster's order: an integer inside."""
+
+    __slots__ = ("bits", "sets")
+
+    def __init__(self, sets: NodeSets, bits: int) -> None:
+        self.sets = sets
+        self.bits = bits
+        """The integer, as `sets` has it."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.sets.has(self.bits, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sets.names(self.bits))
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[_Element]) -> AbstractSet[_Element]:
+        # What the operators of a set give.
+        return frozenset(it)
+
+    def union(self, *others: Collection[str]) -> "NodeSet":
+        """These names and the others."""
+        bits = self.bits
+        for names in others:
+            bits |= self.sets.of_any(names)
+        return NodeSet(self.sets, bits)

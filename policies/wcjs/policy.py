@@ -26,7 +26,7 @@ Differs from the paper:
     parts of its nodes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
@@ -44,7 +44,7 @@ from makeway.policies.common.requests import Proposal, Request, needed, rational
 from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
-from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, Placement
+from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, NodeSet, Placement
 from makeway.policies.programme.fixing import best_plans
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import loss_node_s
@@ -124,8 +124,8 @@ class _PlacementSearch:
     config: WcjsConfig
     deadline_s: float
     duration_s: float
-    unusable: frozenset[str]
-    free: frozenset[str]
+    unusable: NodeSet
+    free: NodeSet
     """Nodes that are free, or that its operation keeps."""
     releasing: Mapping[str, float]
     """Nodes that other jobs leave in time anyway, and when."""
@@ -144,13 +144,10 @@ class _PlacementSearch:
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
         unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
 
-        barred = unusable.union(urgent.kept_nodes) if urgent.kept_nodes else unusable
-
-        def usable(names: Iterable[str]) -> list[str]:
-            eligible = job.eligible_nodes
-            fit = (name for name in names if eligible is None or name in eligible)
-            return [name for name in fit if name not in barred]
-
+        sets, eligible = cluster.node_sets(), job.eligible_nodes
+        suitable = ~(unusable.bits | sets.of(urgent.kept_nodes))
+        if eligible is not None:
+            suitable &= sets.of(eligible)
         ready_s = commitments.releasing()
         late = cluster.now_s > deadline_s
         return cls(
@@ -160,9 +157,11 @@ class _PlacementSearch:
             deadline_s=deadline_s,
             duration_s=duration_s,
             unusable=unusable,
-            free=frozenset((*usable(commitments.free), *urgent.kept_nodes)),
+            free=NodeSet(sets, (commitments.free & suitable) | sets.of(urgent.kept_nodes)),
             releasing={
-                name: ready_s[name] for name in usable(ready_s) if late or ready_s[name] <= deadline_s
+                name: ready_s[name]
+                for name in sets.among(tuple(ready_s), suitable)
+                if late or ready_s[name] <= deadline_s
             },
         )
 
@@ -186,8 +185,9 @@ class _PlacementSearch:
             parts = [(priced, priced.group.nodes) for priced in priced_groups if not priced.protected_by]
             offered = [_offer(places[0], missing, parts)]
         else:
-            by_node = {name: priced for priced in priced_groups for name in priced.group.nodes}
-            offered = [self.within(place, by_node) for place in places]
+            sets = self.free.sets
+            open_to = [(sets.of(one.group.nodes), one) for one in priced_groups if not one.protected_by]
+            offered = [self.within(place, open_to) for place in places]
         offers = [offer for offer in offered if offer is not None]
         offers.sort(key=lambda offer: offer.cost)  # of several at one cost the first in the cluster's order
         best = offers[0] if offers else None
@@ -204,7 +204,8 @@ class _PlacementSearch:
     def ready_s(self, place: Placement) -> float | None:
         """When the placement has enough nodes without an eviction, now at the earliest. None: never."""
         anywhere = place.name == ANYWHERE
-        free = len(self.free) if anywhere else sum(1 for name in place.nodes if name in self.free)
+        sets = self.free.sets
+        free = len(self.free) if anywhere else (self.free.bits & sets.of(place.nodes)).bit_count()
         missing = self.urgent.job.node_count - free
         now_s = self.commitments.cluster.now_s
         if missing <= 0:
@@ -255,17 +256,17 @@ class _PlacementSearch:
                 return f"the slowdown of job {job.job_id} is too high"
         return ""
 
-    def within(self, place: Placement, by_node: Mapping[str, _PricedGroup]) -> _Offer | None:
-        """The cheapest way to clear one placement. None: it cannot be cleared."""
-        missing = self.urgent.job.node_count
-        held: dict[int, tuple[_PricedGroup, list[str]]] = {}
-        for name in place.nodes:
-            if name in self.free or name in self.releasing:
-                missing -= 1
-            elif (priced := by_node.get(name)) is not None and not priced.protected_by:
-                held.setdefault(id(priced), (priced, []))[1].append(name)
-        parts = [(priced, tuple(names)) for priced, names in held.values()]
-        return _offer(place, missing, sorted(parts, key=lambda part: part[0].group.job_ids))
+    def within(self, place: Placement, open_to: list[tuple[int, _PricedGroup]]) -> _Offer | None:
+        """The cheapest way to clear one placement. None: it cannot be cleared.
+
+        `open_to`: the groups that may leave, in the order of their jobs, each with the set of its nodes.
+        """
+        sets = self.free.sets
+        there = sets.of(place.nodes)
+        ready = there & (self.free.bits | sets.of_new(self.releasing))
+        busy = there & ~ready
+        parts = [(one, sets.among(place.nodes, busy & nodes)) for nodes, one in open_to if busy & nodes]
+        return _offer(place, self.urgent.job.node_count - ready.bit_count(), parts)
 
     def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Proposal:
         """The hold on the placement, and the evictions (Algorithm 2, line 28)."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from itertools import compress
 
+from makeway.policies.model import set_of_places
+
 _FLAGS = bytes.maketrans(b"01", b"\x00\x01")
 _CACHE_SIZE = 20_000
 
@@ -27,7 +29,7 @@ class NodeNames:
     def __init__(self, node_count: int) -> None:
         width = len(str(node_count))
         self.names: tuple[str, ...] = tuple(f"n{number:0{width}d}" for number in range(1, node_count + 1))
-        self._bits = {name: 1 << position for position, name in enumerate(self.names)}
+        self._places = {name: place for place, name in enumerate(self.names)}
         self._of_set: dict[int, tuple[str, ...]] = {}
 
     def of(self, nodes: int) -> tuple[str, ...]:
@@ -43,7 +45,4 @@ class NodeNames:
 
     def set_of(self, names: Iterable[str]) -> int:
         """The set of these names. Raises `KeyError` with the first name that no node has."""
-        nodes = 0
-        for name in names:
-            nodes |= self._bits[name]
-        return nodes
+        return set_of_places([self._places[name] for name in names])
