@@ -15,9 +15,11 @@ from makeway.daemon.control.joining import joined
 from makeway.daemon.control.opening import NOTHING_OPENED, Opening, open_clean_up, open_decided
 from makeway.daemon.control.permission import ONLY_DAEMON, Permission
 from makeway.daemon.control.planner import Planning
+from makeway.daemon.control.quiet import QuietCycles
 from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings, start_delay_s
 from makeway.daemon.control.resumed import ResumedJobs
-from makeway.daemon.control.sending import Sending, report_of_refusal
+from makeway.daemon.control.said_before import SaidBefore
+from makeway.daemon.control.sending import Sending
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.control.silent_nodes import SilentNodes
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
@@ -35,7 +37,6 @@ from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
-from makeway.policies.gate.arbiter import Verdict
 from makeway.policies.model import (
     Cluster,
     Decision,
@@ -92,6 +93,7 @@ class Reconciler:
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
         self._silent = SilentNodes()
+        self._quiet = QuietCycles(journal)
         self._again_s: float | None = None
         # Whether commands are due that the last cycle did not send.
         self._unsent = False
@@ -100,14 +102,13 @@ class Reconciler:
         self._ran: dict[str, Job] = {}
         self._resumed = ResumedJobs()
         self._lost_holds = LostHolds(journal.last_hold)
-        # What was said last, so that a state that lasts is reported once; no decision depends on it.
-        self._refused_before: frozenset[tuple[str, str, str]] = frozenset()
-        self._waiting_before: frozenset[str] = frozenset()
+        self._said = SaidBefore()
         self.reconfigure(policy, policy_config, settings)
 
     def reconfigure(self, policy: Policy[Any], policy_config: object, settings: LoopSettings) -> None:
         """Take other settings from the next cycle on."""
         self._planning.reconfigure(policy, policy_config)
+        self._quiet.forget()
         self._policy = policy
         self._policy_config = policy_config
         self._settings = settings
@@ -124,7 +125,14 @@ class Reconciler:
             return self._without_snapshot(error, time.perf_counter() - began)
         snapshot_s = time.perf_counter() - began
         self._note_runs(seen)
+        repeated = self._quiet.repeated(seen, self._permission, snapshot_s, self._age_s(seen))
+        if repeated is None:
+            return self._decide_and_act(seen, read_began_s, snapshot_s)
+        self._watch = self._watch.at(seen.now_s)
+        return repeated
 
+    def _decide_and_act(self, seen: Cluster, read_began_s: float, snapshot_s: float) -> CycleReport:
+        """The rest of a cycle, whose snapshot was begun at `read_began_s` and took `snapshot_s`."""
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
         known = replace(seen, operations=before) if before else seen
@@ -151,7 +159,7 @@ class Reconciler:
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)
-        return report(
+        complete = report(
             snapshot_s=snapshot_s,
             decision_s=decision_s,
             decision_cpu_s=decision_cpu_s,
@@ -163,6 +171,7 @@ class Reconciler:
             losses=losses,
             checkpoints=self._learn((*closed, *self._journal.open_operations()), seen),
         )
+        return self._quiet.noted(seen, decision, complete, self._policy, self._settings)
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
         """The next instant at which time alone makes something due. None: only a change of the
@@ -178,6 +187,9 @@ class Reconciler:
             if awaits_regular_checkpoint(operation):
                 instants.append(now_s + poll_interval_s)
         return min(instants, default=None)
+
+    def _age_s(self, seen: Cluster) -> float:
+        return max(0.0, self._now() - seen.now_s)
 
     def _cpu_s(self) -> float:
         return 0.0 if self._cpu_clock is None else self._cpu_clock()
@@ -235,7 +247,7 @@ class Reconciler:
             sentence=sentence_of(
                 mode, waiting, actions, started, closed, deferred, open_count, failure, standing.text
             ),
-            snapshot_age_s=max(0.0, self._now() - seen.now_s),
+            snapshot_age_s=self._age_s(seen),
             actions=actions,
             deferred=deferred,
             operations_open=open_count,
@@ -269,7 +281,7 @@ class Reconciler:
                 new = give_back(new, cluster, Reason.GIVEN_UP)
             elif new.kind is OperationKind.NOTICE and not self._policy.collects:
                 new = give_back(new, cluster, Reason.ORPHANED)
-        if new != operation:
+        if new is not operation and new != operation:
             self._journal.save(new)
         return new
 
@@ -331,7 +343,7 @@ class Reconciler:
         clean_up = open_clean_up(wanted, cluster, self._present, self._journal.new_operation_id)
         for operation in clean_up:
             self._journal.save(operation)
-        reports = self._new_refusals(opening.refused)
+        reports = self._said.new_refusals(opening.refused)
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
         if not clean_up:
             return opening, reports
@@ -354,17 +366,6 @@ class Reconciler:
         deferred = sending.deferred()
         self._unsent = bool(deferred)
         return tuple(sending.reports), deferred
-
-    def _new_refusals(self, refused: tuple[Verdict, ...]) -> list[ActionReport]:
-        """Reports of the refusals that the last cycle did not have too."""
-        keys = frozenset((v.action.verb, v.action.job_id, str(v.refusal)) for v in refused)
-        reports = [
-            report_of_refusal(verdict)
-            for verdict in refused
-            if (verdict.action.verb, verdict.action.job_id, str(verdict.refusal)) not in self._refused_before
-        ]
-        self._refused_before = keys
-        return reports
 
     def _note_losses(
         self, operations: Iterable[Operation], seen: Cluster
@@ -390,8 +391,7 @@ class Reconciler:
         """Store a decision that begins something, is refused for the first time, or concerns other jobs than
         the last one.
         """
-        waiting = frozenset(why.for_job_id for why in decision.rationale)
-        worth = (bool(decision.actions) and new) or bool(waiting - self._waiting_before)
-        self._waiting_before = waiting
+        concerns_others = self._said.concerns_others(decision)
+        worth = (bool(decision.actions) and new) or concerns_others
         kept = cluster if self._settings.keep_snapshots else None
         return self._journal.add_decision(cluster.now_s, decision, kept) if worth else None

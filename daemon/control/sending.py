@@ -15,6 +15,7 @@ from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.due import all_due
+from makeway.daemon.operation.tasks import planned_places
 from makeway.daemon.operation.transitions import forbid
 from makeway.policies.gate.arbiter import Verdict, arbitrate
 from makeway.policies.model import (
@@ -103,7 +104,7 @@ class Sending:
 
     def _send_due(self, operation: Operation, *, giving: bool) -> None:
         """Issue whatever of an operation is due and may be sent, one after another."""
-        for _ in range(len(operation.tasks)):
+        for _ in operation.tasks if planned_places(operation) else ():
             index = self._next(operation, giving=giving)
             if index is None:
                 return

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from makeway.daemon.operation.signal_deaths import put_back_of
-from makeway.daemon.operation.tasks import ENDED
+from makeway.daemon.operation.tasks import ENDED, evictions
 from makeway.policies.model import (
     CPU,
     GPU,
@@ -188,7 +188,7 @@ def loss_lesson(
     now = dict(leaving)
     awaited: set[RunKey] = set()
     for operation in operations:
-        for task in operation.tasks:
+        for task in evictions(operation):
             action = task.action
             if operation.observe or not isinstance(action, Requeue | Cancel):
                 continue

@@ -15,10 +15,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from makeway.daemon.operation.signal_deaths import put_back_of
-from makeway.daemon.operation.tasks import ENDED
+from makeway.daemon.operation.tasks import ENDED, signals
 from makeway.policies.model import (
     Acknowledgement,
-    Checkpoint,
     Cluster,
     Ending,
     Job,
@@ -143,8 +142,8 @@ def lesson(
     measured: list[tuple[CheckpointRequest, Measurement]] = []
     awaited: set[CheckpointRequest] = set()
     for operation in operations:
-        for task in operation.tasks:
-            if not isinstance(task.action, Checkpoint) or task.issued_s is None:
+        for task in signals(operation):
+            if task.issued_s is None:
                 continue
             request = CheckpointRequest(operation.operation_id, task.action.job_id, task.issued_s)
             job = jobs.get(request.job_id)

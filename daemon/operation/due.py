@@ -11,7 +11,7 @@ from typing import assert_never
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since, signal_of
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
-from makeway.daemon.operation.tasks import ENDED
+from makeway.daemon.operation.tasks import ENDED, planned_places
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.model import (
     Action,
@@ -52,11 +52,13 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
 
 def all_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Iterator[int]:
     """The indices of all tasks that may be issued now, in their order. After an answer others may be due."""
-    if operation.observe or _rests(operation):
+    places = planned_places(operation)
+    if not places or operation.observe or _rests(operation):
         return
     jobs = cluster.jobs_by_id()
-    for index, task in enumerate(operation.tasks):
-        if task.progress is not Progress.PLANNED or _sleeps(operation, task):
+    for index in places:
+        task = operation.tasks[index]
+        if _sleeps(operation, task):
             continue
         if task.issued_s is not None and cluster.now_s < task.issued_s + timeouts.retry_s:
             continue

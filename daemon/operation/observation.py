@@ -1,5 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
@@ -13,6 +14,7 @@ from makeway.policies.model import (
     Expand,
     Job,
     JobState,
+    Operation,
     Prioritise,
     Progress,
     Release,
@@ -22,6 +24,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    memoise_each,
 )
 
 FORGETS_S = 60.0
@@ -90,12 +93,23 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     return task
 
 
-def settled(task: Task, now_s: float) -> bool:
-    """Whether no snapshot can show anything new: the task ended too long ago to be forgotten."""
-    if task.progress not in ENDED:
-        return False
-    fresh = task.ended_s is not None and now_s < task.ended_s + FORGETS_S
-    return not (fresh and task.progress is Progress.DONE and isinstance(task.action, Requeue))
+@memoise_each
+def settled_s(operation: Operation) -> float:
+    """From when on no snapshot can show anything new of its tasks: all have ended, too long ago to be
+    forgotten. Infinite: some have not ended.
+    """
+    if any(task.progress not in ENDED for task in operation.tasks):
+        return math.inf
+    return max(
+        (
+            task.ended_s + FORGETS_S
+            for task in operation.tasks
+            if task.progress is Progress.DONE
+            and isinstance(task.action, Requeue)
+            and task.ended_s is not None
+        ),
+        default=-math.inf,
+    )
 
 
 def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:

@@ -74,11 +74,12 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
 
 def _front_places(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[RestorePriority]:
     """For jobs that have started from the front of the queue, and have no use for their place any more."""
-    under_way = _restored(operations)
+    started = [job for job in cluster.jobs if job.prioritised and job.state is JobState.RUNNING]
+    under_way = _restored(operations) if started else set[str]()
     return [
         RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.STARTED)
-        for job in cluster.jobs
-        if job.prioritised and job.state is JobState.RUNNING and job.job_id not in under_way
+        for job in started
+        if job.job_id not in under_way
     ]
 
 
@@ -86,11 +87,14 @@ def _planned_places(
     cluster: Cluster, operations: tuple[Operation, ...], policy: str
 ) -> list[RestorePriority]:
     """For waiting jobs whose queue positions belong to a plan that is no longer followed."""
-    busy = _restored(operations) | {operation.for_job_id for operation in operations}
+    placed = [job for job in cluster.jobs if job.queue_position is not None and job.state is JobState.PENDING]
+    busy = (
+        _restored(operations) | {operation.for_job_id for operation in operations} if placed else set[str]()
+    )
     return [
         RestorePriority(job_id=job.job_id, for_job_id=job.job_id, policy=policy, reason=Reason.ORPHANED)
-        for job in cluster.jobs
-        if job.queue_position is not None and job.state is JobState.PENDING and job.job_id not in busy
+        for job in placed
+        if job.job_id not in busy
     ]
 
 

@@ -26,6 +26,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    memoise_each,
 )
 
 
@@ -48,23 +49,31 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
     """What the lenders of an operation have given up and not got back, in the order of its tasks."""
     jobs = cluster.jobs_by_id()
     found: list[Lease] = []
-    for task in operation.tasks:
-        if task.progress is not Progress.DONE or task.ended_s is None:
-            continue
-        method = method_of(task.action)
+    for task, method, since_s in _takings(operation):
         lender = jobs.get(task.action.job_id)
-        if method is None or lender is None or not _still_lent(task, lender, cluster):
+        if lender is None or not _still_lent(task, lender, cluster):
             continue
         found.append(
             Lease(
                 lender_job_id=lender.job_id,
                 borrower_job_id=operation.for_job_id,
                 nodes=lent_nodes(task),
-                since_s=task.ended_s,
+                since_s=since_s,
                 method=method,
             )
         )
     return tuple(found)
+
+
+@memoise_each
+def _takings(operation: Operation) -> tuple[tuple[Task, Method, float], ...]:
+    """The tasks that have taken nodes, how, and since when."""
+    done = [(task, method_of(task.action)) for task in operation.tasks if task.progress is Progress.DONE]
+    return tuple(
+        (task, method, task.ended_s)
+        for task, method in done
+        if method is not None and task.ended_s is not None
+    )
 
 
 def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> tuple[Action, ...]:

@@ -7,6 +7,7 @@ looks, and puts back only a job that the signal has ended. One that has left by 
 from dataclasses import replace
 
 from makeway.daemon.operation.observation import FORGETS_S
+from makeway.daemon.operation.tasks import signals
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
@@ -22,10 +23,12 @@ from makeway.policies.model import (
 
 def put_back_signalled(operation: Operation, cluster: Cluster) -> Operation:
     """The operation with a task for each signalled job that has vanished; itself where there is none."""
+    if not signals(operation):
+        return operation
     jobs = cluster.jobs_by_id()
     tasks = tuple(
         _put_back(task, task.action, cluster)
-        for task in operation.tasks
+        for task in signals(operation)
         if isinstance(task.action, Checkpoint)
         and task.action.job_id not in jobs
         and _may_have_ended_it(operation, task, cluster.now_s)

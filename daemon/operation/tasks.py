@@ -14,6 +14,7 @@ from makeway.policies.model import (
     RunIdentity,
     Shrink,
     Task,
+    memoise_each,
 )
 
 ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
@@ -71,6 +72,24 @@ def with_task(operation: Operation, index: int, task: Task) -> Operation:
     """The operation with another task in place of number `index`."""
     tasks = operation.tasks
     return replace(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
+
+
+@memoise_each
+def planned_places(operation: Operation) -> tuple[int, ...]:
+    """The indices of its tasks that are still to be issued."""
+    return tuple(place for place, task in enumerate(operation.tasks) if task.progress is Progress.PLANNED)
+
+
+@memoise_each
+def signals(operation: Operation) -> tuple[Task, ...]:
+    """Its tasks that ask jobs to save their work."""
+    return tuple(task for task in operation.tasks if isinstance(task.action, Checkpoint))
+
+
+@memoise_each
+def evictions(operation: Operation) -> tuple[Task, ...]:
+    """Its tasks that make jobs leave all their nodes."""
+    return tuple(task for task in operation.tasks if isinstance(task.action, Requeue | Cancel))
 
 
 def is_over(operation: Operation) -> bool:

@@ -27,7 +27,7 @@ from makeway.daemon.operation.fitness import (
     without_outdated,
 )
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
-from makeway.daemon.operation.observation import Timeouts, observe_all, settled
+from makeway.daemon.operation.observation import Timeouts, observe_all, settled_s
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
 from makeway.daemon.operation.signal_deaths import put_back_signalled
@@ -70,7 +70,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     """
     if operation.observe:
         return advance_observed(operation, cluster)
-    if any(not settled(task, cluster.now_s) for task in operation.tasks):
+    if cluster.now_s < settled_s(operation):
         jobs = cluster.jobs_by_id()
         tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
         if tasks != operation.tasks:

@@ -150,15 +150,11 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
     if not first:
         return HoldPlan(text="An earlier notice lacks nodes: what is free is held.")
     # On shared nodes, a node that is neither usable nor free has too little room.
-    sets = request.cluster.node_sets()
-    without_room = sets.up
-    if request.urgent.job.demand is None:
-        without_room &= request.cluster.held_set()
-    else:
-        without_room &= ~sets.of(request.free)
+    sets, demand = request.cluster.node_sets(), request.urgent.job.demand
+    without_room = request.cluster.held_set() if demand is None else ~sets.of(request.free)
     known = sets.of_any(request.unusable) | sets.of(request.releasing) | sets.of(request.urgent.kept_nodes)
     return HoldPlan(
-        nodes=sets.names(without_room & ~known),
+        nodes=sets.names(sets.up & without_room & ~known),
         text=f"{request.shortage} more nodes are collected as jobs end.",
     )
 

@@ -29,6 +29,7 @@ from makeway.policies.model.cluster import (
     Cluster,
     Limits,
     Plan,
+    memoise_each,
     memoise_last,
     names,
 )
@@ -139,6 +140,7 @@ __all__ = [
     "Verb",
     "dominant_share",
     "kind_of",
+    "memoise_each",
     "memoise_last",
     "names",
     "reservation_name",

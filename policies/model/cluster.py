@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from operator import is_
 from types import MappingProxyType
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar, cast
 
 from makeway.policies.model.actions import VERBS, Verb
 from makeway.policies.model.entities import (
@@ -93,6 +94,7 @@ class Limits:
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+_NO_ARGUMENT: Final = object()
 
 
 def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -105,6 +107,15 @@ def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, 
     """
     last: tuple[tuple[object, ...], _Result] | None = None
 
+    def of_one(argument: object = _NO_ARGUMENT, /, **named: object) -> _Result:
+        nonlocal last
+        if argument is _NO_ARGUMENT:
+            return one(**named)
+        known = last
+        if known is None or known[0][0] is not argument:
+            last = known = ((argument,), one(argument))
+        return known[1]
+
     def derived(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         nonlocal last
         if named:
@@ -113,6 +124,28 @@ def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, 
         if known is None or len(known[0]) != len(arguments) or not all(map(is_, known[0], arguments)):
             last = known = (arguments, derive(*arguments, **named))
         return known[1]
+
+    one = cast(Callable[..., _Result], derive)
+    is_of_one = len(signature(derive).parameters) == 1
+    return cast(Callable[_Arguments, _Result], of_one) if is_of_one else derived
+
+
+_Subject = TypeVar("_Subject")
+_MOST_SUBJECTS = 4096
+
+
+def memoise_each(derive: Callable[[_Subject], _Result]) -> Callable[[_Subject], _Result]:
+    """Make a pure function of one frozen value remember its results for some thousand values, by identity."""
+    known: dict[int, tuple[_Subject, _Result]] = {}
+
+    def derived(subject: _Subject) -> _Result:
+        found = known.get(id(subject))
+        if found is None or found[0] is not subject:
+            found = (subject, derive(subject))
+            if len(known) >= _MOST_SUBJECTS:
+                known.clear()
+            known[id(subject)] = found
+        return found[1]
 
     return derived
 

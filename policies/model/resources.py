@@ -57,7 +57,10 @@ class Resources:
         if not needed.amounts:
             return True
         own = dict(self.amounts)
-        return all(own.get(name, 0) >= amount for name, amount in needed.amounts)
+        for name, amount in needed.amounts:  # noqa: SIM110 - a generator would cost more than all the rest
+            if own.get(name, 0) < amount:
+                return False
+        return True
 
     def plus(self, other: "Resources") -> "Resources":
         """The sum of both."""
@@ -73,7 +76,8 @@ class Resources:
         if not other.amounts:
             return self
         taken = dict(other.amounts)
-        return Resources.of({name: max(0, amount - taken.get(name, 0)) for name, amount in self.amounts})
+        left = [(name, amount - taken.get(name, 0)) for name, amount in self.amounts]
+        return Resources(tuple([(name, amount) for name, amount in left if amount > 0]))
 
 
 NO_RESOURCES = Resources()

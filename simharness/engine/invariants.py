@@ -196,6 +196,7 @@ class InvariantChecker:
         """The same on shared nodes, node by node."""
         used = _parts(machine, holders)
         ready_s: list[float] = []
+        holds = tuple(machine.holds.values())
         for node, capacity in enumerate(machine.capacities):
             needed = head.job.demand or capacity
             if machine.down >> node & 1 or not capacity.covers(needed):
@@ -204,8 +205,10 @@ class InvariantChecker:
             node_ready_s = machine.now_s
             while not capacity.minus(total([part for _, part in held])).covers(needed):
                 node_ready_s = held.pop(0)[0]
-            kept_s = [hold.end_s for hold in machine.holds.values() if hold.nodes >> node & 1]
-            ready_s.append(max([node_ready_s, *kept_s]))
+            for hold in holds:
+                if hold.nodes >> node & 1:
+                    node_ready_s = max(node_ready_s, hold.end_s)
+            ready_s.append(node_ready_s)
         ready_s.sort()
         return ready_s[head.size - 1] if len(ready_s) >= head.size else inf
 
