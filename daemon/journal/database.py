@@ -35,7 +35,8 @@ from makeway.daemon.journal.schema import (
 Row = tuple[Any, ...]
 """What SQLite gives for one row: the types are those of the schema."""
 Statement = tuple[str, Row]
-"""SQL, and the values of its parameters."""
+"""SQL, and the values of its parameters. One that is a function is called when the statement is carried out.
+"""
 
 _WAL_BYTES: Final = 4 * 2**20
 """The size to which the write-ahead log is cut back after it was merged into the file."""
@@ -93,7 +94,7 @@ class Database:
         cursor = self._connection.cursor()
         with self.mutex, self._transaction():
             for sql, values in statements:
-                cursor.execute(sql, values)
+                cursor.execute(sql, tuple(value() if callable(value) else value for value in values))
         return cursor.lastrowid or 0
 
     def delete(self, *statements: Statement) -> list[list[Row]]:

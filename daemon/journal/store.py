@@ -9,6 +9,8 @@ in memory, changed after the file and never before it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,6 +59,7 @@ class Journal(Archive):
 
     Args:
         path: the file, made if absent. None: in memory, for a replay.
+        unread: nobody reads what a journal in memory has written down: it keeps only what a cycle asks for.
         read_only: look at what another daemon writes, without taking it over. Operations, evictions, failures
             and notices are then those of the instant of opening; decisions and commands are read when they
             are asked for.
@@ -73,9 +76,10 @@ class Journal(Archive):
     checked.
     """
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, unread: bool = False, read_only: bool = False) -> None:
         super().__init__(Database(path, read_only=read_only))
         self._in_memory = path is None
+        self._unread = count(1) if unread and path is None else None
         self._mutex = self._database.mutex
         try:
             loaded = loading.load(self._database)
@@ -124,7 +128,7 @@ class Journal(Archive):
         """
         insert = (
             "INSERT INTO commands (operation_id, verb, job_id, action, issued_s) VALUES (?, ?, ?, ?, ?)",
-            (operation.operation_id, action.verb, action.job_id, ACTION.encode(action), now_s),
+            (operation.operation_id, action.verb, action.job_id, partial(ACTION.encode, action), now_s),
         )
         with self._mutex:
             command_id = self._write(*self._upsert(operation), insert)
@@ -167,7 +171,7 @@ class Journal(Archive):
         return self._write(
             (
                 "INSERT INTO decisions (at_s, policy, body, cluster) VALUES (?, ?, ?, ?)",
-                (at_s, decision.policy, DECISION.encode(decision), blob),
+                (at_s, decision.policy, partial(DECISION.encode, decision), blob),
             )
         )
 
@@ -242,7 +246,7 @@ class Journal(Archive):
         """Store an announcement; one of the same id is replaced. A new one counts for its user\'s limits."""
         insert = (
             "INSERT OR REPLACE INTO notices (notice_id, body) VALUES (?, ?)",
-            (notice.notice_id, NOTICE.encode(notice)),
+            (notice.notice_id, partial(NOTICE.encode, notice)),
         )
         record = record_of(notice)
         with self._mutex:
@@ -330,7 +334,7 @@ class Journal(Archive):
         """The one way to the file for what a cycle writes down. Returns the number of the last
         inserted row.
         """
-        return self._database.write(*statements)
+        return self._database.write(*statements) if self._unread is None else next(self._unread)
 
     def _remember(self, operation: Operation) -> None:
         if operation.phase is Phase.CLOSED:

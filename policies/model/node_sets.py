@@ -20,7 +20,8 @@ def set_of_places(places: Sequence[int]) -> int:
         return 0
     flags = bytearray(b"0") * (max(places) + 1)
     for place in places:
-        flags[-1 - place] = _ONE
+        flags[place] = _ONE
+    flags.reverse()
     return int(flags, 2)
 
 
@@ -53,9 +54,7 @@ class NodeSets:
         if kept is not None and kept[0] is names:
             return kept[1]
         found = self.of_new(names)
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept.clear()
-        self._kept[id(names)] = (names, found)
+        self._keep(names, found)
         return found
 
     def union(self, groups: Iterable[tuple[str, ...]]) -> int:
@@ -76,6 +75,7 @@ class NodeSets:
             if len(self._kept_names) >= _MOST_NAMES_KEPT:
                 self._kept_names.clear()
             self._kept_names[nodes] = found
+            self._keep(found, nodes)
         return found
 
     def among(self, names: tuple[str, ...], nodes: int) -> tuple[str, ...]:
@@ -84,7 +84,15 @@ class NodeSets:
         common = whole & nodes
         if not common or common == whole:
             return names if common else ()
-        return tuple(filter(frozenset(self.names(common)).__contains__, names))
+        found = tuple(filter(frozenset(self.names(common)).__contains__, names))
+        self._keep(found, common)
+        return found
+
+    def _keep(self, names: tuple[str, ...] | frozenset[str], nodes: int) -> None:
+        """Remember which set these names are."""
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[id(names)] = (names, nodes)
 
     def of_any(self, names: Collection[str]) -> int:
         """The set of names in whatever form they have."""

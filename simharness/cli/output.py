@@ -84,9 +84,6 @@ def progress(label: str, workload: "Workload") -> "Generator[Callable[[float], N
     if not workload.jobs:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
     first_s = min(job.submit_s for job in workload.jobs)
     last_s = max(job.submit_s for job in workload.jobs)
     if not sys.stderr.isatty():
@@ -103,6 +100,9 @@ def progress(label: str, workload: "Workload") -> "Generator[Callable[[float], N
         with terminal.line_every_minute(text):
             yield reach
         return
+    from rich.console import Console
+    from rich.progress import Progress
+
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=max(1.0, last_s - first_s))
         yield lambda now_s: bar.update(task, completed=min(now_s, last_s) - first_s)

@@ -141,7 +141,7 @@ def run(
         limits=experiment.limits or UNPRICED,
         keep_snapshots=experiment.journal is not None,
     )
-    journal = Journal(experiment.journal)
+    journal = Journal(experiment.journal, unread=experiment.journal is None)
     try:
         record = Replay(cluster, policy, config, settings, journal=journal).run(progress)
     finally:
