@@ -58,8 +58,8 @@ class Policy(Generic[ConfigT]):
     learns: bool = False
     """Whether it uses the run times of finished jobs (`Cluster.usual_shares`), which are then recorded."""
     arrivals_only: bool = True
-    """Whether it acts for urgent jobs only. False: any change of the queue or of the running jobs may concern
-    it."""
+    """Whether it acts for urgent jobs only, so that it need not be asked while none waits or is announced.
+    False: any change of the queue or of the running jobs may concern it."""
     shares_nodes: bool = False
     """Whether it knows that a job may need a part of its nodes (`Job.demand`). False: it sees every waiting
     job as one that needs whole nodes, and `makeway doctor` warns of that where jobs share nodes."""

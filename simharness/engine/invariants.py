@@ -201,9 +201,9 @@ class InvariantChecker:
             needed = head.job.demand or capacity
             if machine.down >> node & 1 or not capacity.covers(needed):
                 continue
-            held = sorted(used.get(node, ()), key=lambda part: part[0])
+            held = sorted(used[node], key=lambda part: part[0]) if node in used else []
             node_ready_s = machine.now_s
-            while not capacity.minus(total([part for _, part in held])).covers(needed):
+            while held and not capacity.minus(total([part for _, part in held])).covers(needed):
                 node_ready_s = held.pop(0)[0]
             for hold in holds:
                 if hold.nodes >> node & 1:

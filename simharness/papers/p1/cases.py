@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 from makeway.policies.wcjs.policy import WCJS
@@ -216,7 +217,8 @@ def replayed_under(
     policy = find(scheme.policy)
     own = {"narrow_max_nodes": NARROW_MIDPLANES, "evict_within_s": EVICT_WITHIN_S} if policy is WCJS else {}
     config = policy_config(policy.name, policy.config_type, {**own, **scheme.settings, **settings})
-    return Replay(cluster, policy, config, ReplaySettings(poll_interval_s=POLL_S)).run()
+    pace = ReplaySettings(poll_interval_s=POLL_S)
+    return Replay(cluster, policy, config, pace, journal=Journal(None, unread=True)).run()
 
 
 def _groups(counted: Sequence[tuple[JobRecord, SimJob]]) -> Iterable[SpreadGroup]:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from makeway.daemon.journal.store import Journal
 from makeway.policies.ckpt_backfill.outlook import UNKNOWN_SHARE, CkptBackfillConfig
 from makeway.policies.ckpt_backfill.policy import CKPT_BACKFILL
 from makeway.simharness.engine.cluster import SimCluster
@@ -159,7 +160,8 @@ def compute(trial: P3Trial) -> P3Result:
     # The traces' times are whole seconds: a cycle is never later than what it answers to.
     pace = ReplaySettings(poll_interval_s=1.0)
     config = CkptBackfillConfig(p="learned" if setting.learned else setting.p)
-    return outcome(setting, Replay(cluster, CKPT_BACKFILL, config, pace).run())
+    replay = Replay(cluster, CKPT_BACKFILL, config, pace, journal=Journal(None, unread=True))
+    return outcome(setting, replay.run())
 
 
 @lru_cache(maxsize=1)

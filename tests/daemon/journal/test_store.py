@@ -121,6 +121,24 @@ def test_the_limits_count_alike_in_memory_and_after_a_start(
         assert (again.evictions(since_s), again.failures_s(since_s)) == (evictions, failures_s)
 
 
+def test_a_journal_that_nobody_reads_knows_what_a_cycle_asks_for_and_stores_nothing() -> None:
+    journal, other = Journal(None, unread=True), Journal(None)
+    notice = Notice(notice_id="n", user="u", node_count=1, walltime_s=60.0, announced_s=1.0, expected_s=9.0)
+    for one in (journal, other):
+        one.save(operation())
+        ids = [one.begin_command(operation(), action, 5.0) for action in ACTIONS]
+        assert len(set(ids)) == len(ACTIONS), "each has a number of its own"
+        one.finish_command(ids[0], operation(), outcome="accepted", failed=True, detail="", now_s=6.0)
+        one.add_notice(notice)
+        one.add_decision(6.0, Decision(policy="test", actions=ACTIONS), None)
+    assert journal.open_operations() == other.open_operations() == (operation(),)
+    assert journal.evictions(0.0) == other.evictions(0.0) != ()
+    assert journal.failures_s(0.0) == other.failures_s(0.0) == (5.0,)
+    assert journal.notices() == other.notices() == (notice,)
+    assert (len(other.decisions(9)), len(other.commands())) == (1, len(ACTIONS))
+    assert (journal.decisions(9), journal.commands()) == ((), ())
+
+
 def test_a_decision_comes_back_with_its_snapshot(path: Path) -> None:
     view = cluster(4, urgent("u", 2), running("7", NODES))
     why = Rationale(for_job_id="u", node_count=2, free_node_count=2, deadline_s=9.0, summary="free")

@@ -240,6 +240,6 @@ def test_nodes_of_running_jobs_that_started_early_count_and_are_free_for_others_
     assert ruling(another, replace(view, limits=Limits(max_nodes=4))) is None
     assert ruling(another, replace(view, limits=Limits(max_nodes=3))) is Refusal.MAX_NODES
     request = UrgentJob(job=urgent("u", 2))
-    assert unavailable_nodes(view, request, until_s=9000.0) == frozenset()
+    assert set(unavailable_nodes(view, request, until_s=9000.0)) == set()
     handed_over = Reservation(name="mw_x", nodes=NODES, start_s=0.0, end_s=9e9)
     assert ruling(way(), replace(view, reservations=(handed_over,))) is Refusal.NODE_TAKEN

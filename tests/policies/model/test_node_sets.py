@@ -2,7 +2,7 @@
 
 import random
 
-from makeway.policies.model import Node, NodeSets, NodeState
+from makeway.policies.model import Node, NodeSet, NodeSets, NodeState
 
 NODES = tuple(
     Node(name=f"n{index}", state=NodeState.DOWN if index in {2, 5} else NodeState.UP) for index in range(70)
@@ -47,3 +47,35 @@ def test_equal_tuples_are_not_confused_with_later_ones() -> None:
 def test_a_name_that_two_nodes_have_is_one_node() -> None:
     sets = NodeSets((*NODES[:2], NODES[0]))
     assert sets.names(sets.up) == ("n0", "n1")
+
+
+def test_a_set_of_names_is_one_like_any_other() -> None:
+    sets = NodeSets(NODES)
+    found = NodeSet(sets, sets.of(("n9", "n0", "gone")))
+    assert set(found) == {"n0", "n9", "gone"}
+    assert (len(found), list(found)) == (3, ["n0", "n9", "gone"])
+    assert "n9" in found
+    assert "n1" not in found
+    assert "never seen" not in found
+    assert set(found.union({"n1"}, ("n2",))) == {"n0", "n1", "n2", "n9", "gone"}
+    assert found - {"n9"} == {"n0", "gone"}
+    assert {"n9", "n3"} - found == {"n3"}
+    assert found.isdisjoint(("n1", "n3"))
+    assert sets.of_any(found) == found.bits
+    assert NodeSets(NODES).of_any(found) != 0, "another cluster's set is read by its names"
+
+
+def test_what_is_not_up_is_down() -> None:
+    sets = NodeSets(NODES)
+    assert sets.names(sets.down) == ("n2", "n5")
+    assert sets.up | sets.down == (1 << 70) - 1
+    assert sets.has(sets.down, "n5")
+    assert not sets.has(sets.down, "gone")
+
+
+def test_names_that_were_made_from_a_set_are_known_as_that_set() -> None:
+    sets = NodeSets(NODES)
+    few = sets.among(("n64", "n9", "n1"), sets.of(("n9", "n64")))
+    assert few == ("n64", "n9"), "in their own order"
+    assert sets.names(sets.of(few)) == ("n9", "n64")
+    assert sets.of(sets.names(sets.up)) == sets.up

@@ -1,0 +1,44 @@
+"""Functions that remember what they derived, by the identity of their arguments."""
+
+from makeway.policies.model import memoise_each, memoise_last
+
+
+def test_the_last_result_is_remembered_for_the_same_arguments() -> None:
+    asked: list[object] = []
+
+    @memoise_last
+    def of_one(names: tuple[str, ...]) -> list[str]:
+        asked.append(names)
+        return list(names)
+
+    @memoise_last
+    def of_two(names: tuple[str, ...], more: tuple[str, ...]) -> list[str]:
+        asked.append((names, more))
+        return [*names, *more]
+
+    first, second = ("a", "b"), ("a", "c")
+    assert of_one(first) is of_one(first)
+    assert of_one(second) == ["a", "c"]
+    assert of_one(first) == ["a", "b"]
+    assert asked == [first, second, first]
+    assert of_one(names=second) == ["a", "c"], "by keyword it is not remembered"
+    assert of_one(first) is of_one(first)
+    assert len(asked) == 4
+    assert of_two(first, second) is of_two(first, second)
+    assert of_two(second, first) == ["a", "c", "a", "b"]
+    assert len(asked) == 6
+
+
+def test_the_results_of_many_values_are_remembered() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    @memoise_each
+    def doubled(numbers: tuple[int, ...]) -> tuple[int, ...]:
+        asked.append(numbers)
+        return tuple(2 * number for number in numbers)
+
+    values = [(index, index + 1) for index in range(5000)]
+    for _ in range(2):
+        assert [doubled(value) for value in values[:100]] == [(2 * a, 2 * b) for a, b in values[:100]]
+    assert len(asked) == 100
+    assert all(doubled((index, 0)) == (2 * index, 0) for index in range(10_000)), "an id is used again"
