@@ -64,6 +64,12 @@ def test_no_generated_part_is_left_open_and_each_is_used(site: Path) -> None:
     assert all("<!-- generated" not in page.read_text(encoding="utf-8") for page in site.rglob("*.html"))
 
 
+def test_the_tutorial_shows_its_example(site: Path) -> None:
+    # Material puts each token into an element of its own.
+    text = re.sub(r"<[^>]+>", "", (site / "own-policy.html").read_text(encoding="utf-8"))
+    assert "def decide(cluster: Cluster" in text
+
+
 def test_an_unknown_part_is_an_error() -> None:
     with pytest.raises(KeyError, match="metrics-of-others"):
         with_generated("# Page\n\n<!-- generated: metrics-of-others -->\n")
