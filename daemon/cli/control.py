@@ -10,8 +10,18 @@ from makeway.daemon.cli.options import SOCKET_PATH, config_option, from_config, 
 from makeway.daemon.errors import printable
 
 
-def poke(path: Path, job_id: str | None) -> None:
-    """Start a cycle; with a job's id only if an open operation waits for that job."""
+@click.command()
+@socket_option
+@config_option
+@click.option(
+    "--ack",
+    "job_id",
+    metavar="JOB",
+    help="Only if makeway waits for this job to save its work or to leave its nodes.",
+)
+def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
+    """Start a cycle of the running daemon at once."""
+    path = socket or from_config(config, "socket", SOCKET_PATH)
     if job_id is None:
         _ask(path, {"command": "poke"})
     elif not _ask(path, {"command": "ack", "job_id": job_id})["awaited"]:

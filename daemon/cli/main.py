@@ -4,6 +4,7 @@
 """
 
 import atexit
+import errno
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.cli.control import handover, pause, resume
+from makeway.daemon.cli.control import handover, pause, poke, resume
 from makeway.daemon.cli.joined import JoinedCommands
 from makeway.daemon.cli.options import (
     CONFIG_PATH,
@@ -34,6 +35,7 @@ from makeway.daemon.errors import CANNOT_GO_ON, UserError, printable
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -176,22 +178,6 @@ def summary(since: float | None, config: Path | None, journal: Path | None, as_j
 
 
 @cli.command()
-@socket_option
-@config_option
-@click.option(
-    "--ack",
-    "job_id",
-    metavar="JOB",
-    help="Only if makeway waits for this job to save its work or to leave its nodes.",
-)
-def poke(socket: Path | None, config: Path | None, job_id: str | None) -> None:
-    """Start a cycle of the running daemon at once."""
-    from makeway.daemon.cli import control as cli_control
-
-    cli_control.poke(socket or from_config(config, "socket", SOCKET_PATH), job_id)
-
-
-@cli.command()
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many nodes it will want.")
 @click.option("--walltime", type=duration, required=True, help="How long it may run.")
 @click.option("--in", "in_s", type=duration, required=True, help="When it is expected, from now.")
@@ -222,7 +208,7 @@ def notice(
     cli_control.notice(path, nodes=nodes, walltime_s=walltime, in_s=in_s, user=user, per_node=per_node)
 
 
-for _command in (pause, resume, handover):
+for _command in (poke, pause, resume, handover):
     cli.add_command(_command)
 
 
@@ -365,15 +351,28 @@ def run_cli(
         return _complain(error.format_message())
     except click.Abort:
         return 130
-    except BrokenPipeError:
-        # The reader of the output is gone: nothing may be written any more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of the output is gone
+        _write_no_more()
         return 1
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return _complain(f"{_unwritten(error)}: cannot be written ({error.strerror})")
         if not _is_the_users(error):
             raise
         return _complain(str(error), getattr(error, "exit_status", CANNOT_GO_ON))
     return result if isinstance(result, int) else 0
+
+
+def _unwritten(error: OSError) -> str:
+    """Where there was no room: a file, or standard output, which has no name."""
+    if error.filename is None:
+        _write_no_more()
+    return str(error.filename or "standard output")
+
+
+def _write_no_more() -> None:
+    """Nothing may go to standard output any more, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_the_users(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.options import NAMED_FILE
 from makeway.simharness.cli.output import require_outputs, show, write_page
 
 
@@ -14,7 +14,7 @@ from makeway.simharness.cli.output import require_outputs, show, write_page
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the workload."
 )
-@click.option("--report", type=FILE, help="Write the HTML report there.")
+@click.option("--report", type=NAMED_FILE, help="Write the HTML report there.")
 def demo(policy: str, seed: int, report: Path | None) -> None:
     """Replay a small workload on a simulated cluster with and without makeway.
 

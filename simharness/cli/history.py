@@ -11,7 +11,8 @@ import click
 
 from makeway.daemon.cli.options import duration, resources
 from makeway.simharness.cli import terminal
-from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.options import FILE, NAMED_FILE
+from makeway.simharness.cli.output import require_outputs, write_page
 
 if TYPE_CHECKING:
     from makeway.simharness.history.source import HistorySource
@@ -99,9 +100,11 @@ class HistoryOptions:
     "--hash-names", "salt", metavar="SALT", help="Replace users and accounts by a hash with this key."
 )
 @click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
-@click.option("--report", type=FILE, help="Write the HTML page there.")
+@click.option("--report", type=NAMED_FILE, help="Write the HTML page there.")
 @click.option(
-    "--replays", type=FILE, help="Write the HTML report of the replays without makeway and as recommended."
+    "--replays",
+    type=NAMED_FILE,
+    help="Write the HTML report of the replays without makeway and as recommended.",
 )
 @click.option("--json", "json_path", type=FILE, help="Write the numbers as JSON there; - is standard output.")
 def history(**values: Any) -> None:
@@ -112,6 +115,10 @@ def history(**values: Any) -> None:
     from makeway.simharness.history.source import HistoryError
 
     options = HistoryOptions(**values)
+    if options.first is not None and options.end is not None and options.end <= options.first:
+        raise HistoryError(
+            f"--to {options.end:%Y-%m-%d}: accepted: a day after --from {options.first:%Y-%m-%d}"
+        )
     if options.how:
         _print_how(options)
         return
@@ -141,6 +148,7 @@ def _study(options: HistoryOptions) -> None:
     from makeway.simharness.papers.common.page import grid_table
     from makeway.simharness.papers.reproduce import run_all
 
+    _require_outputs(options)
     source = source_of(options)
     past = loaded(source)
     remarks = notes(past)
@@ -157,6 +165,13 @@ def _study(options: HistoryOptions) -> None:
         for sentence in sentences:
             click.echo(sentence)
     _write_pages(options, outcomes, trials, sentences, remarks)
+
+
+def _require_outputs(options: HistoryOptions) -> None:
+    """Raises `UserError` if an output cannot be written."""
+    outputs = {"--report": options.report, "--replays": options.replays, "--json": options.json_path}
+    inputs = [*options.files, *filter(None, (options.machine, options.config))]
+    require_outputs(options.report or options.replays, outputs, inputs)
 
 
 def source_of(options: HistoryOptions) -> "HistorySource":
@@ -284,7 +299,6 @@ def _write_pages(
     sentences: Sequence[str],
     remarks: Sequence[str],
 ) -> None:
-    from makeway.simharness.cli.output import write_page
     from makeway.simharness.history import tables
     from makeway.simharness.history.report import write_history_page
     from makeway.simharness.history.study import recommended, record_of

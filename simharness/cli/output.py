@@ -1,7 +1,7 @@
 """What the commands `replay` and `demo` print and write: the summary, the files, a bar of progress."""
 
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from makeway.simharness.run.experiment import Workload
 
 
-def require_outputs(report: Path | None, outputs: "Mapping[str, Path | None]") -> None:
+def require_outputs(
+    report: Path | None, outputs: "Mapping[str, Path | None]", inputs: Iterable[Path] = ()
+) -> None:
     """Check before any computing that the report can be drawn and each file be written.
 
     Args:
         report: the HTML report. None: none.
         outputs: see `terminal.require_writable`.
+        inputs: the same.
 
     Raises:
         ReportUnavailable: a report is wanted and bokeh is not installed.
@@ -31,7 +34,7 @@ def require_outputs(report: Path | None, outputs: "Mapping[str, Path | None]") -
         from makeway.simharness.results.report import require_bokeh
 
         require_bokeh()
-    terminal.require_writable(outputs)
+    terminal.require_writable(outputs, inputs=inputs)
 
 
 def show(

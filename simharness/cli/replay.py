@@ -13,7 +13,7 @@ import click
 from makeway.daemon.cli.options import duration, resources
 from makeway.daemon.errors import counted
 from makeway.simharness.cli import terminal
-from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.options import FILE, NAMED_FILE
 from makeway.simharness.cli.output import measure_settings, progress, require_outputs, show, write_page
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class ReplayOptions:
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option("--no-poke", is_flag=True, help="Let urgent submissions wait for the next poll.")
 @click.option("--no-check", is_flag=True, help="Do not verify the simulator's invariants at every instant.")
-@click.option("--journal", type=FILE, help="Keep the decisions there, for `makeway explain`.")
-@click.option("--report", type=FILE, help="Write the HTML report there.")
+@click.option("--journal", type=NAMED_FILE, help="Keep the decisions there, for `makeway explain`.")
+@click.option("--report", type=NAMED_FILE, help="Write the HTML report there.")
 @click.option(
     "--json", "json_path", type=FILE, help="Write the measures as JSON there; - is standard output."
 )
@@ -174,6 +174,7 @@ def replay(**values: Any) -> None:
             "--csv": options.csv_path,
             "--journal": options.journal,
         },
+        _inputs(options),
     )
     if options.seeds is not None and options.seeds > 1:
         _replay_seeds(experiments, options, options.seeds)
@@ -190,6 +191,16 @@ def replay(**values: Any) -> None:
     if options.report is not None:
         title = f"makeway replay {Path(options.trace).name}"
         write_page(options.report, records, title, options.start_within)
+
+
+def _inputs(options: ReplayOptions) -> list[Path]:
+    """The files that the replay reads."""
+    from makeway.daemon.config.policy_finder import SUFFIX
+    from makeway.simharness.run.experiment import SAMPLE
+
+    policies = [Path(name) for name in options.policies if name.endswith(SUFFIX)]
+    traces = [] if options.trace == SAMPLE else [Path(options.trace)]
+    return [*traces, *policies, *filter(None, (options.node_list,))]
 
 
 def experiment_of(options: ReplayOptions) -> "Experiment":

@@ -1,5 +1,6 @@
 """The command `swarm`: the daemon in random troubles, and whether it keeps the laws."""
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def swarm(
     from makeway.simharness.swarm.campaign import Campaign, tell_all
 
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        _require_folder(keep)
     chosen = [_read(path) for path in files] or _drawn(stories, seed, policies, troubles)
     campaign = Campaign()
     try:
@@ -92,13 +93,24 @@ def _drawn(count: int, seed: int, policies: tuple[str, ...], troubles: tuple[str
 
     unknown = [name for name in policies if name not in POLICIES]
     if unknown:
-        raise UserError(f"--policy {unknown[0]}: accepted are {', '.join(POLICIES)}")
+        raise UserError(f"--policy {unknown[0]}: accepted: {', '.join(POLICIES)}")
     kinds = tuple(TroubleKind)
     wrong = [name for name in troubles if name not in kinds]
     if wrong:
-        raise UserError(f"--trouble {wrong[0]}: accepted are {', '.join(kinds)}")
+        raise UserError(f"--trouble {wrong[0]}: accepted: {', '.join(kinds)}")
     chosen = tuple(kind for kind in kinds if not troubles or kind in troubles)
     return [draw(one, policies=policies or POLICIES, kinds=chosen) for one in range(seed, seed + count)]
+
+
+def _require_folder(keep: Path) -> None:
+    """Make the folder of `--keep`. Raises `UserError` if that cannot be done, or it cannot be written."""
+    if not keep.parent.is_dir():
+        raise UserError(f"--keep {keep}: there is no folder {keep.parent}; make it first")
+    try:
+        keep.mkdir(exist_ok=True)
+        tempfile.TemporaryFile(dir=keep).close()
+    except OSError as error:
+        raise UserError(f"--keep {keep}: cannot be written ({error.strerror})") from error
 
 
 def _read(path: Path) -> "Story":
@@ -112,6 +124,8 @@ def _read(path: Path) -> "Story":
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise UserError(f"{path}: no story of the swarm: {where}: {first['msg']}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: no story of the swarm: {error}") from None
 
 
 def _progress(campaign: "Campaign") -> None:

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import click
 
+from makeway.daemon.errors import UserError, counted
 from makeway.simharness.cli import terminal
-from makeway.simharness.cli.options import FILE
+from makeway.simharness.cli.options import NAMED_FILE
+from makeway.simharness.cli.output import require_outputs
 
 _PATH = click.Path(path_type=Path)
 
 
 @click.command()
 @click.argument("grid", type=_PATH)
-@click.option("--out", type=_PATH, help="The file of results [default: GRID with the ending .parquet].")
+@click.option("--out", type=NAMED_FILE, help="The file of results [default: GRID with the ending .parquet].")
 @click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
 @click.option(
     "--cells", type=_PATH, help="Folder of the finished cells [default: that of results, with .cells added]."
@@ -31,12 +33,16 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     from makeway.simharness.sweep.table import require_pyarrow, write_results
 
     found = read_grid(grid)
-    click.echo(f"makeway: {len(found)} cells", err=True)
+    click.echo(f"makeway: {counted(len(found), 'cell')}", err=True)
     if dry_run:
         return
     require_pyarrow()
     target = out or grid.with_suffix(".parquet")
-    cache = ResultCache(directory=cells or target.with_name(f"{target.name}.cells"))
+    require_outputs(None, {"--out": target}, [grid])
+    kept = cells or target.with_name(f"{target.name}.cells")
+    if not kept.parent.is_dir():
+        raise UserError(f"--cells {kept}: there is no folder {kept.parent}; make it first")
+    cache = ResultCache(directory=kept, option="--cells", bypass=None)
     cache.require()
     results = run_all(run_cell, found, workers=workers, label="cells", cache=cache)
     write_results(target, found, results)
@@ -50,7 +56,7 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     metavar="CHOICE",
     help="Compare with this choice, as the first table names it [default: the first].",
 )
-@click.option("--report", type=FILE, help="Write the HTML page there.")
+@click.option("--report", type=NAMED_FILE, help="Write the HTML page there.")
 def compare(results: Path, against: str | None, report: Path | None) -> None:
     """Compare the settings of RESULTS, a file that `makeway sweep` has written.
 
@@ -67,6 +73,7 @@ def compare(results: Path, against: str | None, report: Path | None) -> None:
     )
     from makeway.simharness.sweep.table import read_results
 
+    require_outputs(report, {"--report": report}, [results])
     compared = compared_rows(read_results(results), against)
     terminal.print_wide(grid_table(choice_grid(compared)), grid_table(comparison_grid(compared)))
     click.echo(NOTE)

@@ -1,15 +1,16 @@
 """What commands share on the terminal: wide output, text files, a bar that counts."""
 
-import os
+import stat
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import UserError, printable
 
 LINE_EVERY_S = 60.0
 """How often a long run reports to standard error where that is not a terminal."""
@@ -22,24 +23,55 @@ def is_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
-def require_writable(outputs: Mapping[str, Path | None]) -> None:
+def require_writable(outputs: Mapping[str, Path | None], *, inputs: Iterable[Path] = ()) -> None:
     """Check before any computing that files can be written. Nothing is made.
 
     Args:
         outputs: the files by the option that names them. None: no such file; -: standard output.
+        inputs: the files that are read: none of them may be replaced.
 
     Raises:
-        UserError: a folder is missing, or a file cannot be written there.
+        UserError: a folder is missing, a file cannot be written there, or two outputs, or an output and an
+            input, are one file.
     """
+    taken = {path.resolve(): "the file that is read" for path in inputs}
     for option, path in outputs.items():
-        if path is None or is_stdout(path):
+        if path is None:
             continue
-        if not path.parent.is_dir():
-            raise UserError(f"{option} {path}: there is no folder {path.parent}; make it first")
-        if path.is_dir():
-            raise UserError(f"{option} {path}: it is a folder; accepted: a file")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UserError(f"{option} {path}: cannot be written (permission denied or read-only)")
+        _require_possible(option, path)
+        place = path if is_stdout(path) else path.resolve()
+        if place in taken:
+            raise UserError(f"{option} {printable(str(path))}: it is {taken[place]}; accepted: another file")
+        if is_stdout(path) or path.is_file() or not path.exists():  # a device may be named twice
+            taken[place] = f"the file of {option} too"
+
+
+def _require_possible(option: str, path: Path) -> None:
+    """Raises `UserError` if the file cannot be written. Standard output can."""
+    if is_stdout(path):
+        return
+    where = f"{option} {printable(str(path))}"
+    try:
+        found = stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        found = None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{where}: cannot be written ({_cause(error)})") from error
+    if not path.parent.is_dir():
+        raise UserError(f"{where}: there is no folder {printable(str(path.parent))}; make it first")
+    if found == stat.S_IFDIR:
+        raise UserError(f"{where}: it is a folder; accepted: a file")
+    try:
+        if found is None:
+            tempfile.TemporaryFile(dir=path.parent).close()
+        elif found == stat.S_IFREG:
+            path.open("ab").close()
+    except OSError as error:
+        raise UserError(f"{where}: cannot be written ({_cause(error)})") from error
+
+
+def _cause(error: OSError | ValueError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from makeway.daemon.errors import UserError
+from makeway.simharness.cli.options import NAMED_FILE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,9 +81,7 @@ _OPTIONS = (
         "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes side by side."
     ),
     click.option("--quick", is_flag=True, help="One seed and little time, unless said otherwise."),
-    click.option(
-        "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the HTML report there."
-    ),
+    click.option("--report", type=NAMED_FILE, help="Write the HTML report there."),
     click.option(
         "--json",
         "json_path",
@@ -212,7 +211,8 @@ def run_all(
             results[index] = found[0]
     if cache is not None and results:
         text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
-        click.echo(f"{text}; --no-cache computes them again", err=True)
+        again = f"; {cache.bypass} computes them again" if cache.bypass else ""
+        click.echo(f"{text}{again}", err=True)
     missing = [index for index in range(len(trials)) if index not in results]
     try:
         with counter(label, len(trials)) as advance:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from makeway.daemon.errors import counted
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.results.figures.frontier import FrontierPoint, frontier_figure
 from makeway.simharness.results.formats import Unit, format_number, format_percent
@@ -22,7 +23,7 @@ NOTE = (
 def choice_grid(compared: Compared) -> TextGrid:
     """One row a choice."""
     return TextGrid(
-        heading=f"Choices, means over {compared.cases} cases",
+        heading=f"Choices, means over {counted(compared.cases, 'case')}",
         head=("choice", "urgent on time", "cost (node-h)", "on the frontier", "best in resamples"),
         rows=tuple(
             (
@@ -100,7 +101,7 @@ def best_sentence(compared: Compared) -> str:
         f"Best here: {best.name}, with {format_number(best.on_time, Unit.SHARE)} of the urgent jobs on time "
         f"for {format_number(best.cost, Unit.NODE_HOURS)} node-hours a case: the cheapest within "
         f"{format_percent(NEAR_BEST)} of the best on-time share. It is so in {best.best_share:.0%} of the "
-        f"resamples of {compared.cases} cases."
+        f"resamples of {counted(compared.cases, 'case')}."
     )
 
 
@@ -127,7 +128,7 @@ def write_comparison(path: Path, compared: Compared, title: str) -> None:
     panels = (FigurePanels(heading="", figures=(("means over the cases", "frontier"),)),)
     page = PaperPage(
         title=title,
-        facts=(f"{compared.cases} cases", f"compared with {compared.against}"),
+        facts=(counted(compared.cases, "case"), f"compared with {compared.against}"),
         claims=(),
         notes=(best_sentence(compared), NOTE),
         sections=(

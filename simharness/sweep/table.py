@@ -81,6 +81,8 @@ def read_results(path: Path) -> list[ResultRow]:
     from pyarrow import parquet
 
     accepted = "accepted: a file that `makeway sweep` has written"
+    if path.is_dir():
+        raise ResultsError(f"{path}: it is a folder; {accepted}")
     try:
         table = parquet.read_table(path)
     except FileNotFoundError:
@@ -89,7 +91,8 @@ def read_results(path: Path) -> list[ResultRow]:
         raise ResultsError(f"{path}: no Parquet file; {accepted}") from None
     version = (table.schema.metadata or {}).get(_VERSION, b"").decode()
     if version != FORMAT:
-        raise ResultsError(f"{path}: version {version or 'none'} of the results; {accepted} ({FORMAT})")
+        found = f"results of version {version}" if version else "no results of a sweep"
+        raise ResultsError(f"{path}: {found}; {accepted}, version {FORMAT}")
     return [
         ResultRow(
             key={name: row[name] for name in KEYS},

@@ -205,10 +205,10 @@ def open_text(path: Path) -> TextIO:
     Bytes that are not UTF-8 become replacement characters.
     """
     try:
-        if path.is_dir():
-            raise TraceError(f"{path}: is a directory; accepted: an SWF file, .swf or .swf.gz")
         with path.open("rb") as raw:
             magic = raw.read(2)
+    except IsADirectoryError:
+        raise TraceError(f"{path}: is a directory; accepted: an SWF file, .swf or .swf.gz") from None
     except OSError as error:
         raise TraceError(
             f"{path}: cannot be read: {error.strerror or error}; accepted: an SWF file"

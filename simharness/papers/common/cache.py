@@ -44,6 +44,10 @@ class ResultCache:
 
     directory: Path
     traces: tuple[Path, ...] = ()
+    option: str = "--cache"
+    """The option that names the directory."""
+    bypass: str | None = "--no-cache"
+    """The option that does without it. None: there is none."""
 
     def require(self) -> None:
         """Make the directory, and make sure that results can be written there.
@@ -55,9 +59,10 @@ class ResultCache:
             self.directory.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.directory).close()
         except OSError as error:
+            instead = f", or {self.bypass}" if self.bypass else ""
             raise UserError(
-                f"--cache {self.directory}: no results can be kept there ({error.strerror}); accepted: a "
-                "directory that can be written, or --no-cache"
+                f"{self.option} {self.directory}: no results can be kept there ({error.strerror}); accepted: "
+                f"a directory that can be written{instead}"
             ) from error
 
     def of(self, work: Callable[[TrialT], ResultT]) -> "KeptResults[TrialT, ResultT]":

@@ -89,8 +89,8 @@ def test_a_story_that_breaks_a_law_comes_with_the_line_that_keeps_it(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--policy", "evict"), "--policy evict: accepted are eviction, least-price, n-paa"),
-        (("--trouble", "rain"), "--trouble rain: accepted are not_sent, answer_lost"),
+        (("--policy", "evict"), "--policy evict: accepted: eviction, least-price, n-paa"),
+        (("--trouble", "rain"), "--trouble rain: accepted: not_sent, answer_lost"),
     ],
 )
 def test_what_is_not_known_is_refused(arguments: tuple[str, ...], message: str, swarm: Swarm) -> None:
