@@ -114,7 +114,7 @@ class SlurmAdapterSettings(AdapterSection):
         default=Reader.CLI,
         description=(
             "cli (squeue and scontrol read the cluster), pyslurm (pyslurm does, in a process of its own), or "
-            "auto (pyslurm if it works and tells the same as squeue and scontrol, else those)"
+            "auto (pyslurm if it works and reads the same as squeue and scontrol, else those)"
         ),
     )
     pyslurm_python: FilePath | None = Field(

@@ -71,7 +71,11 @@ def init(
     if urgent_qos and urgent_partitions:
         raise UserError("--urgent-qos and --urgent-partition: accepted: one of the two, add more in the file")
     if not urgent_qos and not urgent_partitions:
-        urgent_qos = _asked("Which QOS makes a job urgent", "--urgent-qos or --urgent-partition", names.qos)
+        urgent_qos = _asked(
+            "Which QOS makes a job urgent; Enter if a partition does",
+            "--urgent-qos or --urgent-partition",
+            names.qos,
+        )
         if not urgent_qos:
             urgent_partitions = _asked(
                 "Which partitions are for urgent jobs", "--urgent-partition", names.partitions

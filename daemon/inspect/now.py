@@ -37,7 +37,7 @@ def reported_status(socket: Path) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def latest_decisions(journal: Journal, limit: int) -> list[dict[str, Any]]:
-    """At most `limit` decisions, newest first, each with the sentences of its rationale."""
+    """At most `limit` decisions, newest first, each with the sentences of its rationale and their jobs."""
     return [decision_values(stored) for stored in journal.decisions(limit)]
 
 
@@ -48,7 +48,7 @@ def decision_values(stored: StoredDecision) -> dict[str, Any]:
         "at_s": stored.at_s,
         "policy": stored.decision.policy,
         "actions": len(stored.decision.actions),
-        "summaries": [why.summary for why in stored.decision.rationale],
+        "summaries": [f"job {why.for_job_id}: {why.summary}" for why in stored.decision.rationale],
     }
 
 

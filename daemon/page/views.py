@@ -48,11 +48,10 @@ def timeline(journal: Journal, clock_s: float) -> dict[str, Any]:
     """The urgent jobs and the jobs that left for them in the last hours: bars by job, in order of time.
 
     Args:
-        journal: of a daemon, or of a replay, which ends with its last decision.
+        journal: of a daemon, or of a replay, which ends with its last decision or operation.
         clock_s: the present time, in seconds since 1970.
     """
-    latest = journal.decisions(1)
-    now_s = latest[0].at_s if latest and latest[0].at_s < POSIX_FROM_S else clock_s
+    now_s = _now_s(journal, clock_s)
     from_s = now_s - TIMELINE_S
     seen: dict[str, Operation] = {one.operation_id: one for one in journal.operations_since(from_s)}
     seen |= {one.operation_id: one for one in journal.open_operations()}
@@ -67,6 +66,16 @@ def timeline(journal: Journal, clock_s: float) -> dict[str, Any]:
         "now_s": now_s,
         "rows": [{"job": job_id, "bars": own} for job_id, own in rows.items()],
     }
+
+
+def _now_s(journal: Journal, clock_s: float) -> float:
+    """The present time; of a replay, when its last decision was taken or its last operation ended."""
+    latest = journal.decisions(1)
+    if not latest or latest[0].at_s >= POSIX_FROM_S:
+        return clock_s
+    at_s = latest[0].at_s
+    recent = journal.operations_since(at_s - TIMELINE_S)
+    return max((at_s, *(one.ended_s for one in recent if one.ended_s is not None)))
 
 
 def bars(operation: Operation) -> Iterator[Bar]:

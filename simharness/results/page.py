@@ -215,7 +215,7 @@ _TEMPLATE = """\
 
 <h2>The numbers</h2>
 {% if page.summary.columns|length > 1 %}
-<p class="hint">Changes are against {{ page.summary.columns[0] }};
+<p class="hint">Changes are relative to the first column, {{ page.summary.columns[0] }};
 <span class="better">green</span> is better, <span class="worse">bold red</span> is worse.</p>
 {% endif %}
 <div class="tables{{ " wide" if page.summary.columns|length > 3 }}" id="summary">

@@ -1,4 +1,4 @@
-"""Whether pyslurm tells the same of a cluster as Slurm's commands. Pure functions of records."""
+"""Whether pyslurm reads the same cluster as Slurm's commands. Pure functions of records."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace

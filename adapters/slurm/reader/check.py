@@ -38,7 +38,7 @@ def check_reader(
             why = printable(" ".join(str(error).split()))
     if not why:
         text = f"pyslurm {printable(pyslurm.version)} reads the cluster, in a process of its own"
-        return ok("reader", f"{text}; it tells the same as squeue and scontrol")
+        return ok("reader", f"{text}; it reads the same as squeue and scontrol")
     if settings.reader is Reader.AUTO:
         return warning("reader", f"{_COMMANDS} (adapter.reader: auto): {why}")
     return problem(

@@ -65,14 +65,14 @@ def _status(status: Any, problem: str) -> list[RenderableType]:
 
 
 def _operation(values: dict[str, Any]) -> tuple[str, ...]:
-    kind = f"{values['kind']} (observed)" if values["observe"] else values["kind"]
+    kind = values["kind"].replace("_", " ") + (" (observed)" if values["observe"] else "")
     tasks = "; ".join(f"{task['verb']} {task['job']}: {task['progress']}" for task in values["tasks"])
     phase = values["phase"].replace("_", " ")
     return values["for_job"], kind, phase, str(values["nodes"]), instant(values["deadline_s"]), tasks
 
 
 def _decision(values: dict[str, Any]) -> tuple[str, ...]:
-    why = "; ".join(values["summaries"])
+    why = " ".join(values["summaries"])
     return str(values["decision"]), instant(values["at_s"]), values["policy"], str(values["actions"]), why
 
 

@@ -21,6 +21,9 @@ function drawing(name, attributes, text) {
 
 const WORDS = { waits: "waits", runs: "runs", saves: "saves its work", lent: "its nodes are lent" };
 
+// How a job leaves.
+const WAYS = { kill: "killed", application: "after its next checkpoint", system: "after a signal", shrink: "shrunk" };
+
 const isDate = (seconds) => seconds >= 1e9;
 
 // An instant: a date in the reader's time zone, or the seconds of a trace.
@@ -30,7 +33,7 @@ function instant(seconds) {
 
 function span(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;
-  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 360) / 10} h`;
 }
 
 const nodeHours = (nodeSeconds) => `${(nodeSeconds / 3600).toFixed(2)} node-hours`;
@@ -68,7 +71,7 @@ function showLeader(status) {
 
 function showLoans(operations) {
   const found = operations.flatMap((one) => one.loans.map((loan) => row([
-    loan.lender, one.for_job, loan.nodes, loan.method.replaceAll("_", " "), instant(loan.since_s),
+    loan.lender, one.for_job, loan.nodes, WAYS[loan.method] || loan.method, instant(loan.since_s),
     loan.returned ? "yes" : "not yet",
   ])));
   byId("loans").tBodies[0].replaceChildren(...found);
@@ -85,7 +88,7 @@ async function showNow() {
     .map(([name, value]) => pair(name.replaceAll("_", " "), value)));
   byId("operations").tBodies[0].replaceChildren(...found.operations.map((one) => row([
     one.for_job,
-    one.observe ? `${one.kind} (observed)` : one.kind,
+    one.kind.replaceAll("_", " ") + (one.observe ? " (observed)" : ""),
     one.phase.replaceAll("_", " "),
     one.nodes,
     instant(one.deadline_s),
@@ -181,7 +184,7 @@ async function showWhatIf() {
   byId("levels").tBodies[0].replaceChildren(...found.levels.map((level) => row([
     `from ${span(level.from_s)}`,
     nodeHours(level.loss_node_s),
-    level.leavers.map((one) => `${one.jobs.join(", ")} (${some(one.nodes, "node")}, ${one.method})`).join("; ") || "nobody",
+    level.leavers.map((one) => `${one.jobs.join(", ")} (${some(one.nodes, "node")}, ${WAYS[one.method] || one.method})`).join("; ") || "no job",
   ])));
   if (!found.levels.length) emptyTable("levels", "No choice of jobs frees so many nodes by these deadlines.");
   byId("curve").replaceChildren(curve(found));
@@ -207,7 +210,7 @@ function curve(found) {
     drawing("text", { x: left - 6, y: bottom, "text-anchor": "end" }, "0"),
     drawing("text", { x: left, y: height - 8 }, "now"),
     drawing("text", { x: width - 10, y: height - 8, "text-anchor": "end" },
-      `${span((losses.length - 1) * found.step_s)}, node-hours`),
+      span((losses.length - 1) * found.step_s)),
   );
   return image;
 }

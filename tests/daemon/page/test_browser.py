@@ -70,6 +70,13 @@ def test_a_decision_opens_with_its_explanation(shown: Page) -> None:
     expect(shown.locator("pre")).to_contain_text("Decision 1 of policy eviction")
 
 
+def test_words_are_those_of_the_commands(shown: Page) -> None:
+    expect(shown.locator("#levels")).to_contain_text("(4 nodes, killed)")
+    expect(shown.locator("#operations")).to_contain_text("make way")
+    expect(shown.locator("#curve")).not_to_contain_text("node-hours")
+    expect(shown.locator("summary").first).to_contain_text("job u: 4 more nodes are needed")
+
+
 def test_the_slider_asks_for_other_node_counts(shown: Page) -> None:
     slider = shown.locator("#nodes")
     expect(shown.locator("#nodes-shown")).to_have_text("4 nodes")
@@ -114,8 +121,8 @@ def test_who_leads_whether_it_is_paused_and_what_was_lent(shown: Page) -> None:
         f"The lease was not written: {HOSTILE}. Paused: nothing is taken from jobs."
     )
     first, second = shown.locator("#loans tbody tr").all()
-    assert first.locator("td").all_inner_texts() == [HOSTILE, HOSTILE, "3", "kill", "15 s", "not yet"]
-    assert second.locator("td").all_inner_texts() == ["17", HOSTILE, "1", "shrink", "16 s", "yes"]
+    assert first.locator("td").all_inner_texts() == [HOSTILE, HOSTILE, "3", "killed", "15 s", "not yet"]
+    assert second.locator("td").all_inner_texts() == ["17", HOSTILE, "1", "shrunk", "16 s", "yes"]
     expect(shown.locator("#status")).to_have_text("breaker openno")
     width = shown.viewport_size["width"] if shown.viewport_size else 0
     assert shown.evaluate("document.documentElement.scrollWidth") <= width

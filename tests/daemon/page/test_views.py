@@ -1,5 +1,6 @@
 """What the page shows of a journal."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_now_without_a_daemon(journal: Journal, tmp_path: Path) -> None:
 def test_decisions_are_listed_with_their_sentences(journal: Journal) -> None:
     (listed,) = latest_decisions(journal, 5)
     assert (listed["decision"], listed["policy"], listed["actions"]) == (1, "eviction", 3)
-    assert listed["summaries"][0].startswith("4 more nodes are needed")
+    assert listed["summaries"][0].startswith("job u: 4 more nodes are needed")
     assert views.explanation(journal, "1").startswith("Decision 1 of policy eviction")
     with pytest.raises(UserError, match="there is no decision 9"):
         views.explanation(journal, "9")
@@ -65,6 +66,16 @@ def test_the_timeline_of_an_operation_that_is_over(tmp_path: Path, decided: Path
         (HOSTILE, "lent", 1200.0, 1500.0),
     ]
     journal.close()
+
+
+def test_the_timeline_of_a_replay_reaches_to_its_last_operation(decided: Path) -> None:
+    with closing(Journal(decided)) as journal:
+        (opened,) = journal.open_operations()
+        held = replace(opened.tasks[0], progress=Progress.DONE, ended_s=1010.0)
+        over = replace(opened, phase=Phase.CLOSED, started_s=1210.0, ended_s=1500.0, tasks=(held,))
+        journal.save(replace(over, outcome=OperationOutcome.STARTED))
+        found = views.timeline(journal, 9e9)
+    assert (found["from_s"], found["now_s"]) == (1500.0 - views.TIMELINE_S, 1500.0)
 
 
 def test_the_nodes_that_jobs_have_lent(decided: Path) -> None:

@@ -20,9 +20,9 @@ def test_without_a_terminal_one_picture_is_printed(
     decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
     printed = program("status", "--watch", "--config", config)
     assert "no daemon answers" in printed
-    assert "make_way" in printed
+    assert "make way" in printed
     assert "requeue j\\x1b[2J\\n[red]x: planned" in " ".join(printed.split())
-    assert "4 more nodes are needed" in printed
+    assert "job u: 4 more nodes are needed" in printed
     assert "\x1b" not in printed
     assert (
         program("status", "--watch", "--socket", tmp_path / "s.sock", "--journal", tmp_path / "j.sqlite")
@@ -53,7 +53,7 @@ def test_ctrl_c_ends_it_on_a_terminal(adapter: FakeAdapter, config: Path, tmp_pa
     ) as child:
         os.close(terminal)
         try:
-            shown = read_until(keyboard, b"make_way (observed)")
+            shown = read_until(keyboard, b"make way (observed)")
             child.send_signal(signal.SIGINT)
             shown += read_to_end(keyboard)
             assert child.wait(limit_s()) == 130
