@@ -2,7 +2,8 @@
 
 import json
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,10 +28,12 @@ from makeway.daemon.inspect.now import decision_values
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Action, Candidate, Cluster, Rationale
+from makeway.policies.model import Action, Candidate, Cluster, Method, Rationale, RunIdentity
 
 DECISIONS_LISTED = 20
 CANDIDATES_SHOWN = 60
+INSTANTS = frozenset({"not_before_s", "saved_by_s", "until_s"})
+"""The fields of actions that are instants; other seconds are durations."""
 
 
 def show(path: Path, decision: str | None, *, as_json: bool) -> None:
@@ -251,7 +254,7 @@ def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
     cells = (
         "→" if candidate.chosen else "",
         "+".join(candidate.job_ids),
-        candidate.method or "stays",
+        "stays" if candidate.method is None else WAYS[candidate.method],
         str(candidate.node_count),
         "" if stays else f"{candidate.loss_node_s / 3600:.2f}",
         "" if stays else span(candidate.delay_s),
@@ -261,19 +264,36 @@ def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
 
 
 def _how(action: Action) -> str:
-    """The fields that only this kind of action has: the method, the nodes, the signal."""
+    """The fields that only this kind of action has: the way, the nodes, the signal, the run."""
     common = {"job_id", "for_job_id", "policy", "reason", "verb", "not_after_s"}
-    own = {name: value for name, value in asdict(action).items() if name not in common}
+    own = {field.name: getattr(action, field.name) for field in fields(action) if field.name not in common}
     return ", ".join(
-        f"{name.removesuffix('_s').replace('_', ' ')} {_brief(name, value)}"
+        _described(name, value)
         for name, value in own.items()
         if value is not None and value != () and value is not False
     )
 
 
+def _described(name: str, value: object) -> str:
+    """A field of an action in words: what it is called and what it is."""
+    match value:
+        case RunIdentity(start_s=None):
+            return f"run {value.requeue_count + 1}"
+        case RunIdentity(start_s=float(began_s)):
+            return f"run since {instant(began_s)}"
+        case Method():
+            return WAYS[value]
+        case _:
+            return f"{name.removesuffix('_s').replace('_', ' ')} {_brief(name, value)}"
+
+
 def _brief(name: str, value: object) -> str:
     if isinstance(value, float):
+        if name in INSTANTS:
+            return instant(value)
         return span(value) if name.endswith("_s") else f"{value:g}"
+    if isinstance(value, StrEnum):
+        return value.replace("_", " ")
     if value is True:
         return "yes"
     if not isinstance(value, tuple):

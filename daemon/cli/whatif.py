@@ -62,8 +62,8 @@ def show(factories: Mapping[str, AdapterFactory], options: WhatIfOptions) -> Non
     requests = (options.nodes is not None, options.like is not None, bool(options.submission))
     if sum(requests) != 1:
         raise UserError(
-            "--nodes, --like or options after -- are expected: how many nodes, the job whose request is "
-            "meant, or options of sbatch"
+            "accepted: one of --nodes (how many nodes), --like (a job whose request is meant), and options "
+            "of sbatch after --"
         )
     if options.per_node is not None and options.nodes is None:
         raise UserError("--per-node needs --nodes, the number of nodes")

@@ -18,6 +18,7 @@ from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warn
 from makeway.adapters.site.text import counted, printable
 from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.config.schema import HookSettings
 from makeway.daemon.errors import UserError
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, NodeState
@@ -39,6 +40,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         ),
         check_journal(settings.journal),
         check_socket(settings.socket),
+        *check_hooks(settings.hooks),
     ]
     connection = open_adapter(settings.adapter, factories)
     with closing(connection.adapter):
@@ -131,6 +133,14 @@ def check_socket(path: Path) -> Check:
         "socket",
         f"{where}: the daemon with pid {status.get('pid')} answers: a second daemon needs another socket",
     )
+
+
+def check_hooks(hooks: HookSettings) -> Iterator[Check]:
+    """The commands of events that could not be run."""
+    for event, (program, *_) in hooks.wanted.items():
+        if not os.path.isfile(program) or not os.access(program, os.X_OK):
+            text = f"hooks.{event}: {printable(program)} is not a program that {_user()} can run"
+            yield warning("hooks", f"{text}: correct the path, or make it executable")
 
 
 def check_snapshot(

@@ -26,6 +26,7 @@ def test_explain_shows_candidates_costs_and_outcomes(
     assert "Urgent job u: 4 nodes, 0 free, on time for another 9:50" in text
     assert "→  j\\x1b[2J\\n[red]x" in text
     assert "\x1b" not in text
+    assert "saved by 1210 s" in text
     values = program.json("explain", "last", "--config", config)
     assert values["decision"] == 1
     (why,) = values["rationale"]
@@ -40,6 +41,15 @@ def test_explain_shows_candidates_costs_and_outcomes(
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
+
+
+def test_what_happened_to_a_job_is_in_words(
+    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
+    text = " ".join(program("explain", "--job", HOSTILE, "--config", config).split())
+    assert "run since" in text
+    assert "{" not in text
 
 
 def test_a_signal_that_was_sent_late_is_the_one_that_was_decided_on(

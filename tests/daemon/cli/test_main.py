@@ -62,9 +62,9 @@ def test_version(program: Program) -> None:
     [
         (["whatfi"], "No such command 'whatfi'. Did you mean 'whatif'? (see `makeway --help`)"),
         (["whatif", "--stp", "3"], "No such option '--stp'. Did you mean '--step'? (see `makeway whatif --help`)"),
-        (["whatif"], "--nodes, --like or options after -- are expected: how many nodes, the job whose request"),
-        (["whatif", "--nodes", "2", "--like", "17"], "--nodes, --like or options after -- are expected: how many"),
-        (["whatif", "--nodes", "2", "--", "-n2"], "--nodes, --like or options after -- are expected: how many nod"),
+        (["whatif"], "accepted: one of --nodes (how many nodes), --like (a job whose request is meant), and opti"),
+        (["whatif", "--nodes", "2", "--like", "17"], "accepted: one of --nodes (how many nodes), --like"),
+        (["whatif", "--nodes", "2", "--", "-n2"], "accepted: one of --nodes (how many nodes), --like"),
         (["whatif", "--journal", "j", "--", "-n2"], "options after -- need the present cluster: leave --journal"),
         (["whatif", "--like", "17", "--per-node", "cpu=1"], "--per-node needs --nodes, the number of nodes"),
         (["whatif", "--nodes", "0"], "Invalid value for '--nodes': 0 is not in the range x>=1. (see "),

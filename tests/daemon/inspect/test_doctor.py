@@ -15,7 +15,9 @@ from makeway.adapters.site.checks import Level
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import Config, load
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.config.schema import HookSettings
 from makeway.daemon.inspect.doctor import (
+    check_hooks,
     check_jobs,
     check_journal,
     check_leader,
@@ -105,6 +107,15 @@ def test_a_socket_without_a_daemon_will_be_replaced(tmp_path: Path) -> None:
 
 
 # The cluster
+
+
+def test_the_commands_of_events_are_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    hooks = HookSettings(evicted=["/bin/true"], resumed=["/no/where"], given_up=[f"{tmp_path}/text", "x"])
+    first, second = check_hooks(hooks)
+    assert (first.level, first.name) == (Level.WARNING, "hooks")
+    assert first.text.startswith("hooks.resumed: /no/where is not a program that")
+    assert second.text.startswith(f"hooks.given_up: {tmp_path}/text is not a program that")
 
 
 def test_a_snapshot_that_takes_long_is_told() -> None:
