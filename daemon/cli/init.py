@@ -57,8 +57,10 @@ def init(
     evictable_partitions: tuple[str, ...],
     conf: Path | None,
 ) -> None:
-    """Write a configuration for this Slurm into DIR, with the unit, the dashboard, the alerts, the job helper
-    and the page for users, and a job_submit.lua that has urgent jobs seen at once.
+    """Write a configuration for this Slurm into DIR, with all files of an installation.
+
+    They are the unit, the dashboard, the alerts, the job helper, the page for users, and a job_submit.lua by
+    which makeway sees an urgent job at once.
 
     Partitions and QOS are read from the cluster if it answers. What no option says is asked for on a
     terminal. Existing files are left alone. The mode is observe.

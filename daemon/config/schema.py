@@ -177,7 +177,7 @@ class MetricsSettings(Section):
     )
     """The address to listen on."""
     port: int = Field(
-        default=9789, ge=0, le=65_535, description="a port from 1 to 65535, or 0 for any that is free"
+        default=9789, ge=0, le=65_535, description="a port from 1 to 65535, or 0 for any free port"
     )
     """The port to listen on. The log shows the port that was bound."""
     allow_remote: bool = Field(default=False, description="true or false")

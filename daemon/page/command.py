@@ -22,7 +22,7 @@ DEFAULT_LISTEN = "127.0.0.1:9790"
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="ADDRESS",
-    help="127.0.0.1:PORT, localhost:PORT, [::1]:PORT, or unix:PATH; port 0 is any that is free.",
+    help="127.0.0.1:PORT, localhost:PORT, [::1]:PORT, or unix:PATH; port 0: any free port.",
 )
 @config_option
 @click.option("--journal", type=FILE, help="The journal [default: the configuration's].")

@@ -62,7 +62,9 @@ class HistoryOptions:
 @click.option("--to", "end", type=_DAY, help="Day after the period [--how: the first of this month].")
 @click.option("--time-zone", "zone", help="Time zone of the days, and of times without one, such as UTC.")
 @click.option("--machine", type=_PATH, help="What scontrol printed of the machine: see --how.")
-@click.option("--nodes", type=click.IntRange(min=1), help="A machine of so many equal nodes, for --machine.")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="A machine of this many equal nodes, instead of --machine."
+)
 @click.option(
     "--node", type=resources, metavar="TRES", help="What each of --nodes has, where jobs share nodes."
 )
@@ -76,7 +78,7 @@ class HistoryOptions:
     help="Without --config: which jobs are urgent and which may leave, by queue (the QOS), partition, user "
     "or group (the account): urgent:queue=urgent.",
 )
-@click.option("--start-within", type=duration, help="When the start of an urgent job is on time.")
+@click.option("--start-within", type=duration, help="An urgent job that starts within this time is on time.")
 @click.option(
     "--policy",
     "policies",
@@ -92,14 +94,26 @@ class HistoryOptions:
     "[default: none, 100, 20, 5, 1, 0, and the configuration's].",
 )
 @click.option(
-    "--backfill", type=click.Choice(["none", "easy", "conservative"]), default="easy", show_default=True
+    "--backfill",
+    type=click.Choice(["none", "easy", "conservative"]),
+    default="easy",
+    show_default=True,
+    help="Which waiting jobs may start before their turn.",
 )
-@click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
+@click.option(
+    "--order",
+    type=click.Choice(["fcfs", "wfp"]),
+    default="fcfs",
+    show_default=True,
+    help="Order of the queue: by submission, or by waiting time and size.",
+)
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option(
     "--hash-names", "salt", metavar="SALT", help="Replace users and accounts by a hash with this key."
 )
-@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
+@click.option(
+    "--jobs", "workers", type=click.IntRange(min=1), default=1, show_default=True, help="Replays at a time."
+)
 @click.option("--report", type=NAMED_FILE, help="Write the HTML page there.")
 @click.option(
     "--replays",

@@ -72,8 +72,15 @@ class ReplayOptions:
     type=click.Choice(["none", "easy", "easy-cqsim", "conservative"]),
     default="easy",
     show_default=True,
+    help="Which waiting jobs may start before their turn.",
 )
-@click.option("--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True)
+@click.option(
+    "--order",
+    type=click.Choice(["fcfs", "wfp"]),
+    default="fcfs",
+    show_default=True,
+    help="Order of the queue: by submission, or by waiting time and size.",
+)
 @click.option(
     "--start-smaller", is_flag=True, help="Let malleable jobs start with fewer nodes than they ask for."
 )
@@ -97,14 +104,16 @@ class ReplayOptions:
     help="Make jobs urgent, or the only evictable ones, by queue, partition, user or group: "
     "urgent:queue=1, evictable:user=7,9.",
 )
-@click.option("--start-within", type=duration, help="When the start of an urgent job is on time.")
+@click.option("--start-within", type=duration, help="An urgent job that starts within this time is on time.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="Replay this many seeds, from --seed on, and average."
 )
-@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
+@click.option(
+    "--jobs", "workers", type=click.IntRange(min=1), default=1, show_default=True, help="Replays at a time."
+)
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes of the machine [default: the trace's].")
 @click.option(
     "--procs-per-node", type=click.IntRange(min=1), help="Processors of a node [default: the trace's]."
@@ -125,7 +134,7 @@ class ReplayOptions:
 @click.option(
     "--node-list",
     type=click.Path(path_type=Path),
-    help="The nodes of an openb machine: its CSV file. With --nodes the first so many.",
+    help="The nodes of an openb machine: its CSV file. With --nodes N only the first N.",
 )
 @click.option("--node-model", help="Only the listed nodes with GPUs of this model, such as V100M32.")
 @click.option(

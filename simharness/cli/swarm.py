@@ -17,19 +17,28 @@ _PROGRESS_STORIES = 200
 
 
 @click.command()
-@click.option("--stories", type=click.IntRange(min=1), default=200, show_default=True, help="How many.")
+@click.option(
+    "--stories", type=click.IntRange(min=1), default=200, show_default=True, help="How many stories."
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first story."
 )
-@click.option("--policy", "policies", multiple=True, help="Only these policies [default: all that can].")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="Only these policies [default: all that take nodes from jobs and need no solver].",
+)
 @click.option("--trouble", "troubles", multiple=True, help="Only these kinds of trouble [default: all].")
-@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Stories at a time.")
+@click.option(
+    "--jobs", "workers", type=click.IntRange(min=1), default=1, show_default=True, help="Stories at a time."
+)
 @click.option(
     "--story",
     "files",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Tell the story in this file instead.",
+    help="Play the story in this file instead of random ones.",
 )
 @click.option(
     "--keep",

@@ -15,9 +15,13 @@ _PATH = click.Path(path_type=Path)
 @click.command()
 @click.argument("grid", type=_PATH)
 @click.option("--out", type=NAMED_FILE, help="The file of results [default: GRID with the ending .parquet].")
-@click.option("--jobs", "workers", type=click.IntRange(min=1), default=1, help="Replays at a time.")
 @click.option(
-    "--cells", type=_PATH, help="Folder of the finished cells [default: that of results, with .cells added]."
+    "--jobs", "workers", type=click.IntRange(min=1), default=1, show_default=True, help="Replays at a time."
+)
+@click.option(
+    "--cells",
+    type=_PATH,
+    help="Folder of the finished cells [default: that of the results, with .cells added].",
 )
 @click.option("--dry-run", is_flag=True, help="Check the grid, say how many cells it has, and exit.")
 def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_run: bool) -> None:

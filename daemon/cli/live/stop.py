@@ -19,7 +19,7 @@ LOOK_S = 0.5
 @click.option(
     "--restore",
     is_flag=True,
-    help="First give back what is held or was taken: holds, nodes, turns in the queue, time limits.",
+    help="First give back what is held or was taken: holds, nodes, queue positions, time limits.",
 )
 @click.option(
     "--wait",
@@ -34,10 +34,10 @@ LOOK_S = 0.5
 def stop(restore: bool, wait_s: float, socket: Path | None, config: Path | None) -> None:
     """End the running daemon. For root and the daemon's user only.
 
-    With --restore, makeway takes nothing any more from now on, in either mode. Urgent jobs that run go on, on
-    the nodes that they have. What cannot be given back, such as nodes on which other jobs run, is printed;
-    the next daemon in act mode gives that back. Where another daemon leads, what is held and was taken is
-    that one's: this daemon gives nothing back, says so, and ends.
+    With --restore, makeway takes nothing from now on, in either mode. Urgent jobs that run keep their nodes.
+    The command prints what cannot be given back, such as nodes on which other jobs run; the next daemon in
+    act mode gives that back. If another daemon leads, what is held and was taken belongs to that daemon: this
+    one gives nothing back, says so, and ends.
     """
     from makeway.daemon.inspect.now import reported_status
     from makeway.daemon.service.socket_api import request

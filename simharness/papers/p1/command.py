@@ -87,7 +87,7 @@ NOTES = (
     "--sweep",
     "sweeping",
     is_flag=True,
-    help=f"Instead, try settings of the policy on {WEEK} one after another and tell the best.",
+    help=f"Instead, try settings of the policy on {WEEK} one after another and print the best.",
 )
 def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     """Real-time jobs on Mira (Nickolay et al., arXiv:2103.13130, sections 4 and 7).
