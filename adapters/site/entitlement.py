@@ -41,9 +41,8 @@ class SubmissionWay:
             needs[name] = float(amount * job.node_count)
         for limit in self.limits:
             if needs.get(limit.what, 0.0) > limit.most:
-                return (
-                    f"{needs[limit.what]:g} {limit.what} are asked for, {limit.whose} admits {limit.most:g}"
-                )
+                wanted = f"{needs[limit.what]:.12g} {limit.what}"
+                return f"{wanted} are asked for, {limit.whose} admits {limit.most:.12g}"
         return None
 
 
@@ -52,12 +51,12 @@ def entitlement(
 ) -> Entitlement:
     """Whether one of the ways leads to a class of the kind on_demand.
 
-    Everybody may write any `makeway:` word and ask for any feature, so these conditions are met.
+    Every user may write any `makeway:` word and ask for any feature, so these conditions are met.
 
     Args:
         classes: the site's, in order.
         job: what is announced.
-        ways: those of its user. None: the user may not submit any job.
+        ways: those of its user. Empty: the user may not submit any job.
     """
     user, known = printable(job.user), tuple(ways)
     urgent = [one for one in classes if one.kind is JobKind.ON_DEMAND]

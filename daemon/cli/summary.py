@@ -19,9 +19,9 @@ from makeway.daemon.journal.store import Journal
 ACCOUNTS_SHOWN = 15
 URGENT_SHOWN = 30
 _ANSWERS = {
-    UrgentAnswer.FREE: "free nodes are enough",
-    UrgentAnswer.ROOM: "others have to leave",
-    UrgentAnswer.NONE: "no choice of jobs makes it start in time",
+    UrgentAnswer.FREE: "free nodes are enough for {}",
+    UrgentAnswer.ROOM: "other jobs have to leave for {}",
+    UrgentAnswer.NONE: "no choice of jobs makes {} start in time",
 }
 
 
@@ -82,7 +82,7 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
         out.print("\nNo urgent job asked for nodes.")
         return
     counts = {answer: sum(1 for job in urgent if job.answer is answer) for answer in UrgentAnswer}
-    found_answers = "; ".join(f"{count} × {_ANSWERS[answer]}" for answer, count in counts.items() if count)
+    found_answers = "; ".join(_ANSWERS[answer].format(count) for answer, count in counts.items() if count)
     out.print()
     out.print(plain(f"{counted(len(urgent), 'urgent job')} asked for nodes: {found_answers}."))
     expected = sum(1 for job in urgent if job.expected_on_time)

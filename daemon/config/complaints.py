@@ -7,6 +7,18 @@ from pydantic import ValidationError
 _PLAIN: Final = {"bool", "float", "int", "str"}
 """What pydantic calls the branches of a union of plain values, besides `literal[...]`."""
 _WANTS: Final = "Input should be "
+_IN_WORDS: Final = {
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+    "a valid list": "a list",
+    "a valid tuple": "a list",
+    "a valid array": "a list",
+    "a valid dictionary": "a mapping",
+    "an object": "a mapping",
+}
+"""What pydantic calls the types of plain values, and what a reader of YAML calls them."""
 
 
 class ProblemAtKey(ValueError):
@@ -28,6 +40,16 @@ class Complaint(NamedTuple):
     location: tuple[int | str, ...]
     message: str
     value: Any
+
+
+def accepted(message: str) -> str | None:
+    """What the message says that would be taken, in the words of a configuration. None: it does not say."""
+    if not message.startswith(_WANTS):
+        return None
+    words = message.removeprefix(_WANTS).partition(", got ")[0].partition(", unable ")[0].replace("'", "")
+    for theirs, own in _IN_WORDS.items():
+        words = words.replace(theirs, own)
+    return words
 
 
 def complaints(error: ValidationError) -> list[Complaint]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, JsonValue, ValidationError
 
     from makeway.adapters.site.sections import AdapterSection
+    from makeway.daemon.config.complaints import Complaint
     from makeway.daemon.config.schema import Settings
     from makeway.daemon.config.yaml_file import ConfigFile, Key, Problem
 
@@ -215,7 +216,7 @@ def _policy_config(
     """Check a policy's own settings against its `config_type`, a dataclass of plain values."""
     from pydantic import TypeAdapter, ValidationError
 
-    from makeway.daemon.config.complaints import complaints
+    from makeway.daemon.config.complaints import accepted, complaints
     from makeway.daemon.config.yaml_file import Problem
 
     at: Key = ("policy", "settings")
@@ -236,7 +237,7 @@ def _policy_config(
         return [], TypeAdapter(policy.config_type).validate_json(json.dumps(settings), strict=True)
     except ValidationError as error:
         return [
-            Problem(key=_placed((*at, *one.location), file.values), text=_said(one.message, one.value))
+            Problem(key=_placed((*at, *one.location), file.values), text=_said(one, accepted(one.message)))
             for one in complaints(error)
         ], None
 
@@ -325,10 +326,15 @@ def _placed(location: "Iterable[str | int]", values: "JsonValue") -> "Key":
     return tuple(key)
 
 
-def _said(message: str, value: Any) -> str:
-    """The validator's own sentence where a policy wrote one, else the value with pydantic's."""
+def _said(one: "Complaint", accepted: str | None) -> str:
+    """The validator's own sentence where a policy wrote one, else the value and what is accepted. None:
+    pydantic's sentence says it.
+    """
+    message, value = one.message, _shown(one.value)
+    if accepted is not None:
+        return f"{value} is not accepted; accepted: {accepted}"
     own = message.removeprefix("Value error, ")
-    return own if own != message else f"{_shown(value)} is not accepted: {message[:1].lower()}{message[1:]}"
+    return own if own != message else f"{value} is not accepted: {message[:1].lower()}{message[1:]}"
 
 
 def _shown(value: Any) -> str:

@@ -77,6 +77,12 @@ class NoticeLimits:
         if used_node_s + wanted_node_s <= limit * 3600.0:
             return None
         return (
-            f"the announcement keeps {wanted_node_s / 3600.0:.4g} node-hours from others, and user {user} "
-            f"has used {used_node_s / 3600.0:.4g} of {limit:g} of a day (notices.node_hours_per_user_per_day)"
+            f"the announcement keeps {_hours(wanted_node_s)} node-hours from others, and user {user} has "
+            f"used {_hours(used_node_s)} of the {_hours(limit * 3600.0)} of a day "
+            "(notices.node_hours_per_user_per_day)"
         )
+
+
+def _hours(seconds: float) -> str:
+    """Hours with at most one decimal, never as a power of ten."""
+    return f"{round(seconds / 3600.0, 1):.12g}"

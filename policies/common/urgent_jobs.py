@@ -103,7 +103,7 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
         full = next((one for one in job.quotas if promised.get(one.name, 0.0) + one.needs > one.left), None)
         if full is not None:
             found[job.job_id] = (
-                f"other urgent jobs ({full.name}: it needs {full.needs:g} of {full.left:g} left)"
+                f"other urgent jobs ({full.name}: it needs {full.needs:.12g} of {full.left:.12g} left)"
             )
             continue
         for one in job.quotas:

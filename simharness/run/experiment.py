@@ -166,13 +166,15 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
         return config_type()
     from pydantic import TypeAdapter, ValidationError
 
-    from makeway.daemon.config.complaints import complaints
+    from makeway.daemon.config.complaints import accepted, complaints
 
     try:
         return TypeAdapter(config_type).validate_python(dict(settings))
     except ValidationError as error:
         first = complaints(error)[0]
         where = ".".join(str(part) for part in first.location) or ", ".join(settings)
+        if (wanted := accepted(first.message)) is not None:
+            raise ExperimentError(f"--set {where}={first.value}: accepted: {wanted}") from error
         message = first.message.removeprefix("Value error, ")
         raise ExperimentError(f"--set {where}: {message}") from error
 

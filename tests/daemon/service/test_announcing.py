@@ -99,7 +99,7 @@ def test_the_node_hours_that_a_user_announces_in_a_day_are_limited(tmp_path: Pat
     limits = replace(UNLIMITED, node_hours_per_user_per_day=250.0)
     evicted, refusals = one_line_an_hour(tmp_path / "journal.sqlite", EVE, limits, hours=5)
     refusal = (
-        "the announcement keeps 110 node-hours from others, and user eve has used 220 of 250 of a day "
+        "the announcement keeps 110 node-hours from others, and user eve has used 220 of the 250 of a day "
         "(notices.node_hours_per_user_per_day)"
     )
     assert refusals == [refusal] * 3
@@ -123,7 +123,7 @@ def test_what_a_user_has_announced_counts_after_a_restart(tmp_path: Path) -> Non
     journal.remove_notice(notice.notice_id)
     journal.close()
     again = Journal(path)
-    with pytest.raises(BadRequest, match="has used 110 of 120"):
+    with pytest.raises(BadRequest, match="has used 110 of the 120"):
         desk_of(again, limits).announce(ALL_NODES)
     again.note_missed(notice.notice_id, 2000.0)
     again.close()

@@ -125,7 +125,14 @@ def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path
             ["start_withn_s", "start_within_s"],
         ),
         (["replay", "sample", "--policy", "eviction", "--set", "step_s=-5"], ["step_s", "-5"]),
-        (["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"], ["step_s"]),
+        (
+            ["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"],
+            ["--set step_s=soon: accepted: a number"],
+        ),
+        (
+            ["replay", "sample", "--policy", "eviction", "--set", "kills=3"],
+            ["--set kills=3: accepted: late or at_once"],
+        ),
         (["replay", "sample", "--policy", "eviction", "--set", "step_s"], ["step_s", "KEY=VALUE"]),
         (["replay", "sample", "--policy", "none", "--set", "step_s=5"], ["--set step_s=5", "none has no"]),
         (["replay", "sample", "--report", "nowhere/x.html"], ["--report", "there is no folder nowhere"]),

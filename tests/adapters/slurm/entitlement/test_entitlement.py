@@ -147,6 +147,14 @@ def test_the_partition_decides_who_may_use_it(change: dict[str, str], refused: b
         ),
         ({"time": "1-00:00:00"}, "", "", 4, 24.0, None),
         (
+            {"time": "30-00:00:00"},
+            "",
+            "",
+            4,
+            960.0,
+            "3456000 seconds are asked for, partition batch admits 2592000",
+        ),
+        (
             {},
             "cpu=6,node=3||||",
             "",
