@@ -63,7 +63,8 @@ class Reconciler:
         plan_in_thread: whether plans are made in a thread, so that no cycle waits for one; else within the
             cycle that asks for it, as in a replay.
         permission: this daemon's lease, and what an operator has said. Default: it is the only daemon.
-        cpu_clock: the processor time of this thread in seconds. None: that of decisions is not measured.
+        cpu_clock: the processor time of this thread in seconds, by which decisions on urgent jobs that wait
+            are measured. None: they are not.
 
     Raises:
         SolverUnavailable: the policy plans, and OR-Tools is not installed.
@@ -141,9 +142,9 @@ class Reconciler:
         cluster = self._planning.with_plan(self._join(seen, operations))
 
         # 3. The policy decides on that view alone.
-        began, cpu_s = time.perf_counter(), self._cpu_s()
+        began, cpu_s = time.perf_counter(), self._cpu_s(seen)
         decision = self._policy.decision(cluster, self._policy_config)
-        decision_s, decision_cpu_s = time.perf_counter() - began, self._cpu_s() - cpu_s
+        decision_s, decision_cpu_s = time.perf_counter() - began, self._cpu_s(seen) - cpu_s
         self._again_s = decision.again_s
 
         # 4. What the arbiter lets pass becomes operations.
@@ -191,8 +192,9 @@ class Reconciler:
     def _age_s(self, seen: Cluster) -> float:
         return max(0.0, self._now() - seen.now_s)
 
-    def _cpu_s(self) -> float:
-        return 0.0 if self._cpu_clock is None else self._cpu_clock()
+    def _cpu_s(self, seen: Cluster) -> float:
+        """The processor time, which is only read for decisions on urgent jobs that wait."""
+        return self._cpu_clock() if self._cpu_clock is not None and seen.waiting_urgent_jobs() else 0.0
 
     def _look(self) -> Cluster:
         """A snapshot. What it says about the lease makes the settings of this cycle."""

@@ -87,7 +87,8 @@ class Sending:
             # What is held for announced jobs first: they may have to give up nodes that a job which is here
             # needs.
             for operation in sorted(
-                self.journal.open_operations(), key=lambda one: one.kind is not OperationKind.NOTICE
+                filter(planned_places, self.journal.open_operations()),
+                key=lambda one: one.kind is not OperationKind.NOTICE,
             ):
                 self._send_due(operation, giving=giving)
 
@@ -95,16 +96,18 @@ class Sending:
         """How many commands are due and were not sent, by why."""
         waiting = [
             action
-            for operation in self.journal.open_operations()
+            for operation in filter(planned_places, self.journal.open_operations())
             for action in self._due(operation)
             if self._deferral(action) is not None
         ]
+        if not waiting:
+            return ()
         reasons = [self._deferral(action) for action in waiting]
         return tuple(Deferred(why=why, count=reasons.count(why)) for why in Deferral if reasons.count(why))
 
     def _send_due(self, operation: Operation, *, giving: bool) -> None:
         """Issue whatever of an operation is due and may be sent, one after another."""
-        for _ in operation.tasks if planned_places(operation) else ():
+        for _ in range(len(operation.tasks)):
             index = self._next(operation, giving=giving)
             if index is None:
                 return

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from makeway.daemon.operation.signal_deaths import put_back_of
-from makeway.daemon.operation.tasks import ENDED, evictions
+from makeway.daemon.operation.tasks import ENDED, evictions, open_evictions
 from makeway.policies.model import (
     CPU,
     GPU,
@@ -183,11 +183,14 @@ def loss_lesson(
         seen: the snapshot.
         leaving: the runs that are known from earlier cycles.
     """
+    known_operations = tuple(operations)
+    if not leaving and not any(map(open_evictions, known_operations)):
+        return None
     begun: list[tuple[RunKey, LeavingRun]] = []
     measured: list[tuple[RunKey, RunLoss]] = []
     now = dict(leaving)
     awaited: set[RunKey] = set()
-    for operation in operations:
+    for operation in known_operations:
         for task in evictions(operation):
             action = task.action
             if operation.observe or not isinstance(action, Requeue | Cancel):

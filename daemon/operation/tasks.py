@@ -92,6 +92,12 @@ def evictions(operation: Operation) -> tuple[Task, ...]:
     return tuple(task for task in operation.tasks if isinstance(task.action, Requeue | Cancel))
 
 
+@memoise_each
+def open_evictions(operation: Operation) -> tuple[Task, ...]:
+    """Those of them that have not ended."""
+    return tuple(task for task in evictions(operation) if task.progress not in ENDED)
+
+
 def is_over(operation: Operation) -> bool:
     """Whether all its tasks have ended."""
     return all(task.progress in ENDED for task in operation.tasks)
