@@ -263,7 +263,13 @@ def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Pro
             case _:
                 text = f"{_shown(value)} is not accepted; accepted: {place.accepted}"
         found.append(Problem(key=key, text=text))
-    return found
+    # Of a union pydantic also reports the branches that take no list or mapping at all.
+    whole = [one for one in found if not any(_is_within(other.key, one.key) for other in found)]
+    return list(dict.fromkeys(whole))
+
+
+def _is_within(key: "Key", outer: "Key") -> bool:
+    return len(key) > len(outer) and key[: len(outer)] == outer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +294,9 @@ def _place(model: "type[BaseModel]", location: "Iterable[str | int]") -> _Place:
             here = [bare for inner in here for item in get_args(inner) for bare in _bare(item)]
             continue
         section = next((one for one in here if hasattr(one, "model_fields")), None)
+        if len(here) > 1 and (section is None or part in {section.__name__, "str"}):
+            key.pop()  # what pydantic calls a branch of a union
+            continue
         if section is None:
             break
         siblings = tuple(section.model_fields)

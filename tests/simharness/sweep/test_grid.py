@@ -47,13 +47,33 @@ def test_paths_are_those_next_to_the_grid(tmp_path: Path) -> None:
     ]
 
 
+def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> None:
+    text = "policies: [{nam: x}, 7, {name: eviction, settings: 3}]\n"
+    text += "seeds: [a, -1]\nworkloads: [W7]\nsettings: {order: q}"
+    with pytest.raises(ConfigError) as caught:
+        cells(tmp_path, text)
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == [
+        "policies.0.name",
+        "policies.0.nam",
+        "policies.1",
+        "policies.2.settings",
+        "seeds.0",
+        "seeds.1",
+        "workloads.0",
+        "settings.order",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("seeds: 2", ":1: policies: this key is missing; accepted: a list of policies"),
         ("policies: [evction]", ":1: policies.0: .*evction"),
         ("policies:\n- {name: eviction, settings: {kill: late}}", ":2: policies.0.settings: kill: .*kills"),
-        ("policies:\n- {name: eviction, settings: {kills: soon}}", ":2: policies.0.settings: kills: "),
+        (
+            "policies:\n- {name: eviction, settings: {kills: soon}}",
+            ":2: policies.0.settings: kills=soon: accepted: late or at_once",
+        ),
         ("policies: [none, none]", "policies: two are called none; accepted: a label of its own"),
         ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
         ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds"),
