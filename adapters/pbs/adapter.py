@@ -7,7 +7,7 @@ from pathlib import Path
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, Runner
 from makeway.adapters.pbs import parse
 from makeway.adapters.pbs.settings import PbsAdapterSettings
-from makeway.adapters.pbs.translate import job, node, over, reservations
+from makeway.adapters.pbs.translate import has_ended, job, node, reservations
 from makeway.adapters.protocol import Capabilities, Unavailable, unsupported
 from makeway.adapters.site.snapshot import check_whole
 from makeway.policies.model import Action, Cluster
@@ -50,7 +50,7 @@ class PbsAdapter:
         cluster = Cluster(
             now_s=now_s,
             nodes=tuple(node(one) for one in raw_nodes),
-            jobs=tuple(job(one, self._classes, raw_nodes, now_s) for one in raw_jobs if not over(one)),
+            jobs=tuple(job(one, self._classes, raw_nodes, now_s) for one in raw_jobs if not has_ended(one)),
             reservations=reservations(raw_nodes, now_s),
             actions=capabilities.actions,
             recomputes_priority=capabilities.recomputes_priority,

@@ -37,7 +37,7 @@ _NOT_OF_A_NODE = frozenset({"mpiprocs", "ompthreads"})
 """What a chunk may ask for that no vnode has."""
 
 
-def over(raw: PbsJob) -> bool:
+def has_ended(raw: PbsJob) -> bool:
     """Whether the job has ended: it is in no snapshot."""
     return raw.state in _OVER
 
@@ -74,7 +74,7 @@ def reservations(nodes: tuple[PbsNode, ...], now_s: float) -> tuple[Reservation,
 def job(raw: PbsJob, classes: tuple[JobClass, ...], nodes: tuple[PbsNode, ...], now_s: float) -> Job:
     """One job as the model has it."""
     words = comment_words(raw.words)
-    found = first_class(
+    job_class = first_class(
         classes,
         partitions=(raw.queue,),
         qos="",
@@ -83,12 +83,12 @@ def job(raw: PbsJob, classes: tuple[JobClass, ...], nodes: tuple[PbsNode, ...], 
         features="",
         words=frozenset(words),
     )
-    kind = found.kind if found is not None else JobKind.RIGID
+    kind = job_class.kind if job_class is not None else JobKind.RIGID
     present = state(raw)
     holds = raw.nodes if present is not JobState.PENDING else ()
     started_s = raw.start_s if present is not JobState.PENDING else None
     size = len(holds) or raw.node_count
-    malleable = found if kind is JobKind.MALLEABLE else None
+    malleable = job_class if kind is JobKind.MALLEABLE else None
     return Job(
         job_id=raw.job_id,
         kind=kind,
@@ -105,15 +105,17 @@ def job(raw: PbsJob, classes: tuple[JobClass, ...], nodes: tuple[PbsNode, ...], 
         eligible_nodes=_serving(raw, nodes),
         start_s=started_s,
         eligible_s=_eligible_s(raw, now_s) if present is JobState.PENDING else None,
-        setup_s=found.setup_s if found is not None else 0.0,
-        checkpoint=checkpoint_spec(found, words),
-        job_class=found.name if found is not None else "",
+        setup_s=job_class.setup_s if job_class is not None else 0.0,
+        checkpoint=checkpoint_spec(job_class, words),
+        job_class=job_class.name if job_class is not None else "",
         last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, now_s),
         requeue_count=raw.run_count if present is JobState.PENDING else max(0, raw.run_count - 1),
-        preemptible=_preemptible(raw, found),
+        preemptible=_preemptible(raw, job_class),
         reservation=_reservation_of(raw, nodes),
         eligible_since_s=_eligible_since_s(raw) if kind is JobKind.ON_DEMAND else None,
-        start_within_s=found.start_within_s if found is not None and kind is JobKind.ON_DEMAND else None,
+        start_within_s=job_class.start_within_s
+        if job_class is not None and kind is JobKind.ON_DEMAND
+        else None,
         notice_id=notice_word(raw.words) if kind is JobKind.ON_DEMAND else None,
         priority=raw.priority,
     )
@@ -132,12 +134,12 @@ def _eligible_since_s(raw: PbsJob) -> float | None:
     return raw.eligible_since_s if later else None
 
 
-def _preemptible(raw: PbsJob, found: JobClass | None) -> bool:
+def _preemptible(raw: PbsJob, job_class: JobClass | None) -> bool:
     """Whether the job may be touched: it is opted in, and PBS would requeue it if it were asked to."""
     return (
-        found is not None
-        and found.preemptible
-        and found.kind is not JobKind.ON_DEMAND
+        job_class is not None
+        and job_class.preemptible
+        and job_class.kind is not JobKind.ON_DEMAND
         and raw.state in "RQ"
         and raw.rerunnable
     )

@@ -48,27 +48,27 @@ def instant_in_run(written_s: float | None, started_s: float | None, now_s: floa
     return min(written_s, now_s) if written_s >= started_s else None
 
 
-def smallest_size(found: JobClass, words: Mapping[str, float | None], size: int) -> int:
+def smallest_size(job_class: JobClass, words: Mapping[str, float | None], size: int) -> int:
     """The smallest number of nodes of a malleable job that has `size`: what it says itself, else what its
     class says.
     """
     said = words.get("min-nodes")
-    smallest = found.node_count_min if said is None else int(said)
+    smallest = job_class.node_count_min if said is None else int(said)
     return size if smallest is None else min(max(1, smallest), size)
 
 
-def checkpoint_spec(found: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
+def checkpoint_spec(job_class: JobClass | None, words: Mapping[str, float | None]) -> CheckpointSpec | None:
     """The checkpoints of the job's class, with what the job says of its own. None: it cannot checkpoint.
 
     A job may not say that it saves less often than its class, or that a checkpoint takes longer than the
-    grace of its class: it would be spared for it.
+    grace of its class: other jobs would have to leave in its place.
     """
-    if found is None or found.checkpoint is None:
+    if job_class is None or job_class.checkpoint is None:
         return None
-    spec = found.checkpoint
+    spec = job_class.checkpoint
     interval_s, takes_s = words.get("ckpt-interval"), words.get("ckpt-takes")
     if interval_s:
-        spec = replace(spec, interval_s=min(interval_s, found.checkpoint.interval_s or interval_s))
+        spec = replace(spec, interval_s=min(interval_s, job_class.checkpoint.interval_s or interval_s))
     if (target := _signal_to(words)) is not None:
         spec = replace(spec, signal_to=target)
     if takes_s is not None:

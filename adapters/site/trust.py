@@ -8,11 +8,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def distrust(path: Path) -> str | None:
-    """Why a file or folder may not be run, or hold what is run: other users could change it. None: none
-    could.
+    """Why a file or folder may not be run, or hold what is run: other users could change it. None: they
+    cannot.
 
     It and every folder above it, with links and without, belong to root or, unless that is root, to this
-    process's user, and nobody else may write there. Where a folder is sticky, as /tmp is, nobody can replace
+    process's user, and no other user may write there. In a sticky folder, as /tmp is, users cannot replace
     the files of others.
 
     Raises:

@@ -1,8 +1,8 @@
 """Which of Slurm's reservations are makeway's holds: by name, flags and shape. Pure functions.
 
 A name alone proves nothing. Slurm calls a reservation without a name after its user, `mw_1` for a user `mw`,
-and an administrator may choose any name. `build.create_reservation` makes every hold alike, and nobody else
-makes a reservation like it: see decision 22.
+and an administrator may choose any name. `build.create_reservation` makes every hold alike, and no other
+program makes a reservation like it: see decision 22.
 """
 
 import re

@@ -15,7 +15,7 @@ def placements(done: CompletedCommand) -> tuple[Placement, ...]:
     left out.
 
     Raises:
-        Unreadable: it told of none, or of nodes that are no host list.
+        Unreadable: there is none, or its nodes are not a host list.
     """
     found: list[Placement] = []
     for line in done.stdout.splitlines():

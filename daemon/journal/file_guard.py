@@ -35,13 +35,13 @@ _PRIMARY: Final = 0xFF
 
 
 def os_failure(path: Path, error: OSError) -> JournalError:
-    """Why a file cannot be opened: for a while, or until somebody mends it."""
+    """Why a file cannot be opened: for a while, or until an administrator mends it."""
     kind = JournalUnavailable if error.errno in _PASSING else JournalError
     return kind(f"{path}: cannot be opened: {error.strerror or error}")
 
 
 def sqlite_failure(message: str, error: sqlite3.Error) -> JournalError:
-    """The error for a file that SQLite cannot use: for a while, or until somebody mends it."""
+    """The error for a file that SQLite cannot use: for a while, or until an administrator mends it."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     passing = code is not None and code & _PRIMARY in _PASSING_IN_SQLITE
     return (JournalUnavailable if passing else JournalError)(f"{message}: {error}")

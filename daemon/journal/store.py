@@ -59,7 +59,7 @@ class Journal(Archive):
 
     Args:
         path: the file, made if absent. None: in memory, for a replay.
-        unread: nobody reads what a journal in memory has written down: it keeps only what a cycle asks for.
+        unread: what a journal in memory has written down is not read: it keeps only what a cycle asks for.
         read_only: look at what another daemon writes, without taking it over. Operations, evictions, failures
             and notices are then those of the instant of opening; decisions and commands are read when they
             are asked for.

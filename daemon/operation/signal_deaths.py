@@ -1,7 +1,8 @@
 """Jobs that vanish after makeway's signal: each is put back into the queue if the signal has ended it.
 
-A snapshot does not show how a job ended. So whoever vanishes soon after a signal is asked about: the adapter
-looks, and puts back only a job that the signal has ended. One that has left by itself with success is over.
+A snapshot does not show how a job ended. So the adapter is asked about each job that vanishes soon after a
+signal: it looks, and puts back only a job that the signal has ended. One that has left by itself with success
+is over.
 """
 
 from dataclasses import replace

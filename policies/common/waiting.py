@@ -1,7 +1,7 @@
 """Kills that wait: where jobs share nodes, no job is killed before the urgent job's deadline asks for it.
 
 The nodes of the choice are held at once. As long as there is time, a job may end by itself, save its work, or
-make room elsewhere; each cycle decides anew. A choice that loses nothing is carried out at once, and so is
+make room elsewhere; each cycle decides again. A choice that loses nothing is carried out at once, and so is
 one that would lose more than twice as much by waiting: a job that has just started is killed cheaply now.
 Jobs whose time limits end before the last moment count as leaving by themselves.
 

@@ -269,6 +269,6 @@ class LeaderLease:
     term: int
     """Its number, from 1. There is at most one lease of a term; the highest one counts."""
     mark: int | None
-    """A random number, drawn anew whenever the lease is written. None: its daemon has given it up."""
+    """A random number, another one each time the lease is written. None: its daemon has given it up."""
     lasts_s: float
     """It has ended once its mark has not changed for this long."""

@@ -48,8 +48,8 @@ class TakenFromJob:
     walltime_s: float | None = None
     """The job's time limit before makeway raised it first. None: makeway has not raised it."""
     raised_to_s: float | None = None
-    """The time limit that makeway has set last. If the job has another one, somebody else has set it, and it
-    stays. None: makeway has not raised it."""
+    """The time limit that makeway has set last. If the job has another one, its user or an administrator has
+    set it, and it stays. None: makeway has not raised it."""
     lost_nodes: LostNodes | None = None
     """None: the run has not been shrunk."""
 

@@ -58,7 +58,7 @@ def in_turn_s(request: Request, latest_s: float) -> float:
 
 
 def turn(request: Request, *, saved_s: float, latest_s: float, in_turn: bool) -> Turn:
-    """The turn of a plan.
+    """When the checkpoints of a plan are requested, and how long they may take.
 
     Args:
         request: the request.

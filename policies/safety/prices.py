@@ -4,8 +4,8 @@ The price is the loss, times the square of one more than the job's past eviction
 loss alone would choose the same job every time, because the run that has just begun again loses least; and so
 would a price that grows no faster than the losses of the jobs that run on.
 
-A job that never reports a checkpoint is not spared for that: if it should have had one by now, its loss
-counts as that of the jobs of its class that do report.
+A job that never reports a checkpoint does not seem dearer for that: if it should have had one by now, its
+loss counts as that of the jobs of its class that do report.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"

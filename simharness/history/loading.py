@@ -274,8 +274,8 @@ class _Loading:
 def _run_time_s(job: AccountedJob, found: JobClass | None) -> float:
     """What one uninterrupted run would have taken.
 
-    A job that cannot save its work began anew in its last run. One that can went on from where it was, after
-    its setup.
+    In its last run, a job that cannot save its work began from the start. A job that can save went on from
+    where it was, after its setup.
     """
     last_s = job.runs[-1].elapsed_s
     if found is None or found.checkpoint is None:

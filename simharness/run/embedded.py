@@ -19,7 +19,7 @@ from makeway.simharness.run.settings import SimulatedSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedEntitlements:
-    """`EntitlementReader` of a workload, whose jobs are nobody's: all users may announce what fits."""
+    """`EntitlementReader` of a workload, whose users have no limits: all may announce what fits."""
 
     node_count: int
 

@@ -72,7 +72,7 @@ class Experiment:
     """A name, or the path of a file that defines a policy."""
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     limits: Limits | None = None
-    """What urgent jobs may cost, and whom. None: no limits."""
+    """What urgent jobs may cost, and which jobs are protected. None: no limits."""
     journal: Path | None = None
     """Where the decisions are kept, with their snapshots. None: nowhere."""
 

@@ -39,7 +39,7 @@ def let_go(machine: SimMachine, job_id: str, until_s: float) -> None:
 
 
 def reserve_for_maintenance(machine: SimMachine, name: str, node_count: int, end_s: float) -> None:
-    """An administrator reserves the first nodes until `end_s`, whoever uses them."""
+    """An administrator reserves the first nodes until `end_s`, also nodes in use."""
     machine.hold(name, lowest((1 << machine.node_count) - 1, node_count), end_s)
 
 

@@ -53,7 +53,7 @@ class Law(StrEnum):
     UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
     TOO_MANY = "too_many"  # the commands of one cycle are bounded
     DEFECT = "defect"  # no cycle ends by an exception
-    STUCK = "stuck"  # every job that nobody cancelled ends
+    STUCK = "stuck"  # every job that was not cancelled ends
     LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way
     AS_DECIDED = "as_decided"  # an eviction loses what was decided, if nothing has gone wrong since
     FOREIGN = "foreign"  # makeway ends no reservation of others
@@ -269,7 +269,7 @@ class Laws:
         if before == troubles and loss.evicted and loss.run.method is Method.KILL:
             self._pays(loss)
         if before != troubles or not loss.evicted or self._estimates or loss.run.for_job_id not in self._jobs:
-            return  # an announced job may come early, and is then decided on anew
+            return  # an announced job may come early, and is then decided on again
         self._check(
             Law.AS_DECIDED,
             loss.lost_s <= loss.run.expected_s + slack_s,

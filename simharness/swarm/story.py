@@ -50,7 +50,7 @@ class TroubleKind(StrEnum):
     # Users
     HOLDS = "holds"  # the user of the job `subject` holds it while it waits, and releases it at the end
     CANCELS = "cancels"  # the user cancels the job `subject`
-    NO_SHOW = "no_show"  # somebody announces a job of `amount` nodes that never comes
+    NO_SHOW = "no_show"  # a user announces a job of `amount` nodes that never comes
     IGNORES = "ignores"  # signals to the job `subject` have no effect
 
 

@@ -263,7 +263,7 @@ class TroubledAdapter:
         self._laws.done(action, before)
 
     def _carry_out_if_possible(self, action: Action) -> None:
-        """Do it if that is possible: nobody waits for the answer."""
+        """Do it if that is possible: its answer is not waited for."""
         with suppress(Gone, Rejected):
             self._carry_out(action)
 
@@ -274,6 +274,6 @@ def _silent(node: Node) -> Node:
 
 
 def _if_possible(write: Callable[[], None]) -> None:
-    """Write a lease if that is possible: nobody waits for the answer."""
+    """Write a lease if that is possible: its answer is not waited for."""
     with suppress(Gone, Rejected):
         write()

@@ -25,7 +25,7 @@ def lease_prefix(hold_prefix: str) -> str:
 def leases_among(reservations: Iterable[RawReservation], hold_prefix: str) -> dict[str, LeaderLease]:
     """The leases of that instance, by the name of their reservation.
 
-    One that somebody has moved out of the far future keeps jobs from its node, and is no lease any more.
+    A reservation that was moved out of the far future keeps jobs from its node, and is no lease any more.
     """
     pattern = re.compile(re.escape(lease_prefix(hold_prefix)) + r"([1-9]\d{0,15})", re.ASCII)
     return {

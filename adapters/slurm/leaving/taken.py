@@ -26,7 +26,9 @@ _PAIRS = re.compile(
     rf"(?:run|limit|raised|size|kept|fair|since)={_NUMBER}|for=[A-Za-z0-9_.+\-]{{1,80}}", re.ASCII
 )
 _COMMENT_LIMIT = 1024
-"""A longer Comment gets no word: no user is spared for what a job says."""
+"""A longer Comment gets no word, and the job is treated like any other: a user gains nothing by a long
+Comment.
+"""
 
 
 def instance_of(prefix: str) -> str:

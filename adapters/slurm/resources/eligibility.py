@@ -2,7 +2,7 @@
 
 Reference: 22.05, 24.11 as tried. EligibleTime is the submission, or later the begin time, the end of what the
     job depends on, or its release from a hold. While it is held or depends on others, there is none. A
-    priority, a comment and a reservation leave it as it is. A requeue sets the submission anew.
+    priority, a comment and a reservation leave it as it is. A requeue counts as a new submission.
 """
 
 from makeway.adapters.site.times import NOT_BEFORE_S
