@@ -1,12 +1,14 @@
 """The commands of the pages, run for real next to the daemon of the page "Try it"."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import load, open_adapter
+from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobState
 from tests.docs.conftest import PageSite
 from tests.docs.pages import PAGES, ShownCommand, commands, programs
@@ -84,7 +86,15 @@ def with_files(words: list[str], site: PageSite) -> list[str]:
     replaced = [str(names.get(word, word)) for word in words]
     if "4711" in replaced and "--like" in replaced:
         replaced[replaced.index("4711")] = _running_job(site)
+    if "4711" in replaced and "--job" in replaced:
+        replaced[replaced.index("4711")] = _decided_job(site)
     return replaced
+
+
+def _decided_job(site: PageSite) -> str:
+    """The id of a job that the journal of the site knows."""
+    with closing(Journal(site.journal, read_only=True)) as journal:
+        return journal.decisions(1)[0].decision.rationale[0].for_job_id
 
 
 def _running_job(site: PageSite) -> str:
