@@ -120,4 +120,4 @@ def require_durations(**settings: float) -> None:
     """
     for name, value in settings.items():
         if not (math.isfinite(value) and value >= 0.0):
-            raise ValueError(f"{name} is {value!r}, wants a number of seconds, not negative")
+            raise ValueError(f"{name} is {value!r}; accepted: a number of seconds, not negative")

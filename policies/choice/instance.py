@@ -65,7 +65,7 @@ def serial_budget(within_s: float, step_s: float) -> int:
         ValueError: a step that is not positive.
     """
     if not step_s > 0.0:
-        raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
+        raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
     return max(0, math.floor(within_s / step_s))
 
 
@@ -85,7 +85,7 @@ class Occupant:
     def __post_init__(self) -> None:
         if len(self.nodes) != len(self.allocation):
             raise ValueError(
-                f"job {self.job_id}: {len(self.allocation)} allocations, wants one for each of "
+                f"job {self.job_id}: {len(self.allocation)} allocations; accepted: one for each of "
                 f"{len(self.nodes)} nodes"
             )
         serial = sum(1 for way in self.ways if way.serial_steps)
@@ -114,7 +114,7 @@ class ChoiceInstance:
     def __post_init__(self) -> None:
         if self.node_count < 0 or self.budget_steps < 0:
             raise ValueError(
-                f"{self.node_count} nodes in {self.budget_steps} steps, wants numbers that are not negative"
+                f"{self.node_count} nodes in {self.budget_steps} steps; accepted: numbers from 0 on"
             )
         if len({occupant.job_id for occupant in self.occupants}) < len(self.occupants):
             raise ValueError("the choice on shared nodes wants each running job once")

@@ -57,10 +57,10 @@ class CkptBackfillConfig:
             *((f"p_by_user[{user}]", p) for user, p in self.p_by_user.items()),
         ):
             if not 0.0 < value <= 1.0:
-                raise ValueError(f"{name} is {value!r}, wants a share above 0 and at most 1")
+                raise ValueError(f"{name} is {value!r}; accepted: a share above 0 and at most 1")
         for name, value in (("threshold_s", self.threshold_s), ("hold_slack_s", self.hold_slack_s)):
             if not (math.isfinite(value) and value >= 0.0):
-                raise ValueError(f"{name} is {value!r}, wants a number of seconds, not negative")
+                raise ValueError(f"{name} is {value!r}; accepted: a number of seconds, not negative")
 
 
 def predicted_s(

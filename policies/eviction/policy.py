@@ -88,10 +88,10 @@ class EvictionConfig:
             hold_slack_s=self.hold_slack_s,
         )
         if not (math.isfinite(self.step_s) and self.step_s > 0.0):
-            raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
+            raise ValueError(f"step_s is {self.step_s!r}; accepted: a positive number of seconds")
         for name, value in (("aggregate_gb_s", self.aggregate_gb_s), ("node_gb_s", self.node_gb_s)):
             if not (math.isfinite(value) and value > 0.0):
-                raise ValueError(f"{name} is {value!r}, wants a positive number of GB per second")
+                raise ValueError(f"{name} is {value!r}; accepted: a positive number of GB per second")
 
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:

@@ -83,7 +83,7 @@ class HorizonConfig:
         require_durations(work=self.work, time_limit_s=self.time_limit_s)
         _ = self.objective, self.effort
         if self.moves_per_cycle < 1:
-            raise ValueError(f"moves_per_cycle is {self.moves_per_cycle}, wants at least 1")
+            raise ValueError(f"moves_per_cycle is {self.moves_per_cycle}; accepted: at least 1")
 
     @property
     def objective(self) -> Objective:

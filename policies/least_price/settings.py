@@ -72,7 +72,7 @@ class LeastPriceConfig:
             hold_slack_s=self.hold_slack_s,
         )
         if not (math.isfinite(self.step_s) and self.step_s > 0.0):
-            raise ValueError(f"step_s is {self.step_s!r}, wants a positive number of seconds")
+            raise ValueError(f"step_s is {self.step_s!r}; accepted: a positive number of seconds")
         for name, value in (
             ("ceiling_machine_hours", self.ceiling_machine_hours),
             ("instant_machine_hours", self.instant_machine_hours),
@@ -80,7 +80,7 @@ class LeastPriceConfig:
             ("budget_machine_hours", self.budget_machine_hours),
         ):
             if value is not None and not value >= 0.0:
-                raise ValueError(f"{name} is {value!r}, wants a number of machine-hours, not negative")
+                raise ValueError(f"{name} is {value!r}; accepted: a number of machine-hours, not negative")
 
     def is_vital(self, job: Job) -> bool:
         """Whether the urgent job starts whatever it costs."""

@@ -152,7 +152,7 @@ def plan_fair(
 
 def _problem(items: Sequence[EvictionJob], needed: int, step_s: float, parts: int) -> _Problem:
     if not (step_s > 0.0 and parts >= 1):
-        raise ValueError(f"step_s is {step_s!r} and parts {parts!r}, wants positive numbers")
+        raise ValueError(f"step_s is {step_s!r} and parts {parts!r}; accepted: positive numbers")
     return _Problem(items=tuple(items), needed=needed, step_s=step_s, parts=parts)
 
 

@@ -68,7 +68,7 @@ def best_plans(
     """
     latest_s = max(deadlines_s)
     if not step_s > 0.0:
-        raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
+        raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
     if _cells(items, node_count_needed, latest_s, step_s) <= SMALL_CELLS:
         curve = solve(items, node_count_needed, latest_s, step_s)
         return [curve.plan(deadline_s) for deadline_s in deadlines_s]

@@ -282,7 +282,7 @@ def solve(
         ValueError: a step that is not positive, or losses beyond 62 bits.
     """
     if not step_s > 0.0:
-        raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
+        raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
     chosen_from = ProgrammeItems.of(items, node_count_needed)
     rows = min(chosen_from.lacking, chosen_from.extra_node_count)
     steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1

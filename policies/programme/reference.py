@@ -133,5 +133,5 @@ def _options(item: EvictionJob, step_s: float) -> Iterator[tuple[Method, int, in
 
 def _deadline_steps(deadline_s: float, step_s: float) -> int:
     if not step_s > 0.0:
-        raise ValueError(f"step_s is {step_s!r}, wants a positive number of seconds")
+        raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
     return math.floor(deadline_s / step_s) if deadline_s >= 0.0 else -1

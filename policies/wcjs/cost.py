@@ -78,17 +78,19 @@ class WcjsConfig:
         )
         if self.narrow_max_nodes < 0:
             raise ValueError(
-                f"narrow_max_nodes is {self.narrow_max_nodes!r}, wants a number of nodes, not negative"
+                f"narrow_max_nodes is {self.narrow_max_nodes!r}; accepted: a number of nodes, not negative"
             )
         for kind in ("urgent", "batch"):
             for category in ("narrow_short", "narrow_long", "wide_short", "wide_long"):
                 threshold = getattr(self, f"{kind}_{category}")
                 if not threshold >= 1.0:
-                    raise ValueError(f"{kind}_{category} is {threshold!r}, wants a slowdown of at least 1")
+                    raise ValueError(
+                        f"{kind}_{category} is {threshold!r}; accepted: a slowdown of at least 1"
+                    )
         for name in ("slowdown_weight", "checkpoint_weight", "remaining_weight"):
             weight = getattr(self, name)
             if not 0.0 <= weight <= MOST_WEIGHT:
-                raise ValueError(f"{name} is {weight!r}, wants a number from 0 to {MOST_WEIGHT:g}")
+                raise ValueError(f"{name} is {weight!r}; accepted: a number from 0 to {MOST_WEIGHT:g}")
 
     def urgent_threshold(self, job: Job) -> float:
         """The slowdown from which an urgent job has high priority (Algorithm 1, line 1)."""

@@ -55,7 +55,7 @@ class Limited:
 
 
 def chosen(jobs: Iterable[RawJob]) -> str:
-    """What `show assoc_mgr` is asked for, so that it tells the limits of these jobs. Empty: nothing."""
+    """What `show assoc_mgr` is asked for, so that it shows the limits of these jobs. Empty: nothing."""
     wanted = tuple(jobs)
     names = (
         ("users", {job.user for job in wanted}),

@@ -108,7 +108,7 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     options.require_outputs()
     if sweeping:
         if options.report is not None:
-            raise click.BadParameter("a sweep is told in the terminal and as --json", param_hint="--report")
+            raise click.BadParameter("a sweep is printed, and written as --json", param_hint="--report")
         _sweep(options, table)
         return
     cache = options.results_cache()

@@ -65,7 +65,7 @@ class OfflineProblem:
         for job in self.jobs:
             if job.blocks < 1 or job.blocks > self.machine_blocks or self.machine_blocks % job.blocks:
                 raise ValueError(
-                    f"job {job.job_id}: {job.blocks} blocks, wants a divisor of {self.machine_blocks}"
+                    f"job {job.job_id}: {job.blocks} blocks; accepted: a divisor of {self.machine_blocks}"
                 )
             if job.runtime_s < 1 or job.submit_s < 0 or job.overhead_s < 0:
                 raise ValueError(f"job {job.job_id}: times are whole seconds, the runtime at least 1")

@@ -39,7 +39,7 @@ class Knobs:
 
     def __post_init__(self) -> None:
         if self.tries > 9:
-            raise ValueError(f"tries is {self.tries}, wants at most 9")
+            raise ValueError(f"tries is {self.tries}; accepted: at most 9")
 
 
 def decide(_cluster: Cluster, _config: Knobs) -> Decision:
@@ -168,7 +168,7 @@ def test_relative_paths_do_not_depend_on_where_the_daemon_was_started(
         ("policy: {settings: {start_within_s: soon}}", 'policy.settings.start_within_s: "soon" is not accepted; accepted: a n'),
         ("policy: {settings: {tries: 1.5}}", "policy.settings.tries: 1.5 is not accepted; accepted: a whole number"),
         ("policy: {settings: {names: a}}", 'policy.settings.names: "a" is not accepted; accepted: a list'),
-        ("policy: {settings: {tries: 10}}", "policy.settings: tries is 10, wants at most 9"),
+        ("policy: {settings: {tries: 10}}", "policy.settings: tries is 10; accepted: at most 9"),
         ("policy: {settings: 4}", "policy.settings: 4 is not accepted; accepted: a mapping of the policy's own settings"),
         ("mode: &a observe\nlog: {level: *a}", "log.level: anchors and aliases are not accepted: write the value out"),
         ("<<: {mode: act}", "<<: unknown key; accepted: "),

@@ -249,7 +249,7 @@ def test_after_the_deadline_no_job_leaves(running: Build, waiting: Build, cluste
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{setting} is .*wants"):
+    with pytest.raises(ValueError, match=f"{setting} is .*accepted"):
         LeastPriceConfig(**{setting: value})
 
 

@@ -216,7 +216,7 @@ def test_impossible_and_trivial_questions() -> None:
     assert none.departures == ()
     assert fair_end_s(none) == 0.0
     for step_s, parts in ((0.0, 10), (60.0, 0)):
-        with pytest.raises(ValueError, match="wants positive numbers"):
+        with pytest.raises(ValueError, match="accepted: positive numbers"):
             plan_fair(items, 1, 60.0, step_s, parts)
 
 

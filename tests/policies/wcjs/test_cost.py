@@ -118,13 +118,13 @@ def test_who_saves_himself_on_a_signal(running: JobOf) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"urgent_wide_long": 0.9}, "urgent_wide_long is 0.9, wants a slowdown of at least 1"),
+        ({"urgent_wide_long": 0.9}, "urgent_wide_long is 0.9; accepted: a slowdown of at least 1"),
         ({"batch_narrow_short": math.nan}, "batch_narrow_short is nan"),
-        ({"slowdown_weight": -1.0}, "slowdown_weight is -1.0, wants a number from 0 to 10"),
+        ({"slowdown_weight": -1.0}, "slowdown_weight is -1.0; accepted: a number from 0 to 10"),
         ({"remaining_weight": math.inf}, "remaining_weight is inf"),
         ({"checkpoint_weight": 11.0}, "checkpoint_weight is 11.0"),
-        ({"narrow_max_nodes": -1}, "narrow_max_nodes is -1, wants a number of nodes, not negative"),
-        ({"evict_within_s": -1.0}, "evict_within_s is -1.0, wants a number of seconds"),
+        ({"narrow_max_nodes": -1}, "narrow_max_nodes is -1; accepted: a number of nodes, not negative"),
+        ({"evict_within_s": -1.0}, "evict_within_s is -1.0; accepted: a number of seconds"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], words: str) -> None:

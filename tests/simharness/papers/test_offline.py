@@ -183,7 +183,7 @@ def test_the_logs_of_a_replay_are_those_of_the_optimum() -> None:
 
 
 def test_a_job_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="job 1: 3 blocks, wants a divisor of 4"):
+    with pytest.raises(ValueError, match="job 1: 3 blocks; accepted: a divisor of 4"):
         OfflineProblem(jobs=(job("1", 0, 10, 3),), machine_blocks=4)
 
 

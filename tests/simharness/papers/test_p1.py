@@ -376,7 +376,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             ["--partitions", "{}/none.csv"],
             "none.csv: No such file or directory; accepted: a CSV file of partitions",
         ),
-        (["--sweep", "--report", "{}/x.html"], "a sweep is told in the terminal and as --json"),
+        (["--sweep", "--report", "{}/x.html"], "a sweep is printed, and written as --json"),
     ],
 )
 def test_what_is_not_there_is_named(
