@@ -263,7 +263,13 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
 
 def _not_opened(path: Path | None, error: sqlite3.Error, *, read_only: bool) -> JournalError:
     """Why SQLite does not open a file. A reader asks once, whether the failure may pass or not."""
-    found = sqlite_failure(f"{path}: cannot be opened as a journal", error)
+    where = f"{path}: cannot be opened as a journal"
+    if read_only and path is not None:
+        try:
+            path.open("rb").close()
+        except OSError as cause:  # SQLite says the same of all of them
+            return JournalError(f"{where}: {cause.strerror or cause}")
+    found = sqlite_failure(where, error)
     return JournalError(str(found)) if read_only else found
 
 

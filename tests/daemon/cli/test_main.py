@@ -82,7 +82,7 @@ def test_version(program: Program) -> None:
         (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. (see "),
         (["run", "--config", "/nonexistent/\x1b[2J"], "/nonexistent/\\x1b[2J: cannot be read: No such file or dir"),
         (["check-config", "/nonexistent"], "/nonexistent: cannot be read: No such file or directory"),
-        (["explain", "--journal", "/nonexistent/j"], "/nonexistent/j: cannot be opened as a journal: "),
+        (["explain", "--journal", "/nonexistent/j"], "/nonexistent/j: cannot be opened as a journal: No such file"),
         (["status", "--socket", "/nonexistent/s"], "socket /nonexistent/s: no daemon answers; is it running, and is"),
         (["poke", "--socket", "/nonexistent/s"], "socket /nonexistent/s: no daemon answers"),
     ],
