@@ -16,17 +16,13 @@ Reference:
 
 import math
 import random
-import signal
 import statistics
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import FrameType
-from typing import TypeVar
 
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import victim_groups
@@ -37,6 +33,7 @@ from makeway.policies.programme.items import EvictionJob
 from makeway.policies.programme.knapsack import EvictionPlan, solve
 from makeway.policies.programme.reference import backtracking, greedy
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.papers.p2.timing import cpu_budget, timed
 from makeway.simharness.workloads.scenarios import scenario
 
 STEP_S = 60.0
@@ -51,11 +48,6 @@ SMALLEST_SHARE = 0.2
 """The share of its nodes that a malleable job keeps at least."""
 PARTS = 200
 """In how many parts concurrent checkpoints are dealt the bandwidth."""
-
-_REPEAT_BELOW_S = 0.01
-_REPEATS = 5
-
-AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,44 +349,3 @@ def _possible(plan: EvictionPlan | None) -> EvictionPlan:
     if plan is None:
         raise ValueError("the jobs of the scenario hold fewer nodes than are wanted")
     return plan
-
-
-def timed(call: Callable[[], AnswerT]) -> tuple[AnswerT, float]:
-    """What a call returns, and its processor time: the median of five if it is short."""
-    times_s: list[float] = []
-    while True:
-        began_s = time.thread_time()
-        proposal = call()
-        times_s.append(time.thread_time() - began_s)
-        if times_s[0] >= _REPEAT_BELOW_S or len(times_s) == _REPEATS:
-            return proposal, statistics.median(times_s)
-
-
-class _BudgetSpent(Exception):
-    """Raised by the timer inside the code that runs."""
-
-
-@contextmanager
-def cpu_budget(budget_s: float) -> Generator[None]:
-    """Let the block take so much processor time of the process, then end it wherever it is, without an error.
-
-    The search pays nothing for it, and its time is its own. In the main thread only, where signals arrive.
-
-    Args:
-        budget_s: seconds; more than 0.
-    """
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _BudgetSpent
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, budget_s)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-    except _BudgetSpent:
-        pass
-    finally:
-        signal.signal(signal.SIGVTALRM, before)

@@ -18,8 +18,6 @@ from makeway.simharness.papers.p2.cases import (
     P2Trial,
     compare,
     compute,
-    cpu_budget,
-    timed,
 )
 from makeway.simharness.workloads.scenarios import TRACE, WANTED_NODES
 from tests import builders
@@ -102,37 +100,6 @@ def test_a_search_that_goes_on_for_ever_is_stopped_and_said_to_be() -> None:
     assert len(case.exact) == len(case.greedy) == len(DEADLINES_S)
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
-
-
-def test_a_budget_lets_errors_and_quick_work_through() -> None:
-    done = []
-    with cpu_budget(1000.0):
-        done.append("work")
-    with pytest.raises(KeyError), cpu_budget(1000.0):
-        raise KeyError
-    assert done == ["work"]
-    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("durations_s", "calls", "elapsed_s"),
-    [((0.001, 0.005, 0.002, 0.009, 0.003), 5, 0.003), ((0.02,), 1, 0.02)],
-)
-def test_a_short_call_is_timed_by_its_median(
-    monkeypatch: pytest.MonkeyPatch, durations_s: tuple[float, ...], calls: int, elapsed_s: float
-) -> None:
-    edges = itertools.chain.from_iterable((float(i), i + took_s) for i, took_s in enumerate(durations_s))
-    monkeypatch.setattr("time.thread_time", edges.__next__)
-    made: list[int] = []
-
-    def call() -> str:
-        made.append(1)
-        return "answer"
-
-    answer, measured_s = timed(call)
-    assert answer == "answer"
-    assert measured_s == pytest.approx(elapsed_s)
-    assert len(made) == calls
 
 
 @pytest.fixture
