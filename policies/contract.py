@@ -80,7 +80,7 @@ class Policy(Generic[ConfigT]):
             return self.decide(self.view(cluster), config)
         except PolicyError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailed(_failure(self.name, cluster, error)) from error
 
     def view(self, cluster: Cluster) -> Cluster:
@@ -91,7 +91,7 @@ class Policy(Generic[ConfigT]):
         return cluster if jobs is cluster.jobs else replace(cluster, jobs=jobs)
 
 
-def _failure(name: str, cluster: Cluster, error: Exception) -> str:
+def _failure(name: str, cluster: Cluster, error: BaseException) -> str:
     """Which policy failed, when, for which jobs and where."""
     waiting = [job.job_id for job in cluster.waiting_urgent_jobs()]
     shown = ", ".join(waiting[:_JOBS_SHOWN]) or "none"

@@ -83,7 +83,7 @@ def _run(path: Path, where: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
     return module
 
@@ -92,7 +92,7 @@ def _of_package(value: str, load: Callable[[], object]) -> Policy[Any]:
     where = f"policy {value} of an installed package"
     try:
         policy = load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
     if not _is_policy(policy):
         raise registry.UnknownPolicy(

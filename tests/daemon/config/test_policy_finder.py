@@ -80,6 +80,7 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
         ("from makeway.policies.eviction.policy import EVICTION", "it defines none"),
         (OWN + OWN.replace("OWN =", "TWO =").replace('"own",', '"two",'), "it defines own, two"),
         ("if True\n", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
         (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),

@@ -198,14 +198,17 @@ def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -
     assert "no job of this workload is urgent" in err
 
 
-def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(makeway: Makeway, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("defect", "error"), [("return 1 / 0", "ZeroDivisionError"), ("raise SystemExit(3)", "SystemExit: 3")]
+)
+def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(
+    makeway: Makeway, tmp_path: Path, defect: str, error: str
+) -> None:
     policy = tmp_path / "broken.py"
     text = EXAMPLE.read_text().replace(
-        "def decide(", "def decide(cluster, config):\n    return 1 / 0\n\n\ndef old("
+        "def decide(", f"def decide(cluster, config):\n    {defect}\n\n\ndef old("
     )
     policy.write_text(text.replace('name="youngest"', 'name="broken"'))
     line = makeway.refuses("replay", "sample", "--policy", policy)
-    assert re.search(
-        r"policy broken failed at \d+ s \(urgent jobs that wait: [\w.-]+\): ZeroDivisionError", line
-    )
+    assert re.search(rf"policy broken failed at \d+ s \(urgent jobs that wait: [\w.-]+\): {error}", line)
     assert re.search(rf"\({policy}, line \d+\)", line)
