@@ -28,7 +28,7 @@ from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.leader.leaving_off import left_off
-from makeway.daemon.operation.due import awaits_regular_checkpoint, wakeup_s
+from makeway.daemon.operation.due import NextCycle
 from makeway.daemon.operation.giving_back import give_back, give_everything_back
 from makeway.daemon.operation.handover import Watch, changes, handed_over
 from makeway.daemon.operation.kept.lost_holds import LostHolds
@@ -95,9 +95,7 @@ class Reconciler:
         self._watch = Watch()
         self._silent = SilentNodes()
         self._quiet = QuietCycles(journal)
-        self._again_s: float | None = None
-        # Whether commands are due that the last cycle did not send.
-        self._unsent = False
+        self._next = NextCycle()
         # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
         # depends on it.
         self._ran: dict[str, Job] = {}
@@ -145,7 +143,6 @@ class Reconciler:
         began, cpu_s = time.perf_counter(), self._cpu_s(seen)
         decision = self._policy.decision(cluster, self._policy_config)
         decision_s, decision_cpu_s = time.perf_counter() - began, self._cpu_s(seen) - cpu_s
-        self._again_s = decision.again_s
 
         # 4. What the arbiter lets pass becomes operations.
         opening, reports = self._open(decision, cluster)
@@ -157,6 +154,8 @@ class Reconciler:
         if opening.operations:  # newer than the view
             cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
         sent, deferred = self._send_due(cluster, read_began_s)
+        under_way = self._journal.open_operations()
+        self._next.note(under_way, cluster, again_s=decision.again_s, unsent=bool(deferred))
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)
@@ -170,7 +169,7 @@ class Reconciler:
             lost_in_a_day=spending(cluster),
             leaving=leaving,
             losses=losses,
-            checkpoints=self._learn((*closed, *self._journal.open_operations()), seen),
+            checkpoints=self._learn((*closed, *under_way), seen),
         )
         return self._quiet.noted(seen, decision, complete, self._policy, self._settings)
 
@@ -178,16 +177,12 @@ class Reconciler:
         """The next instant at which time alone makes something due. None: only a change of the
         cluster does.
         """
-        instants: list[float] = [now_s + poll_interval_s] if self._unsent else []
-        if self._again_s is not None and self._again_s > now_s:
-            instants.append(self._again_s)
-        for operation in self._journal.open_operations():
-            due_s = wakeup_s(operation, now_s, self._settings.timeouts)
-            if due_s is not None:
-                instants.append(due_s)
-            if awaits_regular_checkpoint(operation):
-                instants.append(now_s + poll_interval_s)
-        return min(instants, default=None)
+        under_way = self._journal.open_operations()
+        return self._next.wakeup_s(under_way, now_s, poll_interval_s, self._settings.timeouts)
+
+    def checkpoint_look_s(self, now_s: float) -> float | None:
+        """See `NextCycle`."""
+        return self._next.checkpoint_look_s(now_s)
 
     def _age_s(self, seen: Cluster) -> float:
         return max(0.0, self._now() - seen.now_s)
@@ -365,9 +360,7 @@ class Reconciler:
             self._permission,
         )
         sending.send()
-        deferred = sending.deferred()
-        self._unsent = bool(deferred)
-        return tuple(sending.reports), deferred
+        return tuple(sending.reports), sending.deferred()
 
     def _note_losses(
         self, operations: Iterable[Operation], seen: Cluster

@@ -2,10 +2,10 @@
 alone.
 
 No job is asked to leave before the hold was seen, and the hold is released after the lenders are first in the
-queue.
+queue. When time alone makes something due, there is a cycle.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since, signal_of
@@ -13,6 +13,7 @@ from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.daemon.operation.tasks import ENDED, planned_places
 from makeway.policies.common.departures import pending_checkpoints
+from makeway.policies.common.losses import application_s, overdue_s
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -37,8 +38,8 @@ from makeway.policies.model import (
 )
 
 LOOK_AGAIN_S = 1.0
-"""After a hold was seen, until the cluster is asked again what the urgent job lacks, in seconds. Slurm takes
-about three to look at a job that was changed.
+"""Until the cluster is asked again, in seconds: what the urgent job lacks, after a hold was seen (Slurm takes
+about three to look at a job that was changed), or whether a checkpoint that is due is complete.
 """
 
 
@@ -129,6 +130,84 @@ def awaits_regular_checkpoint(operation: Operation) -> bool:
         method_of(task.action) is Method.APPLICATION and task.progress is Progress.PLANNED
         for task in operation.tasks
     )
+
+
+def regular_checkpoint_look_s(operation: Operation, cluster: Cluster) -> float | None:
+    """When to look for the regular checkpoints that jobs are to leave after. None: no job waits for one whose
+    time is known.
+
+    A job that works on after its checkpoint loses what it does then. So the cluster is asked when the
+    checkpoint is due, and if it is late, after 1, 2, 4 seconds and so on.
+    """
+    if operation.observe or operation.phase is not Phase.MAKING_ROOM:
+        return None
+    jobs, now_s = cluster.jobs_by_id(), cluster.now_s
+    instants: list[float] = []
+    for task in operation.tasks:
+        job = jobs.get(task.action.job_id)
+        if task.progress is not Progress.PLANNED or method_of(task.action) is not Method.APPLICATION:
+            continue
+        if (
+            job is None
+            or job.requeue_count != task.requeue_count
+            or saved_since(operation, task, job) is not None
+        ):
+            continue
+        in_s, late_s = application_s(job, now_s), overdue_s(job, now_s)
+        if in_s:
+            instants.append(now_s + in_s)
+        if late_s is not None:
+            instants.append(now_s + max(LOOK_AGAIN_S, late_s))
+    return min(instants, default=None)
+
+
+class NextCycle:
+    """When the next cycle is due by time alone, as the last one has left it."""
+
+    def __init__(self) -> None:
+        self._again_s: float | None = None
+        self._unsent = False
+        self._checkpoint_look_s: float | None = None
+
+    def note(
+        self, operations: Iterable[Operation], cluster: Cluster, *, again_s: float | None, unsent: bool
+    ) -> None:
+        """At the end of a cycle.
+
+        Args:
+            operations: those that are open.
+            cluster: the snapshot of the cycle.
+            again_s: when the policy wants to decide again. None: on a change only.
+            unsent: whether commands are due that the cycle did not send.
+        """
+        looks_s = (regular_checkpoint_look_s(operation, cluster) for operation in operations)
+        self._checkpoint_look_s = min((at_s for at_s in looks_s if at_s is not None), default=None)
+        self._again_s, self._unsent = again_s, unsent
+
+    def checkpoint_look_s(self, now_s: float) -> float | None:
+        """The next instant at which a regular checkpoint is looked for, after which a job is to leave. None:
+        there is none.
+        """
+        look_s = self._checkpoint_look_s
+        return None if look_s is None or look_s <= now_s else look_s
+
+    def wakeup_s(
+        self, operations: Iterable[Operation], now_s: float, poll_interval_s: float, timeouts: Timeouts
+    ) -> float | None:
+        """The next instant at which time alone makes something due, that of `checkpoint_look_s` included.
+        None: only a change of the cluster does.
+        """
+        instants = [now_s + poll_interval_s] if self._unsent else []
+        instants += [
+            at_s for at_s in (self._again_s, self._checkpoint_look_s) if at_s is not None and at_s > now_s
+        ]
+        for operation in operations:
+            due_s = wakeup_s(operation, now_s, timeouts)
+            if due_s is not None:
+                instants.append(due_s)
+            if awaits_regular_checkpoint(operation):
+                instants.append(now_s + poll_interval_s)
+        return min(instants, default=None)
 
 
 def hold_index(operation: Operation) -> int | None:

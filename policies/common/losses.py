@@ -26,6 +26,29 @@ def application_s(job: Job, now_s: float) -> float | None:
     An overdue checkpoint is expected at the next multiple of its period. None: the job has no regular
     checkpoints, or their interval or duration is unknown.
     """
+    regular = _regular(job, now_s)
+    if regular is None:
+        return None
+    base_s, period_s = regular
+    periods = max(1, math.ceil((now_s - base_s) / period_s))
+    return max(0.0, base_s + periods * period_s - now_s)
+
+
+def overdue_s(job: Job, now_s: float) -> float | None:
+    """For how long the regular checkpoint that was due last has not been reported. None: none was due yet, or
+    the job has none.
+    """
+    regular = _regular(job, now_s)
+    if regular is None or now_s < sum(regular):
+        return None
+    base_s, period_s = regular
+    return (now_s - base_s) % period_s
+
+
+def _regular(job: Job, now_s: float) -> tuple[float, float] | None:
+    """From when on the job works for its next regular checkpoint, and after which time it is complete: the
+    interval and its own duration. None: see `application_s`.
+    """
     spec = job.checkpoint
     if spec is None or spec.interval_s is None or spec.application_s is None or job.start_s is None:
         return None
@@ -34,9 +57,7 @@ def application_s(job: Job, now_s: float) -> float | None:
         return None
     working_s = job.start_s + job.setup_s
     saved_s = reported_s(job, now_s)
-    base_s = working_s if saved_s is None else max(working_s, saved_s)
-    periods = max(1, math.ceil((now_s - base_s) / period_s))
-    return max(0.0, base_s + periods * period_s - now_s)
+    return working_s if saved_s is None else max(working_s, saved_s), period_s
 
 
 def _is_duration(duration_s: float) -> bool:

@@ -15,7 +15,7 @@ from makeway.policies.model import (
     Reservation,
 )
 from makeway.simharness.engine.cluster import Admission
-from makeway.simharness.engine.job_run import JobRun
+from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.machine import PLANNED_RANK, SimMachine
 from makeway.simharness.engine.reservations import SimHold
 from makeway.simharness.engine.shared.machine import SharedMachine
@@ -89,7 +89,7 @@ class SnapshotBuilder:
             self._jobs.clear()
             self._all_jobs = ()
             stale = set(machine.live)
-        while self._due and self._due[0][0] <= machine.now_s:
+        while self._due and self._due[0][0] <= machine.now_s + TOLERANCE_S:
             stale.add(heappop(self._due)[1])
         self._touched = machine.touched = set()
         if not stale:
@@ -136,7 +136,7 @@ class SnapshotBuilder:
             eligible_since_s=live.eligible_since_s if job.kind is JobKind.ON_DEMAND else None,
             setup_s=job.setup_s,
             checkpoint=self._spec(live),
-            last_checkpoint_s=live.last_checkpoint_s(now_s) if running else None,
+            last_checkpoint_s=_saved_s(live, now_s) if running else None,
             checkpointing_since_s=live.checkpointing_since_s,
             requeue_count=live.requeue_count,
             taken=live.taken,
@@ -206,3 +206,9 @@ class SnapshotBuilder:
                 known = (hold, value)
             self._holds[name] = known
         return tuple(value for _, value in self._holds.values())
+
+
+def _saved_s(live: JobRun, now_s: float) -> float | None:
+    """When the last checkpoint of a run was complete: not in the future by rounding. None: there was none."""
+    saved_s = live.last_checkpoint_s(now_s)
+    return None if saved_s is None else min(saved_s, now_s)

@@ -1,8 +1,8 @@
 """A replay: the daemon's own cycle on a virtual clock, against the simulated cluster.
 
 Cycles fall on multiples of the poll interval, as on a live cluster; a poke (an urgent job is submitted, a job
-acknowledges its checkpoint) starts one at once. Cycles in which nothing can have changed for the daemon are
-skipped.
+acknowledges its checkpoint) starts one at once, and there is one when a regular checkpoint is due after which
+a job leaves. Cycles in which nothing can have changed for the daemon are skipped.
 """
 
 import math
@@ -182,8 +182,9 @@ class Replay:
         else:
             raise RunawayCycles(f"{CYCLES_AT_ONE_INSTANT} cycles at {self.cluster.now_s:.3f} s")
         wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
-        if wakeup_s is not None:
-            self._due_s = self._quantised(wakeup_s)
+        look_s = self._daemon.checkpoint_look_s(self.cluster.now_s)
+        instants = [] if wakeup_s is None else [self._quantised(wakeup_s)]
+        self._due_s = min([*instants, *([] if look_s is None else [look_s])], default=None)
 
     def _pending_now(self) -> bool:
         """Whether the cluster has something left to do at this very instant."""

@@ -161,6 +161,9 @@ class _Telling(TwoDaemons):
         wakeup_s = self._reconciler.wakeup_s(clock_s, self._story.poll_interval_s)
         if wakeup_s is not None:
             self._look_at(self._poll_s(now_s + max(0.0, wakeup_s - clock_s), after=True))
+        look_s = self._reconciler.checkpoint_look_s(clock_s)
+        if look_s is not None:
+            self._look_at(now_s + look_s - clock_s)
         self._lease_due_s = due_after(self._lease, now_s)
 
     def _rival_cycle(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.losses import application_s, system_s
+from makeway.policies.common.losses import application_s, overdue_s, system_s
 from makeway.policies.model import (
     CheckpointSpec,
 )
@@ -18,6 +18,19 @@ def test_a_regular_checkpoint_that_is_complete_at_this_instant_takes_no_more_tim
     job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 1200.0)
     assert application_s(job, NOW_S) == 0.0
     assert application_s(job, NOW_S - 0.5) == 0.5
+
+
+def test_a_regular_checkpoint_is_overdue_from_the_end_of_its_period_to_that_of_the_next(
+    running: Build,
+) -> None:
+    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 600.0)
+    assert overdue_s(job, NOW_S - 0.5) is None, "it is not due yet"
+    assert overdue_s(job, NOW_S) == 0.0
+    assert overdue_s(job, NOW_S + 7.0) == 7.0
+    assert overdue_s(job, NOW_S + 603.0) == 3.0, "the next one was due"
+    assert overdue_s(replace(job, last_checkpoint_s=NOW_S), NOW_S + 7.0) is None, "it was reported"
+    assert overdue_s(replace(job, checkpoint=None), NOW_S) is None
 
 
 @pytest.mark.parametrize("duration_s", [0.0, 0.5, 1.0])

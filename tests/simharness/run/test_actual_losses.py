@@ -1,11 +1,13 @@
 """The losses that the daemon measures are those that the simulated cluster has recorded."""
 
+import gzip
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from makeway.daemon.control.report import CycleReport
 from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.inspect.losses import total_cost
 from makeway.daemon.journal.store import Journal
@@ -16,6 +18,8 @@ from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.experiment import Experiment, storage_of
+from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -145,3 +149,42 @@ def test_a_daemon_that_is_started_again_goes_on_measuring(tmp_path: Path) -> Non
     assert restarts > 5
     assert_measured_as_recorded(replay.record(), replay.journal)
     replay.journal.close()
+
+
+DAY_S = 86_400
+FROM_DAY, DAYS = 77, 30
+
+
+@pytest.fixture(scope="session")
+def thirty_days(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jobs that were submitted to Theta in 30 days, with the comments at the head of the trace."""
+    with gzip.open(shared_traces / "ANL-Theta-2023.swf.gz", "rt") as trace:
+        lines = trace.readlines()
+    days = range(FROM_DAY * DAY_S, (FROM_DAY + DAYS) * DAY_S)
+    path = tmp_path_factory.mktemp("theta") / "theta.swf"
+    path.write_text("".join(line for line in lines if line[0] == ";" or int(line.split()[1]) in days))
+    return path
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("seed", "departures"), [(0, 169), (1, 101)])
+def test_in_thirty_days_of_theta_no_more_is_lost_than_was_decided(
+    thirty_days: Path, seed: int, departures: int
+) -> None:
+    experiment = Experiment(trace=str(thirty_days), synthesis="W5", seed=seed)
+    workload = load_workload(experiment)
+    cluster = SimCluster(
+        workload.node_count,
+        workload.jobs,
+        scheduler=SchedulerSettings(order=experiment.order, backfill=experiment.backfill),
+        storage=storage_of(experiment),
+    )
+    beyond: list[float] = []
+
+    def note(report: CycleReport) -> None:
+        beyond.extend(loss.lost.node_s - loss.run.expected.node_s for loss in report.losses if loss.evicted)
+
+    policy = find("eviction")
+    Replay(cluster, policy, policy.config_type(), ReplaySettings(), on_cycle=note).run()
+    assert len(beyond) == departures
+    assert max(beyond) == pytest.approx(0.0, abs=1.0)

@@ -228,6 +228,16 @@ def test_after_a_silence_beyond_the_deadline_nothing_is_taken(jobs: list[SimJob]
     assert world.nothing_is_held()
 
 
+def test_a_job_leaves_at_its_regular_checkpoint_and_loses_nothing() -> None:
+    """Between two polls. Another urgent job comes shortly before: its cycle makes the next poll no later."""
+    saves = batch("1", 4, checkpoint_interval_s=1900.0, checkpoint_cost_s=32.5)
+    world = World([saves, batch("2", 4), urgent("u", 4), urgent("v", 8, ARRIVES_S + 259.0)])
+    world.until(ARRIVES_S + 580.0)
+    assert world.first_s("requeue") == pytest.approx(2 * 1932.5, abs=1e-3)
+    assert world.requeued() == ["1"]
+    assert world.replay.record().jobs[0].lost_node_s == pytest.approx(0.0)
+
+
 def test_an_urgent_job_that_cannot_be_served_is_not_moved_to_the_front() -> None:
     world = World([*KILLED, urgent("u", 8)])
     world.cluster.drain(0)
