@@ -13,8 +13,8 @@ from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
-from makeway.adapters.slurm.leaving import lost_holds
 from makeway.adapters.slurm.leaving.ended import put_back
+from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
@@ -46,12 +46,16 @@ class SlurmCommands:
     Args:
         client: what runs the commands.
         taken: keeps with the jobs what is taken from them.
+        binding: binds jobs to holds.
         notices: tells jobs why they have to leave. None: they are not told.
     """
 
-    def __init__(self, client: SlurmClient, taken: TakenWords, notices: LeaveNotices | None = None) -> None:
+    def __init__(
+        self, client: SlurmClient, taken: TakenWords, binding: Binding, notices: LeaveNotices | None = None
+    ) -> None:
         self._client = client
         self._taken = taken
+        self._binding = binding
         self._notices = notices
         self._holds: HoldNames | None = None
         """Those of the last snapshot. None: there was none."""
@@ -200,7 +204,7 @@ class SlurmCommands:
         job = self._client.pending(job_id)
         created = self._keep(action, job.user_id, purge=True)
         own = self._own_reservations(job, action)
-        bound = self._client.change(build.bind(job_id, name, own=own))
+        bound = self._binding.bind(job, name, own)
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)
         if bound.returncode != 0 or late:
@@ -247,7 +251,7 @@ class SlurmCommands:
         name = action.reservation
         if action.lost:
             job = self._client.pending(action.job_id)
-            lost_holds.free(self._client, job, self._own_reservations(job, action))
+            self._binding.free(job, self._own_reservations(job, action))
             return
         self._check_own(name)
         done = self._client.change(build.delete_reservation(name))
@@ -256,7 +260,7 @@ class SlurmCommands:
             if any(state(job) not in {JobState.PENDING, JobState.RUNNING} for job in bound):
                 raise refusal(done)
             for job in bound:
-                self._unbind(job, self._own_reservations(job, action))
+                self._binding.unbind(job, self._own_reservations(job, action))
             done = self._client.change(build.delete_reservation(name))
         if unknown_reservation(done):
             raise Gone(refusal(done).args[0])
@@ -289,11 +293,6 @@ class SlurmCommands:
         holds = self._holds or HoldNames(prefix=self._client.known().capabilities.reservation_prefix)
         told = action.own_reservation if job.job_id == action.job_id else None
         return holds.own(job, action.reservation) or (tuple(told.split(",")) if told else ())
-
-    def _unbind(self, job: RawJob, own: tuple[str, ...]) -> None:
-        """Leave the job only the reservations that it was submitted with, if they are still there."""
-        if not own or self._client.change(build.bind(job.job_id, None, own=own)).returncode != 0:
-            self._client.do(build.bind(job.job_id, None))
 
     def _prioritise(self, action: Prioritise) -> None:
         """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from makeway.adapters.slurm.build import PURGE_MIN
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
+from makeway.policies.model import LastHold
 
 OLD_PREFIX = "mw_"
 """How the names of holds began before they had an instance."""
@@ -23,6 +24,7 @@ _OLD_NOTICE = re.compile(r"notice-\d+-\d+-\d+", re.ASCII)
 _PURGE = f"PURGE_COMP=00:{PURGE_MIN:02}:00"
 _NEEDED = frozenset({"IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"})
 _ALLOWED = _NEEDED | {"SPEC_NODES", "OVERLAP", _PURGE}
+_HOLD_MARK = "makeway:hold="
 _NO_END_S = 364 * 86_400.0
 """A reservation without an end lasts a year."""
 
@@ -99,3 +101,23 @@ class HoldNames:
     def own(self, job: RawJob, hold: str) -> tuple[str, ...]:
         """The reservations that the user of a job asked for, which is or will be bound to `hold`."""
         return tuple(name for name in job.reservations if name != hold and not self.has(name))
+
+
+def with_hold_word(text: str, prefix: str, hold: str | None, now_s: float) -> str:
+    """An AdminComment with the word that says which hold of an instance its job is bound to. None: without a
+    word. The rest of it stays as it is.
+    """
+    rest = _hold_words(prefix).sub("", text)
+    return " ".join(filter(None, (rest, hold and f"{_HOLD_MARK}{hold},since={int(now_s)}")))
+
+
+def last_hold(job: RawJob, prefix: str) -> LastHold | None:
+    """The hold that the word in the AdminComment says, the last if there are several. None: there is none."""
+    found = list(_hold_words(prefix).finditer(job.admin_comment)) if _HOLD_MARK in job.admin_comment else []
+    return LastHold(reservation=found[-1]["name"], since_s=float(found[-1]["since"])) if found else None
+
+
+def _hold_words(prefix: str) -> re.Pattern[str]:
+    """The words of an instance in a field, each with the blank before it."""
+    name = rf"(?P<name>{re.escape(prefix)}(?:{_JOB}|{_NOTICE}))"
+    return re.compile(rf" ?(?<!\S){_HOLD_MARK}{name},since=(?P<since>\d{{1,12}})(?!\S)", re.ASCII)

@@ -18,7 +18,7 @@ from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
-from makeway.adapters.slurm.holds import HoldNames
+from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources import eligibility
@@ -197,8 +197,7 @@ class Translator:
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
-        size_max = max(size, _size_before(raw, taken)) if kind is JobKind.MALLEABLE else None
-        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else size_max
+        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
         blocked_by = self._blocked_by(raw, asked) if asked else ""
         return Job(
             job_id=raw.job_id,
@@ -212,7 +211,7 @@ class Translator:
             qos=printable(raw.qos),
             partition=_partition(raw.partitions),
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
-            node_count_max=size_max,
+            node_count_max=max(size, _size_before(raw, taken)) if kind is JobKind.MALLEABLE else size_max,
             nodes=raw.nodes,
             allocation=held.allocation,
             node_equivalents=held.node_equivalents,
@@ -232,7 +231,8 @@ class Translator:
             requeue_count=raw.restarts,
             preemptible=_preemptible(raw, found),
             reservation=self._holds.counting(raw),
-            reservation_lost=eligibility.reservation_lost(raw),
+            reservation_lost=(lost := eligibility.reservation_lost(raw)),
+            last_hold=last_hold(raw, self._holds.prefix) if lost else None,
             start_within_s=found.start_within_s if found and kind is JobKind.ON_DEMAND else None,
             prioritised=raw.priority >= FRONT_PRIORITY or queue_position_of(raw.priority) is not None,
             queue_position=queue_position_of(raw.priority),

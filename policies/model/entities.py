@@ -119,6 +119,15 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastHold:
+    """A hold of makeway's that a job was bound to."""
+
+    reservation: str
+    since_s: float
+    """When it was bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job, pending or holding nodes. An array task is a job of its own."""
 
@@ -177,6 +186,9 @@ class Job:
     """The reservation that the job is bound to."""
     reservation_lost: bool = False
     """Whether the cluster keeps the waiting job from starting because it has lost the job's reservation."""
+    last_hold: LastHold | None = None
+    """Of a job with a lost reservation: makeway's hold that it was bound to last, as the cluster keeps it.
+    None: the cluster does not say."""
     eligible_since_s: float | None = None
     """Urgent jobs: when the job became eligible, if not at its submission, such as at its begin time or at
     the end of what it depends on. None: at its submission, or it is held up still."""

@@ -16,6 +16,7 @@ from makeway.policies.model import (
     Checkpoint,
     Expand,
     JobKind,
+    LastHold,
     Prioritise,
     Release,
     Requeue,
@@ -48,8 +49,7 @@ def apply(machine: SimMachine, action: Action) -> None:
         case Reserve():
             _reserve(machine, action)
         case Release(lost=True):
-            # It keeps no job from starting for what it has lost.
-            raise Gone(f"job {action.job_id}: its reservation is not lost")
+            _free(machine, action.job_id)
         case Release():
             _release(machine, action.reservation)
         case Prioritise():
@@ -176,6 +176,8 @@ def _reserve(machine: SimMachine, action: Reserve) -> None:
     machine.hold(name, kept, machine.now_s + duration_s)
     if live is not None:
         machine.bind(live, name)
+        if machine.taken_clock is not None:
+            live.last_hold = LastHold(reservation=name, since_s=machine.taken_clock())
 
 
 def _release(machine: SimMachine, name: str) -> None:
@@ -184,6 +186,19 @@ def _release(machine: SimMachine, name: str) -> None:
     if hold is None:
         raise Gone(f"reservation {name}: Requested reservation is invalid")
     machine.drop_hold(hold)
+
+
+def _free(machine: SimMachine, job_id: str) -> None:
+    """Put the pending job that is bound to a lost reservation back into the common queue."""
+    live = _pending(machine, job_id)
+    if live.reservation is None or live.reservation in machine.holds:
+        raise Gone(f"job {job_id}: its reservation is not lost")
+    machine.interfere()
+    live.reservation = live.last_hold = None
+    del machine.bound[live.index]
+    if live.eligible_s is None:
+        machine.scheduler.add(live)
+    machine.touch(live)
 
 
 def _prioritise(machine: SimMachine, action: Prioritise) -> None:

@@ -6,7 +6,7 @@ checkpoints and checkpoints on demand apart; a malleable job on half its nodes d
 
 from math import ceil, inf
 
-from makeway.policies.model import JobKind, TakenFromJob
+from makeway.policies.model import JobKind, LastHold, TakenFromJob
 from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.workloads.job import SimJob
 
@@ -17,8 +17,9 @@ TOLERANCE_S = 1e-6
 class JobRun:
     """One job between its submission and its end. The cluster changes it; this class has the arithmetic.
 
-    `nodes` is the set that it holds, 0 while pending. `elapsed` times are seconds of the present run without
-    the time spent in checkpoints on demand.
+    `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
+    of that name, the cluster has lost it, and keeps the job from starting. `elapsed` times are seconds of the
+    present run without the time spent in checkpoints on demand.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class JobRun:
         "gpus",
         "index",
         "job",
+        "last_hold",
         "limit_s",
         "malleable",
         "nodes",
@@ -86,6 +88,7 @@ class JobRun:
         self.eligible_since_s: float | None = None
         """When its owner released it from a hold. None: at no time."""
         self.reservation: str | None = None
+        self.last_hold: LastHold | None = None
         self.requeue_count = 0
         self.evicted = False
         """Evicted by a command, and not running again yet."""
@@ -106,8 +109,7 @@ class JobRun:
         self.saved_s: float | None = None
         """When the last checkpoint on demand of this run was complete."""
         self.saved_elapsed_s = -1.0
-        self.settled_s = 0.0
-        self.settled_elapsed_s = 0.0
+        self.settled_s = self.settled_elapsed_s = 0.0
         self.setup_node_s = 0.0
         """Node-seconds of setup in this run, as far as settled."""
 

@@ -112,6 +112,7 @@ class SnapshotBuilder:
         running = live.nodes != 0
         shared = self._shared
         malleable = job.kind is JobKind.MALLEABLE
+        lost = live.reservation is not None and live.reservation not in self._machine.holds
         return Job(
             job_id=job.job_id,
             kind=job.kind,
@@ -141,7 +142,9 @@ class SnapshotBuilder:
             requeue_count=live.requeue_count,
             taken=live.taken,
             preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND,
-            reservation=live.reservation,
+            reservation=None if lost else live.reservation,
+            reservation_lost=lost and not running,
+            last_hold=live.last_hold if lost and not running else None,
             start_within_s=job.start_within_s,
             prioritised=live.rank < 0,
             queue_position=live.rank - PLANNED_RANK if PLANNED_RANK < live.rank < 0 else None,

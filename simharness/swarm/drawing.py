@@ -53,6 +53,8 @@ def draw(
         troubles += _second_daemons(Random(f"second daemon:{seed}"), span_s)
     if TroubleKind.SILENT in kinds:
         troubles += _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
+    if TroubleKind.HOLDS_LOST in kinds:
+        troubles += _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
     return Story(
         seed=seed,
         policy=policy,
@@ -178,6 +180,24 @@ def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Tr
     ]
 
 
+def _lost_holds(random: Random, jobs: Sequence[SimJob], kinds: Sequence[TroubleKind]) -> list[Trouble]:
+    """When the controller loses the holds of urgent jobs that have just come, in some stories; now and then
+    the daemon, or its journal too, is lost with them. Drawn apart, as a second daemon is.
+    """
+    urgent = [job for job in jobs if job.kind is JobKind.ON_DEMAND]
+    if random.random() >= 0.4:
+        return []
+    troubles: list[Trouble] = []
+    for job in random.sample(urgent, min(len(urgent), random.randint(1, 4))):
+        at_s = job.submit_s + random.choice((5.0, 60.0, 300.0)) * random.uniform(0.5, 1.5)
+        troubles.append(Trouble(kind=TroubleKind.HOLDS_LOST, at_s=at_s, lasts_s=1.0, amount=900.0))
+        down = random.choice((None, TroubleKind.KILLED, TroubleKind.JOURNAL_LOST))
+        lasts_s = random.choice((10.0, 60.0, 600.0))
+        if down is not None and down in kinds:
+            troubles.append(Trouble(kind=down, at_s=at_s - 0.5, lasts_s=lasts_s))
+    return troubles
+
+
 def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     """When another daemon runs, in some stories. Drawn apart: the other troubles do not depend on it."""
     if random.random() >= 0.2:
@@ -192,7 +212,7 @@ def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     ]
 
 
-_APART = (TroubleKind.SECOND_DAEMON, TroubleKind.SILENT)
+_APART = (TroubleKind.SECOND_DAEMON, TroubleKind.SILENT, TroubleKind.HOLDS_LOST)
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)
 _OF_JOBS: dict[TroubleKind, Callable[[SimJob], bool]] = {
     TroubleKind.HOLDS: lambda job: job.kind is JobKind.ON_DEMAND,

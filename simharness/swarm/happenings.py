@@ -1,5 +1,7 @@
 """What users, administrators and a crash of the controller do to the simulated machine."""
 
+from collections.abc import Callable
+
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.records import RunEnding
@@ -50,3 +52,22 @@ def forget(machine: SimMachine, since_s: float) -> int:
     for hold in lost:
         machine.drop_hold(hold)
     return len(lost)
+
+
+def lose_holds(machine: SimMachine, since_s: float, keeps: Callable[[JobRun], bool]) -> int:
+    """The controller has lost the reservations made since then, and keeps the waiting jobs from starting that
+    it knows to be bound to them, as Slurm 24.11 does. Returns how many jobs.
+
+    It may not know either that a job was unbound since then: it saves jobs and reservations one after the
+    other. `keeps`: which of the jobs it keeps. The others go back to the common queue.
+    """
+    for hold in [hold for hold in machine.holds.values() if hold.start_s >= since_s]:
+        machine.drop_hold(hold)
+    kept = 0
+    for live in machine.live.values():
+        last = live.last_hold
+        recent = last is not None and last.since_s >= since_s and last.reservation not in machine.holds
+        if last is not None and recent and not live.nodes and live.reservation is None and keeps(live):
+            machine.bind(live, last.reservation)
+            kept += 1
+    return kept

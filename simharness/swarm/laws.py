@@ -302,11 +302,19 @@ class Laws:
     def cycle_ends(self, now_s: float) -> None:
         """A cycle has ended that had a whole snapshot, and nothing goes wrong now.
 
-        A reservation that no operation needs may be there for a while, but not for long.
+        A reservation that no operation needs may be there for a while, but not for long. The same is true of
+        a job that waits for a lost one.
         """
         self._no_shows.looked(now_s)
-        needed = {operation.reservation for operation in self.operations()}
-        idle = [name for name in self._machine.holds if name not in needed | self.foreign]
+        operations, machine = self.operations(), self._machine
+        needed = {operation.reservation for operation in operations}
+        idle = [name for name in machine.holds if name not in needed | self.foreign]
+        served = {operation.for_job_id for operation in operations}
+        idle += [
+            f"the job of {live.reservation}"
+            for live in machine.bound.values()
+            if live.reservation not in machine.holds and live.job.job_id not in served
+        ]
         self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
         for name, (since_s, cycles) in self._idle.items():
             self._idle[name] = (since_s, cycles + 1)
@@ -315,7 +323,7 @@ class Laws:
                 now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
                 f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
             )
-        for in_time, text in self._restoring.cycle_ends(now_s, self.operations()):
+        for in_time, text in self._restoring.cycle_ends(now_s, operations):
             self._check(Law.RESTORED, in_time, text)
 
     def cycle_failed(self, error: Exception | None) -> None:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from makeway.daemon.control.report import CycleReport
 from makeway.simharness.engine.event_queue import Change, ChangeKind
+from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.records import MarkKind
 from makeway.simharness.engine.snapshot import notice_id, notice_of
 from makeway.simharness.swarm import happenings
@@ -269,6 +270,7 @@ class _Telling(TwoDaemons):
             TroubleKind.CANCELS: self._cancels,
             TroubleKind.NO_SHOW: self._no_show,
             TroubleKind.SECOND_DAEMON: self._another_daemon,
+            TroubleKind.HOLDS_LOST: self._holds_lost,
         }.get(trouble.kind)
         if begin is not None:
             self._at(max(trouble.at_s, self._first_s), partial(begin, trouble))
@@ -319,6 +321,18 @@ class _Telling(TwoDaemons):
         self._met(trouble.kind)
         self._laws.foreign.add(name)
         happenings.reserve_for_maintenance(self._cluster.machine, name, int(trouble.amount), trouble.end_s)
+
+    def _holds_lost(self, trouble: Trouble) -> None:
+        """A job that lacks something else is not kept from starting: makeway would leave it alone."""
+        admission = self._cluster.admission
+
+        def keeps(live: JobRun) -> bool:
+            return live.eligible_s is None and not admission.blocked_by(live)
+
+        self._met(
+            trouble.kind,
+            happenings.lose_holds(self._cluster.machine, trouble.at_s - trouble.amount, keeps) > 0,
+        )
 
     def _another_daemon(self, trouble: Trouble) -> None:
         if self._rival is not None:

@@ -1,8 +1,8 @@
 """Jobs that the cluster keeps from starting because it has lost the hold that makeway had bound them to.
 
 Slurm 24.11 and later do so: see decision 41. The cluster does not say which reservation it has lost. The
-journal says which jobs makeway had bound, and the snapshots before which of them have got another reservation
-since, or lacked something else.
+journal says which jobs makeway had bound, or, if it was lost, a word that the cluster keeps with the job; and
+the snapshots before which of them have got another reservation since, or lacked something else.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,20 +53,30 @@ class LostHolds:
         return tuple(release for release in found if release is not None)
 
     def _release(self, job: Job, cluster: Cluster, policy: str) -> Release | None:
-        hold = self._last_hold(job.job_id, cluster.now_s - REMEMBERED_S)
-        if hold is None or any(one.name == hold.reservation for one in cluster.reservations):
+        hold, own = self._hold_of(job, cluster.now_s)
+        if hold is None or any(one.name == hold for one in cluster.reservations):
             return None
-        if self._others.get(job.job_id, hold.own_reservation) != hold.own_reservation:
+        if self._others.get(job.job_id, own) != own:
             return None
         return Release(
             job_id=job.job_id,
             for_job_id=job.job_id,
             policy=policy,
             reason=Reason.HOLD_LOST,
-            reservation=hold.reservation,
-            own_reservation=hold.own_reservation,
+            reservation=hold,
+            own_reservation=own,
             lost=True,
         )
+
+    def _hold_of(self, job: Job, now_s: float) -> tuple[str | None, str | None]:
+        """The hold that the job was bound to last, and its own reservation. None: there is none."""
+        since_s = now_s - REMEMBERED_S
+        known = self._last_hold(job.job_id, since_s)
+        if known is not None:
+            return known.reservation, known.own_reservation
+        kept = job.last_hold
+        counts = kept is not None and since_s <= kept.since_s <= now_s
+        return (kept.reservation if kept is not None and counts else None), None
 
 
 def _others(cluster: Cluster) -> dict[str, str]:

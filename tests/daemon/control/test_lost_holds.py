@@ -11,7 +11,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.kept.lost_holds import REMEMBERED_S
-from makeway.policies.model import Cluster, Job, Release
+from makeway.policies.model import Cluster, Job, LastHold, Release
 from makeway.policies.none import NONE, NoneConfig
 from tests.builders import cluster, held, node_names, urgent
 from tests.daemon.control.loops import busy, daemon
@@ -155,3 +155,39 @@ def test_a_hold_that_is_there_is_released_first() -> None:
     assert (adapter.calls, freed(adapter)) == ([("release", "mw_u")], [])
     loop.reconcile()
     assert freed(adapter) == [None]
+
+
+KEPT = LastHold(reservation="mw_u", since_s=NOW_S - 60.0)
+"""What the cluster keeps with the job."""
+
+
+def lost_with(kept: LastHold) -> Cluster:
+    return cluster(4, waits(reservation_lost=True, last_hold=kept))
+
+
+def test_without_a_journal_the_cluster_says_which_hold_it_was() -> None:
+    adapter = FakeAdapter(lost_with(KEPT))
+    daemon(adapter, policy="none").reconcile()
+    assert (adapter.calls, freed(adapter)) == ([("release", "mw_u")], [None])
+
+
+@pytest.mark.parametrize("age_s", [-1.0, REMEMBERED_S + 1.0], ids=["in the future", "of long ago"])
+def test_what_the_cluster_says_of_another_time_does_not_count(age_s: float) -> None:
+    adapter = FakeAdapter(lost_with(replace(KEPT, since_s=NOW_S - age_s)))
+    daemon(adapter, policy="none").reconcile()
+    assert freed(adapter) == []
+
+
+def test_what_the_cluster_says_does_not_count_if_the_job_was_bound_elsewhere_since() -> None:
+    adapter = FakeAdapter(cluster(4, waits(reservation="theirs")))
+    loop = daemon(adapter, policy="none")
+    loop.reconcile()
+    adapter.view = lost_with(KEPT)
+    loop.reconcile()
+    assert freed(adapter) == []
+
+
+def test_a_hold_of_which_the_cluster_speaks_is_released_first() -> None:
+    adapter = FakeAdapter(replace(lost_with(KEPT), reservations=(held("u", node_names(2)),)))
+    daemon(adapter, policy="none").reconcile()
+    assert freed(adapter) == []

@@ -3,9 +3,12 @@
 import pytest
 
 from makeway.adapters.protocol import Gone, Rejected
-from makeway.policies.model import JobState
+from makeway.policies.model import JobState, LastHold
+from makeway.simharness.engine.adapter import SimAdapter
+from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change, ChangeKind
 from makeway.simharness.engine.scheduler import Backfill
+from makeway.simharness.swarm.happenings import lose_holds
 from tests import acts
 from tests.simharness.engine.commanded import job, seen, starts, world
 
@@ -156,3 +159,50 @@ def test_a_job_that_is_bound_anew_leaves_its_old_reservation() -> None:
     assert seen(adapter, "u").reservation == "mw_2"
     adapter.apply(acts.release("mw_1"))
     assert starts(cluster)["u"] == 20.0
+
+
+# A controller that keeps a waiting job from starting because it has lost the hold of the job
+
+
+def lost_hold(*, bound: bool = True, free: bool = True) -> tuple[SimCluster, SimAdapter]:
+    """At 20 s the controller forgets what was reserved, or released, since 5 s. Both nodes are free from 30 s
+    on.
+    """
+    cluster, adapter = world(2, job("a", 0.0, 30.0, 2), job("u", 1.0, 10.0, 2), job("z", 40.0, 10.0, 2))
+    cluster.machine.taken_clock = lambda: cluster.now_s
+    cluster.advance(10.0)
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=300.0, job_id="u"))
+    cluster.advance(15.0)
+    if not bound:
+        adapter.apply(acts.release("mw_u"))
+    cluster.advance(20.0)
+    assert lose_holds(cluster.machine, 5.0, lambda _: not free) == (not free)
+    return cluster, adapter
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_the_job_of_a_lost_hold_does_not_start_until_it_is_freed(bound: bool) -> None:
+    cluster, adapter = lost_hold(bound=bound, free=False)
+    waits = seen(adapter, "u")
+    assert (waits.reservation, waits.reservation_lost) == (None, True)
+    assert waits.last_hold == LastHold(reservation="mw_u", since_s=10.0)
+    cluster.advance(45.0)
+    assert seen(adapter, "z").start_s == 40.0
+    adapter.apply(acts.release("mw_u", job_id="u", lost=True))
+    assert not seen(adapter, "u").reservation_lost
+    assert starts(cluster) == {"a": 0.0, "u": 50.0, "z": 40.0}
+
+
+def test_another_hold_frees_it_too() -> None:
+    cluster, adapter = lost_hold(free=False)
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=300.0, job_id="u"))
+    assert not seen(adapter, "u").reservation_lost
+    assert starts(cluster) == {"a": 0.0, "u": 30.0, "z": 320.0}
+
+
+def test_a_job_that_is_not_kept_from_starting_is_not_freed() -> None:
+    cluster, adapter = lost_hold()
+    assert not seen(adapter, "u").reservation_lost
+    with pytest.raises(Gone, match="not lost"):
+        adapter.apply(acts.release("mw_u", job_id="u", lost=True))
+    assert starts(cluster) == {"a": 0.0, "u": 30.0, "z": 40.0}

@@ -18,7 +18,9 @@ class KeptStory:
     law: str
     broke: str
     """What was wrong: with which defect, if that is known."""
-    troubles: tuple[str, ...] = tuple(kind for kind in TroubleKind if kind is not TroubleKind.SILENT)
+    troubles: tuple[str, ...] = tuple(
+        kind for kind in TroubleKind if kind not in (TroubleKind.SILENT, TroubleKind.HOLDS_LOST)
+    )
     """The kinds that were to be drawn."""
     switches: bool = False
     """Whether it may have switches."""

@@ -15,6 +15,7 @@ from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, transitions
 from makeway.daemon.operation.handover import Watch
+from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import to_do_again
 from makeway.policies.common import proposals, victims
@@ -23,10 +24,10 @@ from makeway.policies.model import (
     Checkpoint,
     Cluster,
     Job,
-    JobKind,
     NodeState,
     Operation,
     Progress,
+    Release,
     Reservation,
     Task,
 )
@@ -34,8 +35,16 @@ from makeway.simharness.engine import commands
 from makeway.simharness.swarm import daemons, laws, telling
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.laws import Law, Violation
-from makeway.simharness.swarm.story import Story, Trouble, TroubleKind
-from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.swarm.story import Story, TroubleKind
+from tests.simharness.swarm.mutant_stories import (
+    COSTLY_USER,
+    LATE_REQUEUES,
+    LOST_HOLD,
+    LOST_HOLD_AND_JOURNAL,
+    LOST_LEASE,
+    NEVER_COMES,
+    SILENT_NODES,
+)
 
 STORIES = 300
 """How many stories may be told until a mutant is found."""
@@ -120,6 +129,20 @@ def what_is_written_into_jobs_is_not_read(patch: Patch) -> None:
     patch.setattr(orphans, "missing", lambda *_, **__: ())
 
 
+def jobs_of_lost_holds_are_left_alone(patch: Patch) -> None:
+    patch.setattr(LostHolds, "releases", lambda *_: ())
+
+
+def what_the_cluster_says_of_holds_is_not_read(patch: Patch) -> None:
+    found = LostHolds.releases
+
+    def releases(self: LostHolds, cluster: Cluster, *more: Any) -> tuple[Release, ...]:
+        jobs = tuple(replace(job, last_hold=None) for job in cluster.jobs)
+        return found(self, replace(cluster, jobs=jobs), *more)
+
+    patch.setattr(LostHolds, "releases", releases)
+
+
 def every_reservation_is_makeways(patch: Patch) -> None:
     patch.setattr(Reservation, "by_makeway", True)
     patch.setattr(Cluster, "owns_reservation", lambda *_: True)
@@ -175,76 +198,6 @@ def a_daemon_without_the_lease_acts(patch: Patch) -> None:
     patch.setattr(Leadership, "may_act", lambda _: True)
 
 
-LATE_REQUEUES = Story(
-    seed=0,
-    policy="eviction",
-    node_count=2,
-    jobs=(
-        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch"),
-        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0),
-    ),
-    troubles=(Trouble(kind=TroubleKind.ANSWER_LATE, at_s=600.0, lasts_s=100.0, chance=0.5, amount=400.0),),
-    poll_interval_s=10.0,
-)
-"""A requeue that is carried out late may find the job in its next run."""
-COSTLY_USER = Story(
-    seed=0,
-    policy="eviction",
-    node_count=2,
-    jobs=(
-        SimJob("1", 0.0, 36_000.0, 36_000.0, 2, user="batch"),
-        *(
-            SimJob(
-                f"u{hour}",
-                3600.0 * hour,
-                60.0,
-                60.0,
-                2,
-                user="beam",
-                kind=JobKind.ON_DEMAND,
-                start_within_s=60.0,
-            )
-            for hour in (1, 3, 5)
-        ),
-    ),
-    user_node_hours=3.0,
-)
-"""Each of the urgent jobs costs some two to four node-hours."""
-NEVER_COMES = Story(
-    seed=0,
-    policy="eviction",
-    node_count=2,
-    jobs=tuple(SimJob(str(number), 300.0 * number, 200.0, 250.0, 1, user="batch") for number in range(40)),
-    troubles=tuple(
-        Trouble(kind=TroubleKind.NO_SHOW, at_s=at_s, lasts_s=600.0, amount=1.0) for at_s in (900.0, 5400.0)
-    ),
-)
-SILENT_NODES = Story(
-    seed=0,
-    policy="eviction",
-    node_count=2,
-    jobs=(
-        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch", save_s=200.0),
-        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0),
-    ),
-    troubles=(Trouble(kind=TroubleKind.SILENT, at_s=650.0, lasts_s=900.0),),
-    poll_interval_s=10.0,
-)
-"""The nodes are silent from the beginning of a checkpoint until after its end."""
-LOST_LEASE = Story(
-    seed=0,
-    policy="eviction",
-    node_count=2,
-    jobs=(
-        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch"),
-        SimJob("u", 600.0, 1500.0, 1500.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0),
-    ),
-    troubles=(
-        Trouble(kind=TroubleKind.REFUSED, at_s=900.0, lasts_s=2100.0),
-        Trouble(kind=TroubleKind.SECOND_DAEMON, at_s=6000.0, lasts_s=1200.0),
-    ),
-)
-"""No lease is written from 900 s on. When the urgent job ends, its daemon has none."""
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -291,6 +244,18 @@ MUTANTS = (
         law=Law.RESTORED,
         make=what_is_written_into_jobs_is_not_read,
         troubles=(TroubleKind.JOURNAL_LOST, TroubleKind.JOURNAL_OLD),
+    ),
+    Mutant(
+        name="jobs of lost holds are left alone",
+        law=Law.LEFT_BEHIND,
+        make=jobs_of_lost_holds_are_left_alone,
+        story=LOST_HOLD,
+    ),
+    Mutant(
+        name="what the cluster says of holds is not read",
+        law=Law.LEFT_BEHIND,
+        make=what_the_cluster_says_of_holds_is_not_read,
+        story=LOST_HOLD_AND_JOURNAL,
     ),
     Mutant(
         name="every reservation is makeway's",
@@ -352,6 +317,8 @@ def test_every_law_has_a_mutant() -> None:
         (NEVER_COMES, Law.NO_SHOW),
         (LOST_LEASE, Law.ONE_LEADER),
         (SILENT_NODES, Law.IN_VAIN),
+        (LOST_HOLD, Law.LEFT_BEHIND),
+        (LOST_HOLD_AND_JOURNAL, Law.LEFT_BEHIND),
     ],
 )
 def test_a_story_of_a_mutant_meets_the_law_and_keeps_it(story: Story, law: Law) -> None:

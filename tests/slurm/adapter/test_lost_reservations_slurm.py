@@ -10,6 +10,7 @@ import pytest
 
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.protocol import Gone
+from makeway.adapters.slurm.leaving.lost_holds import KEEPS_JOBS
 from makeway.policies.model import JobKind, JobState, Release
 from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
@@ -18,9 +19,6 @@ from tests.slurm.support.story import IGNORES, Story
 from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
-
-KEEPS_JOBS = (24, 11)
-"""The first release that was seen to keep a waiting job from starting whose reservation it has lost."""
 
 
 @contextmanager
@@ -105,7 +103,10 @@ def test_a_job_that_waits_goes_back_to_its_own_reservation(slurm_world: SlurmWor
     assert set(started.nodes) == set(nodes[4:6])
 
 
-def test_the_daemon_frees_the_job_of_a_hold_that_it_released(story: Story, start_daemon: StartDaemon) -> None:
+@pytest.mark.parametrize("journal", ["kept", "lost"])
+def test_the_daemon_frees_the_job_of_a_hold_that_it_released(
+    story: Story, start_daemon: StartDaemon, journal: str
+) -> None:
     """slurmctld knows of the end of the hold, but no longer that the job is not bound to it. A job whose own
     reservation is lost stays as it is.
     """
@@ -134,6 +135,8 @@ def test_the_daemon_frees_the_job_of_a_hold_that_it_released(story: Story, start
     ask("scancel", worker)
     filling = story.submit("exec sleep 600", 2, "other")
     world.wait(runs(filling), "no job may leave for the urgent job")
+    for path in daemon.folder.glob("journal.sqlite*") if journal == "lost" else ():
+        path.unlink()
     daemon = start_daemon()
     world.wait(lambda view: not job_of(view, urgent).reservation_lost, "the urgent job is freed")
     ask("scancel", filling)
