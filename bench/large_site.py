@@ -5,6 +5,7 @@ print it. `python -m bench.large_site measure FOLDER` runs cycles on that site i
 prints what they cost, without the commands themselves, as JSON.
 """
 
+import gc
 import json
 import resource
 import sys
@@ -20,6 +21,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.service.pacing import COLLECT_AFTER
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 
@@ -171,6 +173,7 @@ def measure(folder: Path, policy_name: str) -> dict[str, object]:
         LoopSettings(mode=Mode.ACT),
         now=lambda: float(_NOW_S),
     )
+    gc.set_threshold(*COLLECT_AFTER)  # as the daemon does
     bare_mb = _memory_mb()
     cycles_s: list[float] = []
     for _ in range(CYCLES + 1):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from makeway.adapters.hostlist import expand
@@ -150,14 +150,14 @@ def _node(line: str) -> RawNode:
 
 def node_of(words: Mapping[str, str]) -> RawNode:
     """A node by scontrol's words. Raises KeyError or ValueError for what is missing or cannot be read."""
-    found = _node_like(tuple(words[key] for key in _NODE_KEYS), tuple(map(words.get, _NODE_OPTIONS)))
-    return replace(found, name=words["NodeName"])
+    named = _node_like(tuple(words[key] for key in _NODE_KEYS), tuple(map(words.get, _NODE_OPTIONS)))
+    return named(name=words["NodeName"])
 
 
 @lru_cache(maxsize=1 << 10)
-def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> RawNode:
-    """A node without a name, by the values of `_NODE_KEYS` and `_NODE_OPTIONS`: most nodes of a site are
-    alike.
+def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> Callable[..., RawNode]:
+    """What makes a node of its name, by the values of `_NODE_KEYS` and `_NODE_OPTIONS`: most nodes of a site
+    are alike.
     """
     states, cpus, memory, features, generic = keys
     sockets, cores, specialised, effective, spec_memory, disk, partitions = options
@@ -168,8 +168,8 @@ def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> RawNod
     per_core = max(1, cpu_count // core_count)
     usable = cpu_count - int(specialised or 0) * per_core if effective is None else int(effective)
     memory_mb = float(memory)
-    return RawNode(
-        name="",
+    return partial(
+        RawNode,
         states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
         cpu_count=cpu_count,
         usable_cpu_count=usable,

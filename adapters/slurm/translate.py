@@ -350,10 +350,16 @@ class TranslatedJobs:
         for raw in raws:
             taken, holding = taken_from(raw), translator.holding(raw)
             last = known.get(raw.job_id)
-            if last is None or last[:3] != (raw, taken, holding):
+            lasts = last is not None and last[:3] == (
+                raw,
+                taken,
+                holding,
+            )  # what has lasted does so later too
+            if last is None or not lasts:
                 last = (raw, taken, holding, translator.job(raw, taken))
+                lasts = translator.lasts(raw, last[3])
             found.append(last[3])
-            if translator.lasts(raw, last[3]):
+            if lasts:
                 self._known[raw.job_id] = last
         return tuple(found)
 

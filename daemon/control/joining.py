@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
@@ -11,6 +12,7 @@ from makeway.daemon.estimate.recent_losses import DAY_S, totals
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.returns import leases
+from makeway.policies.contract import Policy
 from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb
 
 EVICTIONS_COUNTED_S = 3600.0
@@ -21,8 +23,7 @@ def joined(
     operations: Iterable[Operation],
     journal: Journal,
     settings: LoopSettings,
-    *,
-    learns: bool,
+    policy: Policy[Any],
 ) -> Cluster:
     """What a policy decides on.
 
@@ -31,15 +32,18 @@ def joined(
         operations: makeway's operations, as the snapshot makes them; those that are closed are left out.
         journal: what is known of the past.
         settings: of this cycle.
-        learns: whether the policy goes by the run times of users.
+        policy: the one that decides.
     """
     open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
     limits = settings.limits
     losses = journal.recent_losses(seen.now_s - DAY_S)
+    notices = journal.notices()
+    # What is usual takes long to derive for thousands of jobs, and counts only where jobs may have to leave.
+    priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
     return replace(
         seen,
-        jobs=_jobs(seen, journal, settings),
-        notices=journal.notices(),
+        jobs=_jobs(seen, journal, settings, priced),
+        notices=notices,
         operations=open_operations,
         leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
         evictions=journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
@@ -49,18 +53,21 @@ def joined(
         failures_s=journal.failures_s(seen.now_s - limits.breaker_window_s),
         limits=limits,
         actions=_judged_actions(seen, settings.mode),
-        usual_shares=journal.usual_shares() if learns else {},
+        usual_shares=journal.usual_shares() if policy.learns else {},
     )
 
 
-def _jobs(seen: Cluster, journal: Journal, settings: LoopSettings) -> tuple[Job, ...]:
-    """The jobs with what was learned of their checkpoints and signals, and what enters their prices."""
+def _jobs(seen: Cluster, journal: Journal, settings: LoopSettings, priced: bool) -> tuple[Job, ...]:
+    """The jobs with what was learned of their checkpoints and signals; if `priced`, with what is usual in
+    their classes.
+    """
     jobs = seen.jobs
     if settings.learn_durations:
         jobs = with_learned(jobs, journal.learned())
     if settings.limits.price_past_evictions:
         jobs = with_past_evictions(jobs, journal.past_evictions())
-    jobs = with_class_reports(jobs, seen.now_s)
+    if priced:
+        jobs = with_class_reports(jobs, seen.now_s)
     return without_signals(jobs, journal.unanswered_signals())
 
 

@@ -311,7 +311,7 @@ class Reconciler:
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
-        return joined(seen, operations, self._journal, self._present, learns=self._policy.learns)
+        return joined(seen, operations, self._journal, self._present, self._policy)
 
     def _note_runs(self, seen: Cluster) -> None:
         """Write down which runs have ended since the last snapshot, for policies that go by it."""

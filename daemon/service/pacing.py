@@ -1,7 +1,11 @@
-"""When the next cycle is due: a pure function of the result of the last one."""
+"""When the next cycle is due: a pure function of the result of the last one. When garbage is collected."""
 
 from dataclasses import dataclass
 
+COLLECT_AFTER = (100_000, 50, 50)
+"""Python's thresholds for a collection of garbage. The snapshot of a large site is some hundred thousand
+objects that all stay: walking through them as often as Python does by default takes a tenth of a cycle.
+"""
 REPEAT_LIMIT = 20
 """Consecutive cycles that follow at once because the cluster accepted a command; then the poll interval
 applies again.
