@@ -12,7 +12,9 @@ that it returns;
   part of their nodes (`Job.demand`): it chooses among the jobs of `candidates_of` until there is room
   (`take_until_room`). Without, it sees only jobs that need whole nodes. With `whole_placements=True`, in the
   policy and for `decide_each`, a request has `places` where nodes are given as whole placements: the policy
-  proposes something within the `cheapest_place` (`in_place`), or there is `no_place`.
+  proposes something within the `cheapest_place` (`in_place`), or there is `no_place`. With
+  `serves_components=True`, `decide_each` serves all components of an urgent heterogeneous job or none: each
+  is a request of its own. Without, such jobs wait.
 """
 
 from makeway.policies.common.losses import application_s, system_s

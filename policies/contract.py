@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from traceback import extract_tb
 from typing import Generic, TypeVar
 
-from makeway.policies.model import Cluster, Decision, Job, Plan, memoise_last
+from makeway.policies.model import Cluster, Decision, Job, JobState, Plan, memoise_last
 
 ConfigT = TypeVar("ConfigT")
 _JOBS_SHOWN = 5
+NOT_TOGETHER = "its other components: the policy makes no room for heterogeneous jobs"
+"""What a component lacks under a policy that does not serve components together."""
 
 
 class PolicyError(ValueError):
@@ -66,6 +68,9 @@ class Policy(Generic[ConfigT]):
     whole_placements: bool = False
     """Whether the nodes of an urgent job are in one placement (`Cluster.placements`). False: it sees only how
     many nodes are free, and `makeway doctor` warns of that where the cluster has placements."""
+    serves_components: bool = False
+    """Whether it makes room for all components of an urgent heterogeneous job or for none (`decide_each`
+    does). False: such a job waits, and `makeway doctor` warns of it."""
     planner: Planner[ConfigT] | None = None
     """None: it needs no plans."""
 
@@ -85,9 +90,11 @@ class Policy(Generic[ConfigT]):
 
     def view(self, cluster: Cluster) -> Cluster:
         """The snapshot as the policy sees it."""
-        if self.shares_nodes:
-            return cluster
-        jobs = _without_demands(cluster.jobs)
+        jobs = cluster.jobs
+        if not self.shares_nodes:
+            jobs = _without_demands(jobs)
+        if not self.serves_components:
+            jobs = _without_components(jobs)
         return cluster if jobs is cluster.jobs else replace(cluster, jobs=jobs)
 
 
@@ -110,6 +117,19 @@ def _without_demands(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     if all(job.demand is None for job in jobs):
         return jobs
     return tuple(job if job.demand is None else replace(job, demand=None) for job in jobs)
+
+
+@memoise_last
+def _without_components(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """The jobs, of which components that wait lack the others; the same tuple if there are none."""
+    if not any(job.het_job_id and job.state is JobState.PENDING for job in jobs):
+        return jobs
+    return tuple(
+        replace(job, blocked_by=job.blocked_by or NOT_TOGETHER, eligible_s=math.inf)
+        if job.het_job_id and job.state is JobState.PENDING
+        else job
+        for job in jobs
+    )
 
 
 def require_durations(**settings: float) -> None:

@@ -5,7 +5,7 @@ instead, in a process of its own, and `scontrol` only what pyslurm cannot tell.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from makeway.adapters.command import CommandRunner, Runner
@@ -27,6 +27,7 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import Limited, chosen, limits
 from makeway.adapters.slurm.resources.submission import submission
@@ -140,6 +141,7 @@ class SlurmCliAdapter:
             holds=holds,
             licenses=read.licenses,
             limits=read.limits,
+            no_room=not_served(jobs, self._settings.classes),
         )
         cluster = Cluster(
             now_s=now_s,
@@ -293,10 +295,15 @@ class SlurmCliAdapter:
 
     def _waits_urgently(self, job: RawJob) -> bool:
         """Whether it is a waiting urgent job, of which squeue does not tell everything."""
-        if self._translated.has(job) or state(job) is not JobState.PENDING or job.heterogeneous:
+        if self._translated.has(job) or state(job) is not JobState.PENDING:
             return False
         found = job_class(job, self._settings.classes)
         return found is not None and found.kind is JobKind.ON_DEMAND
+
+
+def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> Mapping[str, str]:
+    """Why no room is made for heterogeneous jobs, by their ids: see `refusals`."""
+    return refusals((job, job_class(job, classes), state(job)) for job in jobs if job.heterogeneous)
 
 
 def _completed(

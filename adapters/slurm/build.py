@@ -100,7 +100,7 @@ day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26
 """
 
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\-]*\$?", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+\-]*|\d{1,2}", re.ASCII)
 

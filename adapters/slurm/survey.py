@@ -20,7 +20,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.settings import SlurmSettings
-from makeway.adapters.slurm.translate import job_class, over, state
+from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
 
 _STATE = "Current Association Manager state"
@@ -223,7 +223,7 @@ def count(jobs: tuple[RawJob, ...], classes: tuple[JobClass, ...]) -> tuple[Clas
     members: dict[str | None, list[RawJob]] = {one.name: [] for one in classes}
     members[None] = []
     for job in jobs:
-        found = None if job.heterogeneous else job_class(job, classes)
+        found = class_of(job, classes)
         members[None if found is None else found.name].append(job)
     return tuple(_counted(name, found) for name, found in members.items())
 

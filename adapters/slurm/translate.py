@@ -2,7 +2,7 @@
 functions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import inf
 from types import MappingProxyType
@@ -22,8 +22,9 @@ from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources import eligibility
+from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Holding
-from makeway.adapters.slurm.resources.limits import Limited, quotas
+from makeway.adapters.slurm.resources.limits import Limited, asked_licenses, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
 from makeway.policies.model import (
     Job,
@@ -141,6 +142,17 @@ def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     )
 
 
+def class_of(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
+    """The class that counts. None: no class.
+
+    The components of a heterogeneous job start and end together, so that none is made to leave: they are of
+    no class, except urgent ones.
+    """
+    found = job_class(raw, classes)
+    urgent = found is not None and found.kind is JobKind.ON_DEMAND
+    return found if urgent or not raw.heterogeneous else None
+
+
 def over(raw: RawJob) -> bool:
     """Whether the job has ended: it is in no snapshot."""
     return raw.state in _OVER
@@ -169,6 +181,7 @@ class Translator:
         holds: which reservations are makeway's.
         licenses: the free licenses by name. A name that is absent is unknown.
         limits: what the limits of QOS and associations leave, as far as they were read.
+        no_room: why no room is made for heterogeneous jobs, by their ids.
     """
 
     def __init__(
@@ -181,6 +194,7 @@ class Translator:
         holds: HoldNames,
         licenses: Mapping[str, int] | None = None,
         limits: tuple[Limited, ...] = (),
+        no_room: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
@@ -188,17 +202,17 @@ class Translator:
         self._resources = resources
         self._licenses = licenses or {}
         self._limits = limits
+        self._no_room = no_room
         self.now_s = now_s
 
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
         """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
-        kind, words = self._kind(raw, found := self._class(raw, pending)), comment_words(raw.comment)
+        kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
-        size_max = asked.node_count_max if kind is JobKind.ON_DEMAND and asked else None
-        blocked_by = self._blocked_by(raw, asked) if asked else ""
+        blocked_by = self._blocked_by(raw, asked, found) if asked else ""
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -211,7 +225,7 @@ class Translator:
             qos=printable(raw.qos),
             partition=_partition(raw.partitions),
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
-            node_count_max=max(size, _size_before(raw, taken)) if kind is JobKind.MALLEABLE else size_max,
+            node_count_max=_largest_size(kind, asked, max(size, _size_before(raw, taken))),
             nodes=raw.nodes,
             allocation=held.allocation,
             node_equivalents=held.node_equivalents,
@@ -225,6 +239,7 @@ class Translator:
             eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
+            het_job_id=het_job_id(raw),
             job_class=found.name if found else "",
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
@@ -259,28 +274,18 @@ class Translator:
         instants = (*written, job.last_checkpoint_s, job.checkpointing_since_s, raw.eligible_s)
         return all(instant is None or instant < self.now_s for instant in instants)
 
-    def _class(self, raw: RawJob, pending: bool) -> JobClass | None:
-        """The class of the job. None: no class.
-
-        The components of a heterogeneous job start and end together, so that they are of none. Those that
-        wait and are urgent keep theirs: makeway can then say why it makes no room for them.
-        """
-        found = job_class(raw, self._classes)
-        explained = pending and found is not None and found.kind is JobKind.ON_DEMAND
-        return found if explained or not raw.heterogeneous else None
-
     def _kind(self, raw: RawJob, found: JobClass | None) -> JobKind:
         kind = found.kind if found else JobKind.RIGID
         keeps_all = kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink
         return JobKind.RIGID if keeps_all else kind
 
-    def _blocked_by(self, raw: RawJob, asked: Asked) -> str:
-        """What a waiting job lacks besides nodes. Empty: nothing is known."""
-        if raw.heterogeneous:
-            return "its other components: makeway makes no room for heterogeneous jobs"
+    def _blocked_by(self, raw: RawJob, asked: Asked, found: JobClass | None) -> str:
+        """What a waiting job of that class lacks besides nodes. Empty: nothing is known."""
+        if raw.heterogeneous and (why := self._no_room.get(het_job_id(raw), "" if found else TOGETHER)):
+            return why
         if asked.blocked_by:
             return asked.blocked_by
-        for name, count in _licenses(raw.licenses):
+        for name, count in asked_licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
         lacks = _lacks(raw)
@@ -294,10 +299,16 @@ class Translator:
         """The licenses and limits that a waiting urgent job shares with others."""
         asked = (
             Quota(name=f"licences {printable(name)}", needs=float(count), left=float(self._licenses[name]))
-            for name, count in _licenses(raw.licenses)
+            for name, count in asked_licenses(raw.licenses)
             if name in self._licenses
         )
         return (*asked, *quotas(raw, self._limits))
+
+
+def _largest_size(kind: JobKind, asked: Asked | None, before: int) -> int | None:
+    if kind is JobKind.MALLEABLE:
+        return before
+    return asked.node_count_max if asked and kind is JobKind.ON_DEMAND else None
 
 
 def _size_before(raw: RawJob, taken: TakenFromJob | None) -> int:
@@ -380,13 +391,6 @@ def kept_nodes(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> frozens
         and (job.heterogeneous or not _preemptible(job, job_class(job, classes)))
     )
     return frozenset(name for nodes in stay for name in nodes)
-
-
-def _licenses(text: str) -> Iterator[tuple[str, int]]:
-    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
-    for part in text.split(",") if text and "|" not in text else ():
-        name, _, number = part.partition(":")
-        yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
 def _preemptible(raw: RawJob, found: JobClass | None) -> bool:

@@ -69,11 +69,17 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
 
 def check_policy(policy: Policy[Any], cluster: Cluster) -> Iterator[Check]:
     """What the policy does not know of this cluster."""
+    urgent = [job for job in cluster.jobs if job.kind is JobKind.ON_DEMAND]
     if policy.active and not policy.shares_nodes and cluster.capacities():
         yield warning(
             "policy",
             f"{policy.name} counts whole nodes, and on this cluster jobs share nodes: a job that needs "
             "a part of a node counts as one that needs all of it",
+        )
+    if policy.active and not policy.serves_components and any(job.het_job_id for job in urgent):
+        yield warning(
+            "policy",
+            f"{policy.name} makes no room for heterogeneous jobs, and an urgent one is there: it waits",
         )
     if policy.active and not policy.whole_placements and cluster.placements:
         yield warning(

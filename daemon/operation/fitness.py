@@ -48,25 +48,63 @@ def cannot_start(operation: Operation, cluster: Cluster) -> bool:
         return False
     if job.blocked_by or job.job_id in held_up(cluster):
         return True
-    return job.eligible_s is not None and job.eligible_s > max(cluster.now_s, operation.give_up_s)
+    return not _are_eligible(job, cluster, max(cluster.now_s, operation.give_up_s))
 
 
 def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
     """Whether jobs may be asked to leave for the operation now: its job would start at once on what is held.
 
     The cluster has to have looked at the job since its last change; after `settle_s` it is no longer waited
-    for. A silent node of the hold is waited for.
+    for. A silent node of the hold is waited for, and so are the holds of the other components of a
+    heterogeneous job.
     """
     job = _waiting(operation, cluster)
     if job is None:
         return True
-    if cannot_start(operation, cluster) or (job.eligible_s is not None and job.eligible_s > cluster.now_s):
+    if cannot_start(operation, cluster) or not _are_eligible(job, cluster, cluster.now_s):
         return False
     seen_s = hold_seen_s(operation)
     if not job.examined and seen_s is not None and cluster.now_s < seen_s + timeouts.settle_s:
         return False
     sets = cluster.node_sets()
-    return not sets.silent & sets.of(operation.nodes) and not is_short(operation, cluster)
+    if sets.silent & sets.of(operation.nodes) or is_short(operation, cluster):
+        return False
+    return all(_is_held_for(other, cluster) for other in _others_waiting(job, cluster))
+
+
+def lacks_component(operation: Operation, cluster: Cluster) -> bool:
+    """Whether the job starts together with a component that waits, and for which no nodes are to be held."""
+    job = _waiting(operation, cluster)
+    if job is None or operation.kind not in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED):
+        return False
+    return any(_holding(other, cluster) is None for other in _others_waiting(job, cluster))
+
+
+def _are_eligible(job: Job, cluster: Cluster, at_s: float) -> bool:
+    """Whether a waiting job, and the components that start together with it, may start by then."""
+    together = (job, *_others_waiting(job, cluster))
+    return all(one.eligible_s is None or one.eligible_s <= at_s for one in together)
+
+
+def _others_waiting(job: Job, cluster: Cluster) -> tuple[Job, ...]:
+    """The other components that start together with the job and wait too."""
+    if not job.het_job_id:
+        return ()
+    others = (one for one in cluster.components(job) if one.job_id != job.job_id)
+    return tuple(one for one in others if one.state is JobState.PENDING)
+
+
+def _holding(job: Job, cluster: Cluster) -> Operation | None:
+    """The operation that holds nodes for a waiting job, or is about to. None: there is none."""
+    operation = cluster.operations_by_job().get(job.job_id)
+    holds = operation is not None and operation.kind.holds_nodes and operation.phase is Phase.MAKING_ROOM
+    return operation if holds and operation is not None and not operation.observe else None
+
+
+def _is_held_for(job: Job, cluster: Cluster) -> bool:
+    """Whether a hold for the waiting job was seen and suffices."""
+    operation = _holding(job, cluster)
+    return operation is not None and hold_seen_s(operation) is not None and not is_short(operation, cluster)
 
 
 def hold_seen_s(operation: Operation) -> float | None:

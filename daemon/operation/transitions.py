@@ -22,6 +22,7 @@ from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
     cannot_start,
+    lacks_component,
     never_begun,
     note_shortage,
     without_outdated,
@@ -245,7 +246,7 @@ def _go_on(
     """The operation whose job waits: what does not fit any more is left out. All goes back if the job cannot
     start, or was waited for long enough. `job` None: the job has not arrived.
     """
-    if cannot_start(operation, cluster):
+    if cannot_start(operation, cluster) or lacks_component(operation, cluster):
         return give_back(operation, cluster, Reason.BLOCKED)
     operation = note_shortage(without_outdated(operation, cluster), cluster)
     if _is_given_up(operation, cluster, timeouts):

@@ -138,4 +138,5 @@ SLURM_PREEMPTION = Policy(
     config_type=SlurmPreemptionConfig,
     decide=decide,
     shares_nodes=True,
+    serves_components=True,
 )

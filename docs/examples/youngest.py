@@ -105,4 +105,5 @@ YOUNGEST = Policy(
     config_type=YoungestConfig,
     decide=decide,
     shares_nodes=True,
+    serves_components=True,
 )

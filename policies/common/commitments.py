@@ -1,6 +1,7 @@
 """What open operations and earlier proposals of the same decision have promised or set in motion."""
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from makeway.policies.common.departures import (
@@ -49,6 +50,13 @@ class Commitments:
         self.excluded, releases, self.free = _under_way(self.cluster)
         self.releases = dict(releases)
         self.pending = dict(pending_checkpoints(self.cluster))
+
+    def branch(self) -> "Commitments":
+        """A copy, to which proposals can be added that may come to nothing."""
+        other = copy(self)
+        other.releases, other.pending = dict(self.releases), dict(self.pending)
+        other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
+        return other
 
     def add(self, actions: tuple[Action, ...]) -> None:
         """Record the actions of a proposal."""

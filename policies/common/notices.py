@@ -45,7 +45,12 @@ def arrivals(notices: Sequence[Notice], jobs: Iterable[Job], served: Iterable[st
 
 
 def _could_be_announced(job: Job) -> bool:
-    return job.kind is JobKind.ON_DEMAND and job.state in (JobState.PENDING, JobState.RUNNING)
+    # The nodes of an announcement are not divided among components.
+    return (
+        job.kind is JobKind.ON_DEMAND
+        and not job.het_job_id
+        and job.state in (JobState.PENDING, JobState.RUNNING)
+    )
 
 
 def _notice_of(job: Job, notices: list[Notice]) -> Notice | None:

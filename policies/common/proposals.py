@@ -11,9 +11,11 @@ Differs from the paper:
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.components import by_whole_job, serve_together
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import (
     Proposal,
@@ -24,7 +26,7 @@ from makeway.policies.common.requests import (
     request_for,
     with_places,
 )
-from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
+from makeway.policies.common.urgent_jobs import UrgentJob, held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
     Action,
@@ -56,6 +58,7 @@ def decide_each(
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
     Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
+    The components of a heterogeneous job are served together or not at all.
 
     Args:
         cluster: the snapshot.
@@ -71,26 +74,58 @@ def decide_each(
     urgents = urgent_jobs(cluster)
     if not urgents:
         return Decision(policy=policy, rationale=blocked)
-    commitments = Commitments(cluster=cluster)
-    proposals: list[Proposal] = []
-    for urgent in urgents:
-        deadline_s = urgent.deadline_s(start_within_s)
-        duration_s = max(0.0, deadline_s - cluster.now_s) + urgent.job.walltime_s + hold_slack_s
-        request = evict_guests(request_for(commitments, urgent, policy, deadline_s, duration_s))
-        if whole_placements:
-            request = with_places(commitments, request)
-        ready = _ready(request)
-        given = affordable(request, proposal(request), commitments) if ready is None else fits(ready)
-        if makes_room(given):
-            given = replace(given, actions=given.actions + request.guest_actions)
-        commitments.add(given.actions)
-        proposals.append(given)
+    commitments, proposals = Commitments(cluster=cluster), list[Proposal]()
+    serving = _Serving(
+        policy=policy,
+        proposal=proposal,
+        start_within_s=start_within_s,
+        hold_slack_s=hold_slack_s,
+        evict_guests=evict_guests,
+        whole_placements=whole_placements,
+    )
+    for group in by_whole_job(urgents):
+        proposals += serve_together(group, commitments, serving.serve, serving.refuse)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
         rationale=(*(given.rationale for given in proposals), *blocked),
         again_s=min((given.again_s for given in proposals if given.again_s is not None), default=None),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Serving:
+    """How one urgent job is served: the arguments of `decide_each`."""
+
+    policy: str
+    proposal: Callable[[Request], Proposal]
+    start_within_s: float
+    hold_slack_s: float
+    evict_guests: Callable[[Request], Request]
+    whole_placements: bool
+
+    def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
+        """What is done for it, which is added to what is promised already."""
+        request = self.evict_guests(self._request(commitments, urgent))
+        if self.whole_placements:
+            request = with_places(commitments, request)
+        ready = _ready(request)
+        given = affordable(request, self.proposal(request), commitments) if ready is None else fits(ready)
+        if makes_room(given):
+            given = replace(given, actions=given.actions + request.guest_actions)
+        commitments.add(given.actions)
+        return given
+
+    def refuse(self, commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
+        """It gets nothing, and `why`."""
+        given = no_room(self._request(commitments, urgent), why)
+        commitments.add(given.actions)
+        return given
+
+    def _request(self, commitments: Commitments, urgent: UrgentJob) -> Request:
+        now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
+        duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
+        return request_for(commitments, urgent, self.policy, deadline_s, duration_s)
 
 
 def _ready(request: Request) -> Request | None:
@@ -204,7 +239,7 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
         one.for_job_id == job.job_id and one.observe and not one.kind.holds_nodes
         for one in request.cluster.operations
     )
-    if not job.prioritised and not reported and _could_start(request):
+    if not job.prioritised and not reported and _could_start(request.cluster, job):
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
         )
@@ -222,20 +257,24 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
     return Proposal(actions=tuple(actions), rationale=rationale(request, why, candidates=candidates))
 
 
-def _could_start(request: Request) -> bool:
-    """Whether the job could start if all jobs left. If not, it would only keep nodes idle at the front.
+def _could_start(cluster: Cluster, job: Job) -> bool:
+    """Whether the job, with its other components, could start if all jobs left. If not, it would only keep
+    nodes idle at the front.
 
     Nodes that are not up do not count, nor do those that the site has reserved now.
     """
-    cluster, job = request.cluster, request.urgent.job
     reserved = [
         reservation.nodes
         for reservation in cluster.reservations
         if not reservation.by_makeway and reservation.start_s <= cluster.now_s < reservation.end_s
     ]
     there = cluster.up_nodes().keys() - frozenset[str]().union(*reserved)
+    return all(_could_start_on(there, one, cluster) for one in cluster.components(job))
+
+
+def _could_start_on(there: AbstractSet[str], job: Job, cluster: Cluster) -> bool:
     if job.eligible_nodes is not None:
-        there &= job.eligible_nodes
+        there = there & job.eligible_nodes
     if job.demand is not None:
         capacities, demand = cluster.capacities(), job.demand
         there = {name for name in there if capacities.get(name, NO_RESOURCES).covers(demand)}

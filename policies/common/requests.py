@@ -2,7 +2,7 @@
 it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
@@ -34,6 +34,8 @@ class Request:
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
     """Jobs that another decision concerns already."""
+    killed_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Node-seconds of work that earlier proposals of the same decision lose, by urgent job."""
     backlog: Backlog = NO_BACKLOG
     """What the file system has still to write for other urgent jobs."""
     guest_nodes: tuple[str, ...] = ()
@@ -97,8 +99,7 @@ def request_for(
         duration_s: how long a hold lasts at most.
         unusable: the nodes that it may not have. None: those that are unavailable or promised.
     """
-    cluster = commitments.cluster
-    now_s = cluster.now_s
+    cluster, now_s = commitments.cluster, commitments.cluster.now_s
     if unusable is None:
         unusable = commitments.unusable(urgent, now_s + duration_s)
     suitable = _suitable(cluster, urgent, unusable)
@@ -121,6 +122,7 @@ def request_for(
         releasing_s=max((ready_s[name] for name in releasing), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
+        killed_node_s=dict(commitments.killed_node_s),
         backlog=commitments.backlog(),
     )
 

@@ -2,7 +2,8 @@
 
 An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes
 (`shortfall`), or if it was announced, has arrived, and what was held for the notice has to become its own
-hold. One that would not start on free nodes either needs none (`held_up`).
+hold. One that would not start on free nodes either needs none (`held_up`). The components of a heterogeneous
+job start together: what one of them lacks, all lack.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,18 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                         guests=guests(cluster).get(operation.reservation, ()),
                     )
                 )
-    return tuple(sorted(urgents, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+    whole = tuple(
+        urgent for urgent in urgents if urgent.operation is not None or _is_whole(urgent, urgents, cluster)
+    )
+    return tuple(sorted(whole, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+
+
+def _is_whole(urgent: UrgentJob, urgents: list[UrgentJob], cluster: Cluster) -> bool:
+    """Whether nothing is under way for any component that the job starts together with: their holds are
+    decided on together.
+    """
+    new = {one.job.job_id for one in urgents if one.operation is None}
+    return all(one.job_id in new for one in cluster.components(urgent.job))
 
 
 def held_up(cluster: Cluster) -> Mapping[str, str]:
@@ -83,7 +95,27 @@ def held_up(cluster: Cluster) -> Mapping[str, str]:
     A job lacks what the cluster says. Of several jobs under one limit only as many count as the cluster will
     admit: those that nodes are held for first, then in the order of submission.
     """
-    return _held_up(cluster.waiting_urgent_jobs(), cluster.operations)
+    waiting = cluster.waiting_urgent_jobs()
+    found = _held_up(waiting, cluster.operations)
+    if found and any(job.het_job_id for job in waiting):
+        return _with_components(waiting, found)
+    return found
+
+
+@memoise_last
+def _with_components(waiting: tuple[Job, ...], lacks: Mapping[str, str]) -> Mapping[str, str]:
+    """What the jobs lack, and for each component of a heterogeneous job what another one lacks."""
+    found = dict(lacks)
+    lacking = {
+        job.het_job_id: job
+        for job in sorted(waiting, key=lambda job: job.job_id, reverse=True)
+        if job.het_job_id and job.job_id in lacks
+    }
+    for job in waiting:
+        other = lacking.get(job.het_job_id)
+        if other is not None and job.job_id not in found:
+            found[job.job_id] = f"its component {other.job_id}, which waits for {lacks[other.job_id]}"
+    return found
 
 
 @memoise_last

@@ -375,5 +375,6 @@ EVICTION = Policy(
     config_type=EvictionConfig,
     decide=decide,
     shares_nodes=True,
+    serves_components=True,
     whole_placements=True,
 )

@@ -60,10 +60,11 @@ Ruling = tuple[Refusal, str] | None
 def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...]:
     """One verdict for each action, in order.
 
-    Actions with the same `for_job_id`, one of which is a `Reserve`, are allowed or refused together: if one
-    is refused, the others get `GROUP`. An action that is already a task of that job's open operation is
-    judged alone; if it is an eviction, only the breaker and `hard_protection` stop it. So a limit that an
-    operation met when it was opened does not leave it half done.
+    Actions with the same `for_job_id`, or for the components of one heterogeneous job, one of which is a
+    `Reserve`, are allowed or refused together: if one is refused, the others get `GROUP`. An action that is
+    already a task of that job's open operation is judged alone; if it is an eviction, only the breaker and
+    `hard_protection` stop it. So a limit that an operation met when it was opened does not leave it half
+    done.
     """
     if not actions:
         return ()
@@ -99,7 +100,8 @@ def _groups(actions: Sequence[Action], together: set[str], arbiter: "_Arbiter") 
     groups: dict[str, list[int]] = {}
     for index, action in enumerate(actions):
         alone = action.for_job_id not in together or arbiter.under_way(action)
-        groups.setdefault(f"alone {index}" if alone else f"group {action.for_job_id}", []).append(index)
+        key = f"alone {index}" if alone else f"group {arbiter.whole(action.for_job_id)}"
+        groups.setdefault(key, []).append(index)
     return groups.values()
 
 
@@ -142,6 +144,11 @@ class _Arbiter:
             and any(task.action == action for task in operation.tasks)
             for operation in self.operations
         )
+
+    def whole(self, job_id: str) -> str:
+        """The heterogeneous job that a job is a component of, else the job itself."""
+        job = self.jobs.get(job_id)
+        return job_id if job is None else job.het_job_id or job_id
 
     def judge(self, action: Action) -> Ruling:
         """The ruling on one action. If it is allowed, what it uses of the limits is added to `spent`."""

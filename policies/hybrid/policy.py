@@ -47,6 +47,7 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
         config_type=HybridConfig,
         decide=decide,
         shares_nodes=True,
+        serves_components=True,
         collects=collect is not None,
     )
 

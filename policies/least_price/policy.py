@@ -46,7 +46,7 @@ from makeway.policies.least_price.prices import evictions_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import HOUR_S, killed_node_s
+from makeway.policies.safety.prices import HOUR_S, killed_node_s, started_with
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
@@ -82,16 +82,9 @@ class _Pricing:
     """Whether a start waits in its hold."""
     crowded: bool = False
     """Whether there was no room for an urgent job that can still be on time."""
-    killed_node_s: int = 0
-    """Node-seconds of work that the earlier proposals of the decision lose."""
 
     def serve(self, request: Request) -> Proposal:
         """What is done for one urgent job that free nodes do not serve."""
-        given = self._serve(request)
-        self.killed_node_s += killed_node_s(given.actions, self.cluster)
-        return given
-
-    def _serve(self, request: Request) -> Proposal:
         if request.places:
             return self._serve_place(request)
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
@@ -125,7 +118,7 @@ class _Pricing:
         if within is None:
             self.crowded |= not request.late
             return no_place(request)
-        return in_place(request, within, self._serve(within))
+        return in_place(request, within, self.serve(within))
 
     def _serve_shared(self, request: Request, latest_s: float) -> Proposal:
         """The same where jobs share nodes: the nodes are held at once, and the kills wait (`kills`)."""
@@ -220,14 +213,17 @@ class _Pricing:
         config, lost_node_s = self.config, self.cluster.lost_node_s
         cost_node_s, kills_node_s = self._cost_node_s(given), killed_node_s(given.actions, self.cluster)
         text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
-        before_node_s = lost_node_s.get(request.urgent.job.job_id, 0.0)
+        together = started_with(self.cluster, request.urgent.job.job_id)
+        before_node_s = sum(
+            lost_node_s.get(one, 0.0) + request.killed_node_s.get(one, 0.0) for one in together
+        )
         if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
             before = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
             limit = self._node_s(config.ceiling_machine_hours) / HOUR_S
             return f"{text}{before}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
         if config.budget_machine_hours is None:
             return None
-        used_node_s = sum(lost_node_s.values()) + self.killed_node_s
+        used_node_s = sum(lost_node_s.values()) + sum(request.killed_node_s.values())
         budget_node_s = self._node_s(config.budget_machine_hours)
         if kills_node_s and used_node_s + kills_node_s > budget_node_s:
             return (
@@ -243,5 +239,6 @@ LEAST_PRICE = Policy(
     config_type=LeastPriceConfig,
     decide=decide,
     shares_nodes=True,
+    serves_components=True,
     whole_placements=True,
 )

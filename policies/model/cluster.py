@@ -163,6 +163,17 @@ def _by_id(jobs: tuple[Job, ...]) -> Mapping[str, Job]:
 
 
 @memoise_last
+def _components(jobs: tuple[Job, ...]) -> Mapping[str, tuple[Job, ...]]:
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.het_job_id:
+            found.setdefault(job.het_job_id, []).append(job)
+    return MappingProxyType(
+        {name: tuple(sorted(parts, key=lambda job: job.job_id)) for name, parts in found.items()}
+    )
+
+
+@memoise_last
 def _waiting_urgent(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     return tuple(job for job in jobs if job.kind is JobKind.ON_DEMAND and job.state is JobState.PENDING)
 
@@ -284,6 +295,12 @@ class Cluster:
     def jobs_by_id(self) -> Mapping[str, Job]:
         """Every job under its id."""
         return _by_id(self.jobs)
+
+    def components(self, job: Job) -> tuple[Job, ...]:
+        """The components that start together with this one, by id, itself among them. Of a job that is no
+        component: itself.
+        """
+        return _components(self.jobs).get(job.het_job_id, (job,))
 
     def waiting_urgent_jobs(self) -> tuple[Job, ...]:
         """The urgent jobs that wait for nodes, or for something else."""

@@ -207,6 +207,8 @@ class Job:
     saved_s: float = 0.0
     """Run time of earlier runs that is saved in a checkpoint, from which the current or next run resumes. 0:
     unknown."""
+    het_job_id: str = ""
+    """The heterogeneous job that it is a component of: its components start together. Empty: of none."""
     job_class: str = ""
     """The name of the site's class that the job belongs to. Empty: none, or the cluster has no classes."""
     usual_unsaved_s: float | None = None

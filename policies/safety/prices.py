@@ -112,6 +112,14 @@ def payer_of(cluster: Cluster, for_job_id: str) -> Payer:
     return _NOBODY
 
 
+def started_with(cluster: Cluster, for_job_id: str) -> tuple[str, ...]:
+    """The ids of the jobs whose price counts as one with that of an urgent job: the components that start
+    together with it, and itself.
+    """
+    job = cluster.jobs_by_id().get(for_job_id)
+    return (for_job_id,) if job is None else tuple(one.job_id for one in cluster.components(job))
+
+
 class _Ceiling(NamedTuple):
     """One limit on lost work, as far as it is used."""
 
@@ -180,7 +188,10 @@ def _ceilings(cluster: Cluster, for_job_id: str, others: Mapping[str, float]) ->
     limits, payer = cluster.limits, payer_of(cluster, for_job_id)
     limit = _limit(cluster, "max_loss_node_hours", "max_loss_machine_share")
     if limit is not None:
-        before_node_s = cluster.lost_node_s.get(for_job_id, 0.0) + others.get(for_job_id, 0.0)
+        before_node_s = sum(
+            cluster.lost_node_s.get(job_id, 0.0) + others.get(job_id, 0.0)
+            for job_id in started_with(cluster, for_job_id)
+        )
         yield _Ceiling(Refusal.MAX_LOSS, limit[0], before_node_s, "", limit[1])
     if limits.max_loss_node_hours_per_user_per_day is not None and payer.user:
         paid = sum(cost for job_id, cost in others.items() if payer_of(cluster, job_id).user == payer.user)

@@ -17,6 +17,7 @@ from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import ReplayRecord, RunEnding, Segment
+from makeway.simharness.engine.reservations import start_apart
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.shared.machine import SharedMachine
 from makeway.simharness.engine.shared.nodes import SharingSettings
@@ -217,8 +218,7 @@ class SimCluster:
         while idle := machine.drained & machine.free:
             machine.node_down(idle.bit_length() - 1)
         self.admission.settle()
-        if machine.holds:
-            machine.start_bound()
+        start_apart(machine)
         machine.scheduler.run_pass(machine)
         self.admission.settle()
         if self._checker is not None:

@@ -48,8 +48,7 @@ class SimMachine:
         requeue_delay_s: float,
         placed: PartitionSettings | None = None,
     ) -> None:
-        self.now_s = 0.0
-        self.node_count = node_count
+        self.now_s, self.node_count = 0.0, node_count
         self.jobs = list(jobs)
         self.requeue_delay_s = requeue_delay_s
         self.scheduler: Scheduler | PartitionedScheduler | SharedScheduler = (
@@ -73,6 +72,7 @@ class SimMachine:
         """The jobs that hold nodes, by index."""
         self.bound: dict[int, JobRun] = {}
         """The jobs, pending or running, that are bound to a reservation, by index."""
+        self.het_jobs: dict[str, list[JobRun]] = {}  # the components that have not ended, by their job
         self.holds: dict[str, SimHold] = {}
         self.leases = LeaseBook()
         self.pass_due = False
@@ -124,7 +124,9 @@ class SimMachine:
         job = self.jobs[index]
         live = JobRun(index, job, self.records[index])
         self.live[job.job_id] = live
-        self.scheduler.add(live)
+        if job.het_job_id:
+            self.het_jobs.setdefault(job.het_job_id, []).append(live)
+        self._enqueue(live)
         self.note(ChangeKind.SUBMITTED, live)
 
     def start_on(self, live: JobRun, nodes: int) -> None:
@@ -140,15 +142,10 @@ class SimMachine:
             self.mark(MarkKind.RETURNED, live, nodes)
         self.note(ChangeKind.STARTED, live)
 
-    def start_bound(self) -> None:
-        """Start the pending jobs bound to a reservation if its nodes and its remaining time suffice."""
-        for live in self.bound.values():
-            hold = self.holds.get(live.reservation or "")
-            if hold is None or live.nodes or live.eligible_s is not None:
-                continue
-            nodes = self._serving(live, hold.nodes)
-            if nodes and self.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S:
-                self.start_on(live, nodes)
+    def _enqueue(self, live: JobRun) -> None:
+        """Put an eligible job into the queue. Components of heterogeneous jobs start apart from it."""
+        if not live.job.het_job_id:
+            self.scheduler.add(live)
 
     def schedule_end(self, live: JobRun) -> None:
         """Set the end of the present run: its completion or its time limit, whichever comes first."""
@@ -173,6 +170,8 @@ class SimMachine:
             self.scheduler.remove(live)
         self.bound.pop(live.index, None)
         del self.live[live.job.job_id]
+        if live.job.het_job_id:
+            self.het_jobs[live.job.het_job_id].remove(live)
         self.note(ChangeKind.ENDED, live)
 
     def requeue(self, live: JobRun, ending: RunEnding) -> None:
@@ -193,7 +192,7 @@ class SimMachine:
         self.interfere()
         live.eligible_s = None
         if live.reservation is None:
-            self.scheduler.add(live)
+            self._enqueue(live)
         self.note(ChangeKind.ELIGIBLE, live)
 
     def move_to_front(self, live: JobRun) -> None:
@@ -205,7 +204,7 @@ class SimMachine:
         if live.eligible_s is not None:
             live.eligible_s, live.eligible_since_s = None, self.now_s
         if live.reservation is None:
-            self.scheduler.add(live)
+            self._enqueue(live)
         self.note(ChangeKind.PRIORITISED, live)
 
     def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
@@ -217,7 +216,7 @@ class SimMachine:
         self.scheduler.remove(live)
         live.rank = 0 if queue_position is None else PLANNED_RANK + queue_position
         if live.reservation is None and live.eligible_s is None:
-            self.scheduler.add(live)
+            self._enqueue(live)
         self.note(ChangeKind.PRIORITISED, live)
 
     def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
@@ -271,8 +270,8 @@ class SimMachine:
         self._occupy(live)
         self.schedule_end(live)
 
-    def _serving(self, live: JobRun, among: int) -> int:
-        """The nodes of `among` on which a bound job can start now. 0: they do not suffice."""
+    def serving(self, live: JobRun, among: int) -> int:
+        """The nodes of `among` on which a job can start now. 0: they do not suffice."""
         nodes = among & self.free
         return lowest(nodes, live.size) if nodes.bit_count() >= live.size else 0
 
@@ -339,7 +338,7 @@ class SimMachine:
             live.reservation = None
             del self.bound[live.index]
             if not live.nodes and live.eligible_s is None:
-                self.scheduler.add(live)
+                self._enqueue(live)
             self.touch(live)
         self.note(ChangeKind.RESERVATION_ENDED, None)
 

@@ -1,11 +1,19 @@
-"""Reservations and leases of the simulated machine, and when nodes come free where there are any."""
+"""Reservations and leases of the simulated machine, when nodes come free where there are any, and what starts
+apart from the queue.
 
+Jobs that are bound to a reservation start in it. The components of a heterogeneous job start at one instant
+or none. No component is in the queue: one that is bound starts in its reservation, any other one on nodes
+that are free before the queue gets them.
+"""
+
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from makeway.adapters.protocol import Gone, Rejected
 from makeway.policies.model import LeaderLease
-from makeway.simharness.engine.job_run import JobRun
+from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.scheduler import Release
 
 
@@ -94,3 +102,63 @@ def _disjoint(holds: Iterable[SimHold]) -> list[tuple[float, int]]:
             parts.append((hold.end_s, nodes))
         seen |= hold.nodes
     return parts
+
+
+class StartingView(Protocol):
+    """What the start of jobs apart from the queue needs of the machine."""
+
+    now_s: float
+    reserved: int
+    holds: dict[str, SimHold]
+    bound: dict[int, JobRun]
+    het_jobs: dict[str, list[JobRun]]
+
+    @abstractmethod
+    def serving(self, live: JobRun, among: int) -> int:
+        """The nodes of `among` on which a job can start now. 0: they do not suffice."""
+
+    @abstractmethod
+    def start_on(self, live: JobRun, nodes: int) -> None:
+        """Start a run on exactly these free nodes."""
+
+    @abstractmethod
+    def interfere(self) -> None:
+        """Something has happened that the scheduler did not plan."""
+
+
+def start_apart(machine: StartingView) -> None:
+    """Start the jobs that may start in their reservations, and the heterogeneous jobs that fit as a whole."""
+    if machine.holds:
+        for live in machine.bound.values():
+            nodes = 0 if live.job.het_job_id else _in_hold(machine, live)
+            if nodes:
+                machine.start_on(live, nodes)
+    for components in machine.het_jobs.values():
+        _start_together([live for live in components if not live.nodes], machine)
+
+
+def _in_hold(machine: StartingView, live: JobRun) -> int:
+    """The nodes on which a waiting job that is bound to a reservation can start now: none, unless the nodes
+    and the time of the reservation suffice.
+    """
+    hold = machine.holds.get(live.reservation or "")
+    if hold is None or live.nodes or live.eligible_s is not None:
+        return 0
+    in_time = machine.now_s + live.walltime_s <= hold.end_s + TOLERANCE_S
+    return machine.serving(live, hold.nodes) if in_time else 0
+
+
+def _start_together(waiting: list[JobRun], machine: StartingView) -> None:
+    starts: list[tuple[JobRun, int]] = []
+    left = ~machine.reserved
+    for live in waiting:
+        if live.eligible_s is not None:
+            return
+        nodes = machine.serving(live, left) if live.reservation is None else _in_hold(machine, live)
+        if not nodes:
+            return
+        left &= ~nodes
+        starts.append((live, nodes))
+    for live, nodes in starts:
+        machine.interfere()
+        machine.start_on(live, nodes)

@@ -136,6 +136,7 @@ class SnapshotBuilder:
             eligible_s=live.eligible_s,
             eligible_since_s=live.eligible_since_s if job.kind is JobKind.ON_DEMAND else None,
             setup_s=job.setup_s,
+            het_job_id=job.het_job_id,
             checkpoint=self._spec(live),
             last_checkpoint_s=_saved_s(live, now_s) if running else None,
             checkpointing_since_s=live.checkpointing_since_s,

@@ -99,6 +99,7 @@ def kept_line(story: Story, violation: Violation, troubles: tuple[str, ...]) -> 
     """
     only = f", troubles={troubles!r}" if troubles else ", troubles=ALL"
     only += ", switches=True" if story.switch_nodes is not None else ""
+    only += ", components=True" if any(job.het_job_id for job in story.jobs) else ""
     law, broke = violation.law.value, violation.text
     return f"    KeptStory(seed={story.seed}, policy={story.policy!r}{only}, law={law!r}, broke={broke!r}),"
 

@@ -1,6 +1,7 @@
 """Random stories: everything in one is drawn from its seed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 from makeway.policies.model import JobKind, Resources
@@ -26,7 +27,11 @@ _SHARED_NODE = Resources.of({"cpu": _CPUS, "gres/gpu": _GPUS, "mem": 64_000})
 
 
 def draw(
-    seed: int, *, policies: Sequence[str] = POLICIES, kinds: Sequence[TroubleKind] = tuple(TroubleKind)
+    seed: int,
+    *,
+    policies: Sequence[str] = POLICIES,
+    kinds: Sequence[TroubleKind] = tuple(TroubleKind),
+    components: bool = True,
 ) -> Story:
     """The story of a seed.
 
@@ -34,6 +39,7 @@ def draw(
         seed: any number; equal seeds give equal stories.
         policies: those that may be drawn.
         kinds: the troubles that may be drawn; a story has a random part of them.
+        components: whether urgent jobs may be heterogeneous.
     """
     random = Random(f"story:{seed}")
     policy = policies[seed % len(policies)]
@@ -41,6 +47,8 @@ def draw(
     span_s = random.uniform(4.0, 30.0) * HOUR_S
     shared = policy != "wcjs" and random.random() < 0.4
     jobs = _jobs(random, node_count, span_s, shared=shared)
+    if components:
+        jobs = _with_components(Random(f"components:{seed}"), jobs, shared=shared)
     part = random.choice((0.0, 0.1, 0.3, 0.5))
     chosen = [kind for kind in kinds if kind not in _APART and random.random() < part]
     troubles = [
@@ -88,6 +96,31 @@ def _jobs(random: Random, node_count: int, span_s: float, *, shared: bool) -> li
         for number in range(random.randint(2, 12))
     ]
     return sorted(jobs, key=lambda job: job.submit_s)
+
+
+def _with_components(random: Random, jobs: list[SimJob], *, shared: bool) -> list[SimJob]:
+    """The jobs; in every fourth story, urgent ones that are not announced are divided into two components.
+    Drawn apart, as a second daemon is.
+    """
+    if random.random() >= 0.25:
+        return jobs
+    found: list[SimJob] = []
+    for job in jobs:
+        if job.kind is not JobKind.ON_DEMAND or job.announced_s is not None:
+            found.append(job)
+            continue
+        sizes = (random.randint(1, max(1, job.node_count - 1)), max(1, job.node_count // 2))
+        found += [
+            replace(
+                job,
+                job_id=f"{job.job_id}+{offset}",
+                node_count=size,
+                demand=_demand(random) if shared and random.random() < 0.8 else None,
+                het_job_id=job.job_id,
+            )
+            for offset, size in enumerate(sizes)
+        ]
+    return found
 
 
 def _batch(random: Random, job_id: str, node_count: int, span_s: float, *, shared: bool) -> SimJob:

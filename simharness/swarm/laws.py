@@ -361,14 +361,18 @@ class Laws:
         if operation.kind is OperationKind.NOTICE or isinstance(action, Reserve):
             return
         job = self._view.jobs_by_id().get(operation.for_job_id)
-        may_start = (
-            job is not None
-            and job.state is JobState.PENDING
-            and not job.blocked_by
-            and (job.eligible_s is None or job.eligible_s <= self._view.now_s)
-        )
         what = f"{action.verb} of job {action.job_id} for job {operation.for_job_id}"
+        together = () if job is None else self._view.components(job)
+        waiting = [one for one in together if one.state is JobState.PENDING]
+        may_start = job in waiting and all(
+            not one.blocked_by and (one.eligible_s is None or one.eligible_s <= self._view.now_s)
+            for one in waiting
+        )
         self._check(Law.IN_VAIN, may_start, f"{what}, which cannot start")
+        seen = {hold.name for hold in self._view.reservations}
+        held = {one.for_job_id for one in self.operations() if one.reservation in seen}
+        unheld = [one.job_id for one in waiting if one.job_id not in held]
+        self._check(Law.HOLD_FIRST, not unheld, f"{what} before the holds of {', '.join(unheld)} were seen")
         silent = {node.name for node in self._view.nodes if node.state is NodeState.SILENT}
         self._check(Law.IN_VAIN, silent.isdisjoint(operation.nodes), f"{what}, whose nodes are silent")
 

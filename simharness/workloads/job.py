@@ -54,5 +54,7 @@ class SimJob:
     partition: str = ""
     preemptible: bool = True
     """Whether makeway may evict or shrink it. Urgent jobs never are, whatever this says."""
+    het_job_id: str = ""
+    """The heterogeneous job that it is a component of: its components start at one instant. Empty: none."""
     demand: Resources | None = None
     """What it asks for on each node. None: whole nodes."""

@@ -15,6 +15,7 @@ from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
 from makeway.policies.model import Cluster, Job, NodeState, Reserve
+from makeway.policies.safety.prices import killed_node_s
 
 
 def free_nodes(cluster: Cluster, eligible: frozenset[str] | None) -> tuple[str, ...]:
@@ -46,6 +47,7 @@ def requests(
     commitments: set[str] = set()
     excluded = set(committed(cluster))
     leaves = node_releases(cluster)
+    killed: dict[str, float] = {}
     for urgent in urgent_jobs(cluster):
         deadline_s = urgent.deadline_s(start_within_s)
         until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
@@ -67,10 +69,13 @@ def requests(
             releasing_s=max((releasing_s[name] for name in releasing), default=cluster.now_s),
             unusable=frozenset(unusable.union(releasing)),
             excluded=frozenset(excluded),
+            killed_node_s=dict(killed),
         )
         given = fits(request) if request.shortage <= 0 else proposal(request)
         if request.shortage > 0:
             found.append(request)
+        if lost_node_s := killed_node_s(given.actions, cluster):
+            killed[urgent.job.job_id] = lost_node_s
         for action in given.actions:
             leave = node_release_of(action, cluster.now_s)
             if isinstance(action, Reserve):

@@ -18,7 +18,7 @@ MODULES = [
 ]
 WITHOUT_PAPER = re.compile(
     r"(model|safety|choice|gate|queue)\.\w+|contract|registry|api|horizon\.cp_sat"
-    r"|common\.(commitments|departures|requests|shared_nodes|urgent_jobs)"
+    r"|common\.(commitments|components|departures|requests|shared_nodes|urgent_jobs)"
 )
 PAPERS = [name for name in MODULES if not WITHOUT_PAPER.fullmatch(name)]
 WITH_ALGORITHMS = {

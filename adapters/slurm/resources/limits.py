@@ -8,7 +8,7 @@ Tried on 22.05 and 24.11, whose lines differ in the names of users: `0={...}` an
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from makeway.adapters.site.text import printable
@@ -79,6 +79,13 @@ def limits(lines: Iterable[str]) -> tuple[Limited, ...]:
         elif association := _ASSOCIATION.match(line):
             found += _of_association(association, line)
     return tuple(one for one in found if one.left)
+
+
+def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
+    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
+    for part in text.split(",") if text and "|" not in text else ():
+        name, _, number = part.partition(":")
+        yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
 def quotas(raw: RawJob, known: Iterable[Limited]) -> tuple[Quota, ...]:

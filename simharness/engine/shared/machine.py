@@ -73,7 +73,7 @@ class SharedMachine(SimMachine):
         self.nodes.give_back(live.index, live.nodes)
         self._recount()
 
-    def _serving(self, live: JobRun, among: int) -> int:
+    def serving(self, live: JobRun, among: int) -> int:
         return self.shared_scheduler.serving(live, among & ~self.down)
 
     def _recount(self) -> None:

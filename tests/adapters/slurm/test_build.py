@@ -66,6 +66,7 @@ def test_verbs() -> None:
     assert build.bind("5", "mw_5") == ("scontrol", "update", "JobId=5", "ReservationName=mw_5")
     assert build.bind("5", None) == ("scontrol", "update", "JobId=5", "ReservationName=")
     assert build.delete_reservation("mw_5") == ("scontrol", "delete", "ReservationName=mw_5")
+    assert build.bind("5+1", "mw_5+1") == ("scontrol", "update", "JobId=5+1", "ReservationName=mw_5+1")
     assert build.merge_expander("9") == ("scontrol", "update", "JobId=9", "NumNodes=0")
     assert build.admit("mw_5", "1000") == ("scontrol", "update", "ReservationName=mw_5", "Users+=1000")
 

@@ -41,7 +41,7 @@ def test_a_name_is_printable_and_fits_the_accounting_database() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("makeway_c.17", "makeway_c.17_3", "makeway_c.notice-1795250000-4711-1"),
+        *("makeway_c.17", "makeway_c.17_3", "makeway_c.17+1", "makeway_c.notice-1795250000-4711-1"),
         *("mw_17", "mw_17_3", "mw_notice-1795250000-4711-1"),
     ],
 )

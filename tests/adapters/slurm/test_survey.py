@@ -1,7 +1,7 @@
 """What is read of Slurm for the administrator: pure functions of text, and the commands that bring it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pytest
@@ -24,6 +24,7 @@ from makeway.adapters.slurm.survey import (
     survey,
 )
 from makeway.policies.model import JobKind
+from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING
 from tests.adapters.slurm.test_parse import COMMAND, RELEASES, TOKEN, captured
 
 DATABASE = {"AccountingStorageType": "accounting_storage/slurmdbd", "SlurmUser": "slurm(64030)"}
@@ -222,3 +223,10 @@ def test_the_names_that_classes_ask_for_are_looked_up() -> None:
     hidden = Printer(config=captured("24.11", "config"), fails="scontrol show assoc_mgr")
     unknown = survey(SlurmSettings(classes=classes), runner=hidden, user_id=0)
     assert (unknown.qos, unknown.accounts) == (None, None)
+
+
+def test_an_urgent_component_counts_as_an_urgent_job() -> None:
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
+    component = replace(PENDING, job_id="7+0", heterogeneous=True)
+    assert [one.pending for one in count((component, PENDING), (urgent,))] == [2, 0]
+    assert [one.pending for one in count((component, PENDING), (ANY,))] == [1, 1]

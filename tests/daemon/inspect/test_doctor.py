@@ -21,17 +21,21 @@ from makeway.daemon.inspect.doctor import (
     check_jobs,
     check_journal,
     check_leader,
+    check_policy,
     check_snapshot,
     check_socket,
     examine,
 )
 from makeway.daemon.journal.store import Journal
+from makeway.policies.contract import Policy
+from makeway.policies.eviction.policy import EVICTION
 from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Placement, Resources
+from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
-from tests.builders import cluster, node_names, running, urgent
+from tests.builders import cluster, node_names, pending, running, urgent
 from tests.fakes import FakeAdapter
 
 
@@ -206,6 +210,18 @@ def test_a_policy_that_counts_whole_nodes_is_warned_of_where_jobs_share_them(
     assert ("counts whole nodes" in capsys.readouterr().out) == (policy == "wcjs")
     run(simulated, FakeAdapter(whole))
     assert "counts whole nodes" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("policy", [WCJS, EVICTION])
+def test_a_policy_that_serves_no_components_is_warned_of_where_an_urgent_job_has_some(
+    policy: Policy[Any],
+) -> None:
+    job = replace(urgent("7+0", 1), het_job_id="7")
+    said = [one.text for one in check_policy(policy, cluster(4, job))]
+    assert any("heterogeneous" in text for text in said) == (policy is WCJS)
+    assert not list(check_policy(policy, cluster(4, urgent("7", 1))))
+    batch = replace(pending("8+0", 1), het_job_id="8")
+    assert not list(check_policy(policy, cluster(4, batch)))
 
 
 @pytest.mark.parametrize("policy", ["n-spaa", "least-price"])

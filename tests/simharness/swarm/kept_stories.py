@@ -24,11 +24,13 @@ class KeptStory:
     """The kinds that were to be drawn."""
     switches: bool = False
     """Whether it may have switches."""
+    components: bool = False
+    """Whether its urgent jobs may be heterogeneous."""
 
     def story(self) -> Story:
         """The story, drawn again."""
         kinds = tuple(kind for kind in TroubleKind if kind in self.troubles)
-        story = draw(self.seed, policies=(self.policy,), kinds=kinds)
+        story = draw(self.seed, policies=(self.policy,), kinds=kinds, components=self.components)
         return story if self.switches else replace(story, switch_nodes=None)
 
 

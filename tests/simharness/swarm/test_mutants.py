@@ -66,19 +66,25 @@ class Mutant:
     policies: tuple[str, ...] = POLICIES
     first_seed: int = 0
     """Where the search begins: at a story that finds it soon."""
+    components: bool = True
+    """Whether urgent jobs of the stories may be heterogeneous."""
     story: Story | None = None
     """Told with one seed after another. None: stories that are drawn."""
 
     def stories(self) -> Iterator[Story]:
         for seed in range(self.first_seed, self.first_seed + STORIES):
             if self.story is None:
-                yield draw(seed, policies=self.policies, kinds=self.troubles)
+                yield draw(seed, policies=self.policies, kinds=self.troubles, components=self.components)
             else:
                 yield replace(self.story, seed=seed)
 
 
 def no_wait_for_the_hold(patch: Patch) -> None:
     patch.setattr(due, "hold_seen_s", lambda *_: 0.0)
+
+
+def no_wait_for_the_other_components(patch: Patch) -> None:
+    patch.setattr(fitness, "_is_held_for", lambda *_: True)
 
 
 def no_wait_for_the_checkpoint(patch: Patch) -> None:
@@ -265,6 +271,13 @@ MUTANTS = (
         policies=("eviction",),
     ),
     Mutant(
+        name="components do not wait for each other",
+        law=Law.HOLD_FIRST,
+        make=no_wait_for_the_other_components,
+        policies=("eviction",),
+        first_seed=13,
+    ),
+    Mutant(
         name="views never grow old",
         law=Law.STALE_VIEW,
         make=views_never_grow_old,
@@ -280,6 +293,7 @@ MUTANTS = (
         troubles=(TroubleKind.ANSWER_LOST, TroubleKind.HANGS),
         policies=("eviction",),
         first_seed=46,
+        components=False,
     ),
     Mutant(
         name="silent nodes count as up",

@@ -10,7 +10,7 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.resources import holdings
-from makeway.policies.model import CPU, GPU, MEMORY, Cluster, JobKind, Resources, total
+from makeway.policies.model import CPU, GPU, MEMORY, Cluster, Resources, total
 from tests import acts
 from tests.adapters.conformance import job_of, running, waiting
 from tests.slurm.support.crowd import CountingRunner
@@ -202,10 +202,16 @@ def test_a_job_without_its_licence_says_so_at_once(shared: SlurmWorld) -> None:
     assert waits.eligible_s == NOT_BEFORE_S
 
 
-def test_an_urgent_heterogeneous_job_says_why_no_room_is_made(shared: SlurmWorld) -> None:
-    script = f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{SLEEP}"
-    leader = shared.cluster.submit(script, "--hold", URGENT)
-    job = waiting(shared, f"{leader}+0")
-    assert job.kind is JobKind.ON_DEMAND
-    assert job.blocked_by.startswith("its other components")
-    assert job.eligible_s == NOT_BEFORE_S
+def test_each_component_of_an_urgent_heterogeneous_job_asks_for_what_a_job_of_its_own_would(
+    shared: SlurmWorld,
+) -> None:
+    asked = ("-n1 --mem=600", "-n4 --mem=700 --gres=gpu:1")
+    script = f"#SBATCH {asked[0]}\n#SBATCH hetjob\n#SBATCH {asked[1]}\n{SLEEP}"
+    leader = shared.cluster.submit(script, "--begin=now+1hour", URGENT)
+    for number, options in enumerate(asked):
+        component = waiting(shared, f"{leader}+{number}")
+        alone = waiting(shared, shared.cluster.submit(SLEEP, "--hold", *options.split(), URGENT))
+        assert component.het_job_id == leader
+        assert alone.het_job_id == ""
+        assert component.demand is not None
+        assert (component.demand, component.eligible_nodes) == (alone.demand, alone.eligible_nodes)

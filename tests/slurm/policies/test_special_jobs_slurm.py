@@ -18,15 +18,9 @@ from tests.slurm.support.story import (
     works_again,
 )
 from tests.slurm.support.world import slurm_settings
-from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
-COMPONENTS = """#SBATCH --nodes=1 --ntasks-per-node=2 --time=30 --account=urgent
-#SBATCH hetjob
-#SBATCH --nodes=1 --ntasks-per-node=2 --time=30 --account=urgent
-exec sleep 1000
-"""
 TASK = URGENT.replace("$SLURM_JOB_ID", "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID")
 
 
@@ -51,28 +45,6 @@ def fill(story: Story, *options: str) -> None:
     """Four workers of a node each; the first one has these options as well."""
     first = story.submit(SAVES, 1, "saving", *WHOLE_NODES, *options)
     story.works(first, *[story.submit(SAVES, 1, "saving") for _ in range(3)])
-
-
-def test_a_heterogeneous_job_is_served_as_a_whole_or_not_at_all(
-    story: Story, start_daemon: StartDaemon
-) -> None:
-    """makeway makes no room for one component. When two nodes come free, both start."""
-    fill(story)
-    daemon = start_daemon()
-    leader = story.world.cluster.submit(COMPONENTS)
-    waits_and_none_leaves(story, daemon, leader, "its other components")
-    ending, staying = story.workers[:2], story.workers[2:]
-    story.ends(ending[0])
-    await_that("one node is free", lambda: story.state(ending[0]) == "COMPLETED", lambda: story.ask("squeue"))
-    assert set(story.state(leader).split()) == {"PENDING"}
-    story.ends(ending[1])
-    await_that(
-        "both components run",
-        lambda: story.state(leader).split() == ["RUNNING", "RUNNING"],
-        story.explain(daemon),
-    )
-    assert all(story.runs(one) and not story.restarts(one) for one in staying)
-    assert daemon.commands() == ()
 
 
 def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(

@@ -1,6 +1,8 @@
 """Jobs and nodes as Slurm prints them, and their translation, for tests."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from makeway.adapters.site.job_class import JobClass
@@ -104,11 +106,19 @@ NODES = tuple(raw_node(number) for number in range(1, 9))
 
 
 def translated(
-    raw: RawJob, *classes: JobClass, taken: TakenFromJob | None = None, exclusive_shrink: bool = True
+    raw: RawJob,
+    *classes: JobClass,
+    taken: TakenFromJob | None = None,
+    exclusive_shrink: bool = True,
+    no_room: Mapping[str, str] = MappingProxyType({}),
 ) -> Job:
-    resources = SnapshotResources(NODES, PARTITIONS)
     translator = Translator(
-        classes, resources, NOW_S, exclusive_shrink=exclusive_shrink, holds=HoldNames(prefix="makeway_c.")
+        classes,
+        SnapshotResources(NODES, PARTITIONS),
+        NOW_S,
+        exclusive_shrink=exclusive_shrink,
+        holds=HoldNames(prefix="makeway_c."),
+        no_room=no_room,
     )
     return translator.job(raw, taken)
 

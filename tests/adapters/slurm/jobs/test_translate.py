@@ -117,14 +117,6 @@ def test_a_heterogeneous_job_is_never_touched() -> None:
     assert (job.kind, job.preemptible, job.checkpoint) == (JobKind.RIGID, False, None)
 
 
-def test_an_urgent_heterogeneous_job_waits_and_says_why() -> None:
-    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
-    job = translated(replace(PENDING, heterogeneous=True), urgent)
-    assert (job.kind, job.eligible_s) == (JobKind.ON_DEMAND, NOT_BEFORE_S)
-    assert job.blocked_by == "its other components: makeway makes no room for heterogeneous jobs"
-    assert translated(replace(RUNNING, heterogeneous=True), urgent).kind is JobKind.RIGID
-
-
 # Malleable jobs
 
 

@@ -1,0 +1,128 @@
+"""Urgent heterogeneous jobs: room is made for all components or for none. Pure functions.
+
+The components of a heterogeneous job start together. Each is a job of its own here, with its own request and
+its own hold, but what is decided for one depends on the others.
+
+The components are served one after another, those that fewest nodes may serve first. If one finds no room,
+the order is tried again with that one first. The choice of each component is the policy's own; that of all of
+them together is not proven to be the one of least loss, and room that only a joint choice would find is not
+found.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.requests import Proposal
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.model import Cluster, OperationKind, Reserve
+
+Serve = Callable[[Commitments, UrgentJob], Proposal]
+"""What is proposed for an urgent job, given what is promised already; the promises are added to that."""
+Refuse = Callable[[Commitments, UrgentJob, str], Proposal]
+"""The same for an urgent job that gets nothing, and why."""
+
+
+def by_whole_job(urgents: Iterable[UrgentJob]) -> list[tuple[UrgentJob, ...]]:
+    """The urgent jobs, the components of one heterogeneous job together, in the order of the first of
+    each.
+    """
+    groups: dict[str, list[UrgentJob]] = {}
+    for urgent in urgents:
+        groups.setdefault(urgent.job.het_job_id or urgent.job.job_id, []).append(urgent)
+    return [tuple(group) for group in groups.values()]
+
+
+def serve_together(
+    components: tuple[UrgentJob, ...], commitments: Commitments, serve: Serve, refuse: Refuse
+) -> list[Proposal]:
+    """The proposals for the components of one heterogeneous job, in their order: all have room, or no job
+    leaves for any. A single job is served by itself.
+
+    As long as one of them waits for jobs to end by themselves, no job leaves for the others.
+
+    Args:
+        components: those that need nodes now.
+        commitments: what is promised; what is proposed is added to it.
+        serve: how one of them is served.
+        refuse: the proposal for one that gets nothing.
+    """
+    if len(components) == 1:
+        return [serve(commitments, components[0])]
+    order = sorted(components, key=lambda urgent: _width(urgent, commitments.cluster))
+    found, lacking = _in_order(order, commitments, serve)
+    tried: set[str] = set()
+    while lacking is not None and lacking is not order[0] and lacking.job.job_id not in tried:
+        tried.add(lacking.job.job_id)
+        order = [lacking, *(urgent for urgent in order if urgent is not lacking)]
+        found, lacking = _in_order(order, commitments, serve)
+    if lacking is not None:
+        last = lacking.job.job_id
+        commitments.add(found[last].actions)
+        why = f"All components need room, and there is none for {last}: no job is evicted."
+        for urgent in components:
+            if urgent is not lacking:
+                found[urgent.job.job_id] = refuse(commitments, urgent, why)
+        return [found[urgent.job.job_id] for urgent in components]
+    proposals = _at_one_time(components, found, commitments.cluster)
+    for proposal in proposals:
+        commitments.add(proposal.actions)
+    return proposals
+
+
+def _in_order(
+    order: list[UrgentJob], commitments: Commitments, serve: Serve
+) -> tuple[dict[str, Proposal], UrgentJob | None]:
+    """The proposals by job id, up to the first component that finds no room, which is named. None: all do."""
+    branch, found = commitments.branch(), dict[str, Proposal]()
+    for urgent in order:
+        given = found[urgent.job.job_id] = serve(branch, urgent)
+        if given.rationale.ready_s is None and not any(isinstance(one, Reserve) for one in given.actions):
+            return found, urgent
+    return found, None
+
+
+def _at_one_time(
+    components: tuple[UrgentJob, ...], found: dict[str, Proposal], cluster: Cluster
+) -> list[Proposal]:
+    """The proposals for the components; if one of them waits, only the holds of all."""
+    proposals = [found[urgent.job.job_id] for urgent in components]
+    again_s = min((one.again_s for one in proposals if one.again_s is not None), default=None)
+    if again_s is None:
+        return proposals
+    return [
+        one if one.again_s is not None else _waiting(urgent, one, again_s, cluster)
+        for urgent, one in zip(components, proposals, strict=True)
+    ]
+
+
+def _waiting(urgent: UrgentJob, proposal: Proposal, again_s: float, cluster: Cluster) -> Proposal:
+    """The proposal without its evictions. A hold that is there stays as it is, unless a node of it is lost:
+    it would be made again in every cycle.
+    """
+    holds, why = tuple(one for one in proposal.actions if isinstance(one, Reserve)), proposal.rationale
+    if len(holds) == len(proposal.actions):
+        return proposal
+    present = urgent.operation
+    keeps = (
+        present is not None
+        and present.kind is not OperationKind.ARRIVAL
+        and cluster.up_nodes().keys() >= set(present.nodes)
+    )
+    return Proposal(
+        actions=() if keeps else holds,
+        rationale=replace(
+            why,
+            summary=f"No job leaves as long as another component waits for jobs to end. Else: {why.summary}",
+            candidates=tuple(replace(one, chosen=False) for one in why.candidates),
+            loss_node_s=0,
+        ),
+        again_s=again_s,
+    )
+
+
+def _width(urgent: UrgentJob, cluster: Cluster) -> tuple[int, int, str]:
+    """Sorts components: those with fewest nodes to choose from first, large ones before small ones."""
+    eligible = urgent.job.eligible_nodes
+    able = len(cluster.nodes) if eligible is None else len(eligible)
+    return able, -urgent.job.node_count, urgent.job.job_id
