@@ -1,6 +1,4 @@
-"""Which job is what, and where it may run: from Slurm's records and the site's classes to the model. Pure
-functions.
-"""
+"""Which job is what, and where it may run: from Slurm's records and the site's classes to the model."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -361,17 +359,13 @@ class TranslatedJobs:
         for raw in raws:
             taken, holding = taken_from(raw), translator.holding(raw)
             last = known.get(raw.job_id)
-            lasts = last is not None and last[:3] == (
-                raw,
-                taken,
-                holding,
-            )  # what has lasted does so later too
-            if last is None or not lasts:
+            if last is None or last[:3] != (raw, taken, holding):
                 last = (raw, taken, holding, translator.job(raw, taken))
-                lasts = translator.lasts(raw, last[3])
+                if translator.lasts(raw, last[3]):
+                    self._known[raw.job_id] = last
+            else:
+                self._known[raw.job_id] = last  # what has lasted does so later too
             found.append(last[3])
-            if lasts:
-                self._known[raw.job_id] = last
         return tuple(found)
 
 
