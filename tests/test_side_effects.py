@@ -25,7 +25,18 @@ EDGE = frozenset({"subprocess", "os.system", "pty", "multiprocessing"})
 STARTS = re.compile(r"os\.(system|popen|fork|forkpty|posix_spawn|exec|spawn)|create_subprocess")
 """The functions of a module, which is imported for other things, that start a process."""
 PURE = frozenset(
-    {"bisect", "collections", "dataclasses", "difflib", "enum", "functools", "heapq", "itertools", "math"}
+    {
+        "bisect",
+        "collections",
+        "copy",
+        "dataclasses",
+        "difflib",
+        "enum",
+        "functools",
+        "heapq",
+        "itertools",
+        "math",
+    }
     | {"operator", "types", "typing"}
 )
 """What of the standard library a pure function may use."""

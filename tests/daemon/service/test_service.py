@@ -300,7 +300,7 @@ def test_the_configuration_limits_what_one_user_announces(site: Site) -> None:
     site.write(SELDOM + "notices: {node_hours_per_user_per_day: 1.5}\n")
     with site.up():
         site.ask(command="notice", nodes=3, walltime_s=600, in_s=600)
-        refusal = r"has used 1 of 1.5 of a day \(notices.node_hours_per_user_per_day\)$"
+        refusal = r"has used 1 of the 1.5 of a day \(notices.node_hours_per_user_per_day\)$"
         with pytest.raises(UserError, match=refusal):
             site.ask(command="notice", nodes=3, walltime_s=600, in_s=600)
 

@@ -92,7 +92,7 @@ def test_a_policy_in_a_file_is_replayed_beside_ours(makeway: Makeway, tmp_path: 
         "youngest",
     }
     lost = {row["policy"]: row for row in csv.DictReader(io.StringIO(kept.read_text()))}
-    assert float(lost["eviction"]["all.lost_node_hours"]) == pytest.approx(0.28, abs=0.005)
+    assert float(lost["eviction"]["all.lost_node_hours"]) == pytest.approx(0.24, abs=0.005)
     assert float(lost["youngest"]["all.lost_node_hours"]) == pytest.approx(547, abs=0.5)
 
 
