@@ -16,7 +16,10 @@ from tests.slurm.support.daemon import POLL_S, DaemonProcess, Killing
 from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
-_LONGEST = ("test_deaths", "history", "stories", "deaths", "in_vain", "shared_nodes", "swarm", "snapshot")
+_LONGEST = (
+    *("test_deaths", "history", "stories", "deaths", "in_vain", "het_jobs", "shared_nodes", "swarm"),
+    "snapshot",
+)
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 
 _MOST_SAID = 20_000

@@ -177,7 +177,13 @@ def test_no_job_leaves_if_one_component_cannot_be_served(story: Story, start_dae
     nothing_is_left(story, daemon)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        pytest.param("before", marks=pytest.mark.one_release(on="22.05")),
+        pytest.param("after", marks=pytest.mark.one_release(on="24.11")),
+    ],
+)
 def test_the_daemon_is_killed_at_every_step(
     story: Story, start_daemon: StartDaemon, when: Literal["before", "after"]
 ) -> None:
@@ -197,6 +203,7 @@ def test_the_daemon_is_killed_at_every_step(
     assert daemon.steps() >= {step.replace("+", "_") for step in binding}
 
 
+@pytest.mark.one_release(on="24.11")
 @pytest.mark.parametrize(
     ("components", "why"),
     [
