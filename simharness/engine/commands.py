@@ -197,7 +197,7 @@ def _free(machine: SimMachine, job_id: str) -> None:
     live.reservation = live.last_hold = None
     del machine.bound[live.index]
     if live.eligible_s is None:
-        machine.scheduler.add(live)
+        machine.enqueue(live)
     machine.touch(live)
 
 

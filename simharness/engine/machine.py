@@ -126,7 +126,7 @@ class SimMachine:
         self.live[job.job_id] = live
         if job.het_job_id:
             self.het_jobs.setdefault(job.het_job_id, []).append(live)
-        self._enqueue(live)
+        self.enqueue(live)
         self.note(ChangeKind.SUBMITTED, live)
 
     def start_on(self, live: JobRun, nodes: int) -> None:
@@ -142,7 +142,7 @@ class SimMachine:
             self.mark(MarkKind.RETURNED, live, nodes)
         self.note(ChangeKind.STARTED, live)
 
-    def _enqueue(self, live: JobRun) -> None:
+    def enqueue(self, live: JobRun) -> None:
         """Put an eligible job into the queue. Components of heterogeneous jobs start apart from it."""
         if not live.job.het_job_id:
             self.scheduler.add(live)
@@ -192,7 +192,7 @@ class SimMachine:
         self.interfere()
         live.eligible_s = None
         if live.reservation is None:
-            self._enqueue(live)
+            self.enqueue(live)
         self.note(ChangeKind.ELIGIBLE, live)
 
     def move_to_front(self, live: JobRun) -> None:
@@ -204,7 +204,7 @@ class SimMachine:
         if live.eligible_s is not None:
             live.eligible_s, live.eligible_since_s = None, self.now_s
         if live.reservation is None:
-            self._enqueue(live)
+            self.enqueue(live)
         self.note(ChangeKind.PRIORITISED, live)
 
     def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
@@ -216,7 +216,7 @@ class SimMachine:
         self.scheduler.remove(live)
         live.rank = 0 if queue_position is None else PLANNED_RANK + queue_position
         if live.reservation is None and live.eligible_s is None:
-            self._enqueue(live)
+            self.enqueue(live)
         self.note(ChangeKind.PRIORITISED, live)
 
     def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
@@ -338,7 +338,7 @@ class SimMachine:
             live.reservation = None
             del self.bound[live.index]
             if not live.nodes and live.eligible_s is None:
-                self._enqueue(live)
+                self.enqueue(live)
             self.touch(live)
         self.note(ChangeKind.RESERVATION_ENDED, None)
 

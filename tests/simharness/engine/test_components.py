@@ -7,6 +7,7 @@ from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.shared.nodes import SharingSettings
+from makeway.simharness.swarm.happenings import lose_holds
 from makeway.simharness.workloads.job import SimJob
 from tests import acts
 from tests.simharness.engine.commanded import STORAGE, job, seen, starts, world
@@ -62,3 +63,16 @@ def test_components_that_share_nodes_with_others_start_on_different_nodes() -> N
     adapter = SimAdapter(cluster)
     cluster.advance(10.0)
     assert {seen(adapter, f"u+{offset}").nodes for offset in range(2)} == {("n1",), ("n2",)}
+
+
+def test_a_component_that_is_freed_from_a_lost_hold_waits_for_the_others() -> None:
+    cluster, adapter = world(2, job("a", 0.0, 30.0, 2), component(0, 5.0, 1), component(1, 5.0, 1))
+    cluster.admission.hold("u+1")
+    cluster.machine.taken_clock = lambda: cluster.now_s
+    cluster.advance(10.0)
+    adapter.apply(acts.reserve("mw_u+0", nodes=("n1",), duration_s=300.0, job_id="u+0"))
+    cluster.advance(20.0)
+    assert lose_holds(cluster.machine, 5.0, lambda _: True)
+    adapter.apply(acts.release("mw_u+0", job_id="u+0", lost=True))
+    cluster.call_at(60.0, lambda: cluster.admission.release("u+1"))
+    assert starts(cluster) == {"a": 0.0, "u+0": 60.0, "u+1": 60.0}
