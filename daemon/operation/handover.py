@@ -9,7 +9,7 @@ from makeway.daemon.operation.giving_back import give_back
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.returns import method_of
-from makeway.daemon.operation.tasks import ENDED, ended, may_be_dropped
+from makeway.daemon.operation.tasks import ended, may_be_dropped
 from makeway.policies.common.notices import arrivals
 from makeway.policies.model import (
     Checkpoint,
@@ -141,8 +141,8 @@ def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
     }
     tasks: list[Task] = []
     for task in operation.tasks:
-        if task.progress not in ENDED:
-            task = replace(task, action=replace(task.action, for_job_id=job.job_id))
+        # Those that have ended too: a controller that crashes may forget them, and then they are done again.
+        task = replace(task, action=replace(task.action, for_job_id=job.job_id))
         saving = method_of(task.action) is Method.SYSTEM and task.action.job_id in asked
         if may_be_dropped(task) and not saving:
             task = ended(task, Ending.JOB_ARRIVED, cluster.now_s)

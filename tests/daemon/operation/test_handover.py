@@ -20,6 +20,7 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationKind,
     OperationOutcome,
     Phase,
     Progress,
@@ -222,6 +223,29 @@ def test_an_early_arrival_calls_off_who_was_to_leave_after_a_checkpoint() -> Non
         if isinstance(task.action, Requeue)
     ]
     assert progress == [(Progress.DROPPED, Method.APPLICATION), (Progress.ACCEPTED, Method.KILL)]
+
+
+def test_a_requeue_that_is_forgotten_after_the_arrival_is_done_again_for_the_job() -> None:
+    runs = running("a", ("n1", "n2"), start_s=0.0)
+    adapter = FakeAdapter(cluster(2, runs))
+    journal = told()
+    loop = daemon(adapter, journal, "cup-paa")
+    loop.reconcile()
+    for now_s in (1990.0, 1991.0, 1992.0):
+        adapter.view = replace(adapter.view, now_s=now_s)
+        loop.reconcile()
+    adapter.view = replace(adapter.view, jobs=(pending("a", 2, requeue_count=1),), now_s=1995.0)
+    loop.reconcile()
+    assert adapter.calls.count(("requeue", "a")) == 1, adapter.calls
+    adapter.view = arrives(adapter.view, urgent("u", 2, submit_s=1996.0), 1996.0)
+    loop.reconcile()
+    assert only(journal).kind is OperationKind.MAKE_WAY
+    forgotten = (runs, *adapter.view.jobs[1:])
+    adapter.view = replace(adapter.view, jobs=forgotten, now_s=2000.0)
+    loop.reconcile()
+    (requeue,) = (task for task in only(journal).tasks if isinstance(task.action, Requeue))
+    assert (requeue.progress, requeue.action.for_job_id) == (Progress.ACCEPTED, "u")
+    assert adapter.calls[-1] == ("requeue", "a")
 
 
 def test_a_checkpoint_counts_from_when_the_job_was_asked() -> None:

@@ -62,6 +62,15 @@ KEPT_STORIES = (
         law="restored",
         broke="job 55 was requeued late, by a command without an answer, and lost its turn to its time limit",
     ),
+    KeptStory(
+        seed=2000767,
+        policy="cup-spaa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="defect",
+        broke="a job that vanished after its signal is put back for an announcement whose job has arrived",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
