@@ -236,7 +236,8 @@ def _counts(signal: Task, job: Job, cluster: Cluster) -> bool:
             return True
         case Progress.DONE:
             saved_s = job.last_checkpoint_s if signal.ending is Ending.ACKNOWLEDGED else None
-            return saved_s is None or _is_fresh(saved_s, job, cluster)
+            fresh = saved_s is None or _is_fresh(saved_s, job, cluster)
+            return signal.issued_s is not None and fresh
         case _:
             assert_never(signal.progress)
 

@@ -10,6 +10,7 @@ from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:
     from makeway.simharness.swarm.campaign import Campaign
+    from makeway.simharness.swarm.laws import Violation
     from makeway.simharness.swarm.story import Story
 
 _SHOWN = 10
@@ -65,9 +66,12 @@ def swarm(
     if keep is not None:
         _require_folder(keep)
     chosen = [_read(path) for path in files] or _drawn(stories, seed, policies, troubles)
-    campaign = Campaign()
+    campaign, failures = Campaign(), 0
     try:
         for campaign in tell_all(chosen, workers):
+            for story, violation in campaign.failures[failures:]:
+                click.echo(_broken(story, violation), err=True)
+            failures = len(campaign.failures)
             _progress(campaign)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {campaign.stories} of {len(chosen)} stories are told", err=True)
@@ -86,14 +90,17 @@ def _print(campaign: "Campaign", troubles: tuple[str, ...], *, drawn: bool) -> N
 
     for line in campaign.lines():
         click.echo(line)
-    for story, violation in campaign.failures[:_SHOWN]:
-        click.echo(
-            f"seed {story.seed}, {story.policy}: {violation.law} at {violation.at_s:.0f} s: {violation.text}"
-        )
+    by_seed = sorted(campaign.failures, key=lambda failure: failure[0].seed)
+    for story, violation in by_seed[:_SHOWN]:
+        click.echo(_broken(story, violation))
         if drawn:
             click.echo(f"  once it is mended, keep it in {KEPT_IN}:\n{kept_line(story, violation, troubles)}")
     if len(campaign.failures) > _SHOWN:
         click.echo(f"and {len(campaign.failures) - _SHOWN} stories more")
+
+
+def _broken(story: "Story", violation: "Violation") -> str:
+    return f"seed {story.seed}, {story.policy}: {violation.law} at {violation.at_s:.0f} s: {violation.text}"
 
 
 def _drawn(count: int, seed: int, policies: tuple[str, ...], troubles: tuple[str, ...]) -> "list[Story]":

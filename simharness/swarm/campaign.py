@@ -32,7 +32,7 @@ class Campaign:
     broken: Counter[Law] = field(default_factory=Counter[Law])
     """In how many stories each law was broken."""
     failures: list[tuple[Story, Violation]] = field(default_factory=list[tuple[Story, Violation]])
-    """Each story that broke a law, with the first violation."""
+    """Each story that broke a law, with the first violation, in the order in which they were told."""
 
     def add(self, story: Story, told: Told) -> None:
         """Count one story."""
@@ -89,7 +89,6 @@ def tell_all(stories: Iterable[Story], workers: int) -> Iterator[Campaign]:
     stories = list(stories)
     for place, told in spread(tell_validated, stories, workers):
         campaign.add(stories[place], told)
-        campaign.failures.sort(key=lambda failure: failure[0].seed)
         yield campaign
 
 

@@ -19,7 +19,7 @@ from makeway.policies.model import (
     Operation,
     Progress,
 )
-from tests.builders import running
+from tests.builders import pending, running
 from tests.daemon.acting import (
     COMMENTS,
     DEADLINE_S,
@@ -124,4 +124,12 @@ def test_a_signal_that_was_refused_did_not_reach_the_job() -> None:
 def test_a_later_run_gets_a_signal_of_its_own() -> None:
     operation, _ = seen(signalled(), SAVING, 1010.0, down=True)
     operation, view = seen(operation, replace(SAVING, requeue_count=1, start_s=1015.0), 1020.0)
+    assert signals(decided_anew(operation, view)) == [Ending.REQUEUED_ITSELF, Progress.PLANNED]
+
+
+def test_a_signal_that_was_never_sent_is_sent_if_the_job_is_chosen_again() -> None:
+    """An old view showed the job in the queue, as if it had left by itself."""
+    operation = held_operation(*SAVES)
+    operation, _ = seen(operation, pending("v", 4), 1010.0)
+    operation, view = seen(operation, SAVING, 1110.0)
     assert signals(decided_anew(operation, view)) == [Ending.REQUEUED_ITSELF, Progress.PLANNED]

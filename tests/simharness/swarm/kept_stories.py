@@ -71,6 +71,14 @@ KEPT_STORIES = (
         law="defect",
         broke="a job that vanished after its signal is put back for an announcement whose job has arrived",
     ),
+    KeptStory(
+        seed=4002400,
+        policy="eviction",
+        troubles=ALL,
+        switches=True,
+        law="unsignalled",
+        broke="a signal that was never sent, as an old view showed job 32 in the queue, counted as sent",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
