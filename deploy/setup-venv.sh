@@ -7,10 +7,17 @@ venv=$1
 
 say() { printf 'makeway: %s\n' "$*" >&2; }
 
+fits() {
+    command -v "$1" >/dev/null 2>&1 && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+}
+makes_venvs() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+# The system's own first: the packages need it, and it is faster than one that was compiled without optimisation.
 python=
-for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
-    if command -v "$candidate" >/dev/null 2>&1 &&
-        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+for candidate in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
+    fits "$candidate" || continue
+    [ -n "$python" ] || python=$candidate
+    if makes_venvs "$candidate"; then
         python=$candidate
         break
     fi
@@ -20,7 +27,7 @@ if [ -z "$python" ]; then
     exit 2
 fi
 
-if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+if ! makes_venvs "$python"; then
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     if [ "$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo='sudo -n'; else
         say "the module venv is missing: run 'apt-get install python$version-venv' as root, then make again"
