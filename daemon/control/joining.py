@@ -42,7 +42,7 @@ def joined(
     priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
     return replace(
         seen,
-        jobs=_jobs(seen, journal, settings, priced),
+        jobs=_jobs(seen, open_operations, journal, settings, priced),
         notices=notices,
         operations=open_operations,
         leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
@@ -57,7 +57,13 @@ def joined(
     )
 
 
-def _jobs(seen: Cluster, journal: Journal, settings: LoopSettings, priced: bool) -> tuple[Job, ...]:
+def _jobs(
+    seen: Cluster,
+    operations: tuple[Operation, ...],
+    journal: Journal,
+    settings: LoopSettings,
+    priced: bool,
+) -> tuple[Job, ...]:
     """The jobs with what was learned of their checkpoints and signals; if `priced`, with what is usual in
     their classes.
     """
@@ -68,7 +74,7 @@ def _jobs(seen: Cluster, journal: Journal, settings: LoopSettings, priced: bool)
         jobs = with_past_evictions(jobs, journal.past_evictions())
     if priced:
         jobs = with_class_reports(jobs, seen.now_s)
-    return without_signals(jobs, journal.unanswered_signals())
+    return without_signals(jobs, journal.unanswered_signals(), operations)
 
 
 def _judged_actions(seen: Cluster, mode: Mode) -> frozenset[Verb]:

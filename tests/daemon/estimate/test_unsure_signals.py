@@ -9,8 +9,18 @@ from makeway.adapters.protocol import Unavailable
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Checkpoint, CheckpointSpec, Cluster, Job, Requeue, RunIdentity
+from makeway.policies.model import (
+    Checkpoint,
+    CheckpointSpec,
+    Cluster,
+    Ending,
+    Job,
+    Method,
+    Requeue,
+    RunIdentity,
+)
 from tests.builders import cluster, running, urgent
+from tests.daemon.acting import COMMENTS, NODES, held_operation, holding, issue_all, requeue, signal
 from tests.daemon.control.loops import FOUR, daemon
 from tests.fakes import FakeAdapter
 
@@ -43,6 +53,26 @@ def test_a_run_that_may_be_signalled_yet_counts_as_one_that_cannot_save() -> Non
 )
 def test_another_run_and_a_job_that_has_answered_can_save(job: Job) -> None:
     assert without_signals((job,), SIGNALLED) == (job,)
+
+
+@pytest.mark.parametrize(("ending", "may_save"), [(None, True), (Ending.UNACKNOWLEDGED, False)])
+def test_a_run_that_did_not_save_in_its_grace_cannot_save_for_that_operation(
+    ending: Ending | None, may_save: bool
+) -> None:
+    """Not even if it reports a regular checkpoint later: it leaves without another signal."""
+    view = holding(running("v", NODES, checkpoint=COMMENTS))
+    operation, _ = issue_all(held_operation(signal("v"), requeue("v", Method.SYSTEM)), view)
+    tasks = [
+        replace(task, progress=ending.progress, ending=ending, ended_s=1400.0)
+        if ending is not None and isinstance(task.action, Checkpoint)
+        else task
+        for task in operation.tasks
+    ]
+    job = running("v", NODES, checkpoint=COMMENTS, last_checkpoint_s=1500.0)
+    (seen,) = without_signals((job,), {}, [replace(operation, tasks=tuple(tasks))])
+    assert (seen.checkpoint is not None) == may_save
+    again = replace(job, requeue_count=1)
+    assert without_signals((again,), {}, [operation]) == (again,)
 
 
 def waiting_for(job_id: str, *jobs: Job, now_s: float) -> Cluster:
