@@ -1,5 +1,6 @@
 """One story from its beginning to its end: the whole daemon with its journal on the simulated cluster."""
 
+import math
 import os
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ from makeway.simharness.swarm.troubled import TroubledAdapter
 LONGEST_S = 40 * DAY_S
 """A story that is not over by then never ends."""
 CYCLES_AT_ONCE = 300
+STEPS_AT_ONCE = 10_000
 """Cycles that follow one another without a pause; more would be a defect."""
 LAST_LOOKS = 400
 """Polls after the last event of the cluster, in which the daemon may tidy up."""
@@ -71,9 +73,15 @@ class _Telling(TwoDaemons):
 
     def run(self) -> None:
         """Go from instant to instant until nothing more happens."""
+        steps, instant_s = 0, self._first_s
         while self._step():
-            if self._cluster.now_s > self._first_s + LONGEST_S:
+            now_s = self._cluster.now_s
+            if now_s > self._first_s + LONGEST_S:
                 self._laws.stuck(f"the story is not over after {LONGEST_S / DAY_S:.0f} days")
+                return
+            steps, instant_s = (steps + 1 if now_s == instant_s else 0), now_s
+            if steps == STEPS_AT_ONCE:
+                self._laws.stuck(f"the story does not get past {now_s} s")
                 return
         self._last_looks()
         if self._journal is not None:
@@ -164,7 +172,8 @@ class _Telling(TwoDaemons):
             self._look_at(self._poll_s(now_s + max(0.0, wakeup_s - clock_s), after=True))
         look_s = self._reconciler.checkpoint_look_s(clock_s)
         if look_s is not None:
-            self._look_at(now_s + look_s - clock_s)
+            # Rounding must not make it this instant: it would never pass.
+            self._look_at(max(math.nextafter(now_s, math.inf), now_s + look_s - clock_s))
         self._lease_due_s = due_after(self._lease, now_s)
 
     def _rival_cycle(self) -> None:

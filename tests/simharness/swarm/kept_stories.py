@@ -79,6 +79,15 @@ KEPT_STORIES = (
         law="unsignalled",
         broke="a signal that was never sent, as an old view showed job 32 in the queue, counted as sent",
     ),
+    KeptStory(
+        seed=6001066,
+        policy="cup-paa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="stuck",
+        broke="the simulator rounded the instant of the next look to the present one, which never passed",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
