@@ -19,7 +19,7 @@ from makeway.daemon.errors import UserError
 from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import TextGrid, grid_table
 from makeway.simharness.papers.p1.cases import WINDOWS, P1Result, P1Trial, compute
-from makeway.simharness.papers.p1.claims import claims
+from makeway.simharness.papers.p1.claims import DECIDES, claims
 from makeway.simharness.papers.p1.means import USUAL_SHARE, P1Means
 from makeway.simharness.papers.p1.report import facts, grids, report_html
 from makeway.simharness.papers.p1.sweep import SEEDS as SWEEP_SEEDS
@@ -94,11 +94,11 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
 
     Two weeks of Mira and one of Curie, 5% to 20% real-time jobs: the baseline, WCJS with JIT-CKPT,
     APP-CKPT-5% and APP-CKPT-10%, the basic schemes, and policy least-price. Everything takes about an hour
-    of one processor.
+    of one processor. With --quick the first week of Mira, which decides about the claims.
     """
     options = ReproduceOptions(**shared)
     table = partitions or options.traces.parent / "data" / "mira-partitions.csv"
-    weeks = [WEEK] if sweeping else list(WINDOWS)
+    weeks = [WEEK] if sweeping else _weeks(options)
     for week in weeks:
         options.require_trace(WINDOWS[week].file)
     try:
@@ -124,16 +124,21 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     )
 
 
+def _weeks(options: ReproduceOptions) -> Sequence[str]:
+    """The weeks that are replayed: with `--quick` the one that decides."""
+    return (DECIDES,) if options.quick else tuple(WINDOWS)
+
+
 def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
     """Every replay of the experiment.
 
-    With `--quick`: wk3 and Curie with 10% real-time jobs and one seed; wk1 with a second seed at that share.
+    With `--quick`: wk1 alone. Without `--seeds` it has a second seed there with 10% real-time jobs of any
+    length, under the paper's schemes.
     """
-    quick = options.quick and options.seeds is None
+    few = options.quick and options.seeds is None
     asked: list[P1Trial] = []
-    for week in WINDOWS:
-        usual = QUICK_SEEDS if week == "wk1" else 1
-        for seed in range(options.seeds or (usual if quick else SEEDS)):
+    for week in _weeks(options):
+        for seed in range(options.seeds or (QUICK_SEEDS if few else SEEDS)):
 
             def ask(
                 scheme: str,
@@ -152,12 +157,12 @@ def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
                     scheme=scheme,
                 )
 
-            every_share = not quick or (week == "wk1" and seed == 0)
-            shares = SHARES if every_share else (USUAL_SHARE,)
+            every = not few or seed == 0
+            shares = SHARES if every else (USUAL_SHARE,)
             asked += [ask(scheme.name, share) for share in shares for scheme in HEURISTICS]
-            asked.append(ask(LEAST_PRICE.name))
-            if week == "wk1" or not quick:
-                asked += [ask(scheme.name) for scheme in BASIC]
+            asked += [ask(scheme.name) for scheme in BASIC]
+            if every:
+                asked.append(ask(LEAST_PRICE.name))
                 asked += [ask(scheme.name, short_only=True) for scheme in HEURISTICS]
     return asked
 

@@ -86,10 +86,12 @@ def trials(
     *,
     days: int | None = None,
     start_smaller: bool = True,
+    intervals: Sequence[float] = INTERVALS,
 ) -> list[P5Trial]:
     """Every replay of the experiment: tables II and III, figures 6 and 7.
 
     `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
+    `intervals`: those of figure 7.
     """
     asked: list[P5Trial] = []
     for seed in seeds:
@@ -112,7 +114,7 @@ def trials(
         asked += [ask(mix, policy, backfill) for mix in MIXES for policy in MECHANISMS]
         asked += [
             ask(USUAL_MIX, policy, backfill, share)
-            for share in INTERVALS
+            for share in intervals
             if share != 1.0
             for policy in MECHANISMS
         ]

@@ -18,7 +18,7 @@ import click
 from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.papers.common.claims import Claim, claims_table
 from makeway.simharness.papers.common.page import grid_table
-from makeway.simharness.papers.p5.cases import FROM_DAY, P5Result, P5Trial, compute, trials
+from makeway.simharness.papers.p5.cases import FROM_DAY, INTERVALS, P5Result, P5Trial, compute, trials
 from makeway.simharness.papers.p5.claims import claims
 from makeway.simharness.papers.p5.means import P5Means
 from makeway.simharness.papers.p5.report import by_kind, report_html, table_ii
@@ -74,7 +74,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
     """On-demand, rigid and malleable jobs together (Fan et al., IPDPS 2022, section V).
 
     The six mechanisms and FCFS/EASY on Theta: workloads W1 to W5, and checkpoints at 50% to 200% of Daly's
-    interval.
+    interval (with --quick at 100% alone).
     """
     options = ReproduceOptions(**shared)
     options.require_trace(TRACE)
@@ -87,6 +87,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
         Backfill(backfill),
         days=piece,
         start_smaller=start_smaller,
+        intervals=() if options.quick else INTERVALS,
     )
     cases = run_all(compute, asked, workers=options.jobs, label="replays", cache=cache)
     checked = options.checked(claims(cases))

@@ -2,6 +2,7 @@
 sharing."""
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,13 +43,29 @@ def choices(item: EvictionJob) -> Iterator[Choice]:
         yield Choice(item, Method.SHRINK, given)
 
 
-def amounts(choice: Choice) -> tuple[int, int, int, int, int]:
-    """Nodes that it frees, loss, whether it leaves, nodes that it frees by that, whether by a system
-    checkpoint.
-    """
+Amounts = tuple[int, int, int, int, int]
+"""Nodes that come free, loss, items that leave, nodes that come free by that, system checkpoints."""
+
+
+def amounts(choice: Choice) -> Amounts:
+    """Those of one choice."""
     loss = choice.item.cost_node_s(choice.method) if choice.method else 0
     by_leaving = choice.freed if choice.leaves else 0
     return choice.freed, loss, choice.leaves, by_leaving, choice.method is Method.SYSTEM
+
+
+def combinations(items: Sequence[EvictionJob]) -> list[tuple[tuple[Choice, ...], Amounts]]:
+    """Every combination of choices, with its amounts."""
+    found: list[tuple[tuple[Choice, ...], Amounts]] = [((), (0, 0, 0, 0, 0))]
+    for item in items:
+        each = [(choice, amounts(choice)) for choice in choices(item)]
+        found = [((*chosen, choice), _sum(of, more)) for chosen, of in found for choice, more in each]
+    return found
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    freed, loss, leaving, by_leaving, system = map(operator.add, one, other)
+    return freed, loss, leaving, by_leaving, system
 
 
 Price = tuple[int, int, int, int, int]
@@ -60,17 +77,19 @@ def best_prices(
 ) -> list[Price | None]:
     """The best price by each deadline. `time`: by which step a combination is done."""
     found: list[Price | None] = [None] * (steps + 1)
-    weighed = [[(choice, amounts(choice)) for choice in choices(item)] for item in items]
-    for pairs in itertools.product(*weighed):
-        freed, loss, leaving, by_leaving, system = map(sum, zip(*(of for _, of in pairs), strict=True))
-        if freed < needed:
+    half = len(items) // 2
+    halves = combinations(items[:half]), combinations(items[half:])
+    for (chosen, one), (others, other) in itertools.product(*halves):
+        if one[0] + other[0] < needed:
             continue
+        loss = one[1] + other[1]
         at_once, cheapest = found[0], found[-1]
         if at_once is not None and loss > at_once[0]:
             continue  # no later deadline has a dearer best
-        used = time([choice for choice, _ in pairs])
+        used = time(chosen + others)
         if used > steps or (cheapest is not None and used == steps and loss > cheapest[0]):
             continue
+        _, _, leaving, by_leaving, system = _sum(one, other)
         price = (loss, used, leaving, by_leaving, system)
         for step in range(used, steps + 1):
             known = found[step]

@@ -37,6 +37,8 @@ LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, Fault
 MEMORY = Path("/dev/shm")
 START_WITHIN_S = 600.0
 """An urgent job that starts so long after its submission is on time."""
+POLL_S = 20.0
+"""With shorter intervals there are more cycles, and not more writes."""
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +206,7 @@ def replay(
         cluster,
         chosen,
         chosen.config_type(),
-        ReplaySettings(poll_interval_s=10.0),
+        ReplaySettings(poll_interval_s=POLL_S),
         adapter=adapter,
         journal=first,
     )

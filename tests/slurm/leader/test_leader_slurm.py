@@ -12,7 +12,7 @@ from tests.slurm.support.story import Story, nothing_is_left, works_again
 from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 LEASE_S = 30.0
 

@@ -65,6 +65,7 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
         }
 
 
+@pytest.mark.one_release(on="24.11")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dead", "hung"])
 def test_the_next_test_finds_a_slurmctld_that_answers(story: Story, number: signal.Signals) -> None:
     """A test that fails while slurmctld is down does not fail those after it."""

@@ -76,6 +76,7 @@ def requests(world: SlurmWorld) -> set[str]:
     return set(re.findall(r"\b(?:REQUEST|MESSAGE)_\w+", world.cluster.run("sdiag")))
 
 
+@pytest.mark.one_release(on="22.05")
 def test_an_urgent_job_on_a_full_cluster(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
     story, batch = full_cluster(slurm_world)
     daemon = start_daemon("act")
@@ -96,6 +97,7 @@ def test_an_urgent_job_on_a_full_cluster(slurm_world: SlurmWorld, start_daemon: 
     assert not requests(slurm_world) <= READS | NOT_FROM_MAKEWAY
 
 
+@pytest.mark.one_release(on="24.11")
 def test_the_commands_while_the_daemon_runs(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
     story, _ = full_cluster(slurm_world)
     # It polls once in ten minutes: what it does sooner, a poke has started.
@@ -159,6 +161,7 @@ def test_observe_mode_sends_not_one_update(slurm_world: SlurmWorld, start_daemon
     assert told["rationale"][0]["for_job_id"] == urgent
 
 
+@pytest.mark.one_release(on="24.11")
 def test_a_controller_that_is_down_at_the_start(slurm_world: SlurmWorld, start_daemon: StartDaemon) -> None:
     slurm_world.cluster.stop_controller()
     try:

@@ -17,7 +17,13 @@ pytestmark = pytest.mark.slurm
 When = Literal["before", "after"]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        pytest.param("before", marks=pytest.mark.one_release(on="22.05")),
+        pytest.param("after", marks=pytest.mark.one_release(on="24.11")),
+    ],
+)
 def test_the_daemon_is_killed_at_every_step(story: Story, start_daemon: StartDaemon, when: When) -> None:
     story.fill()
     daemon = start_daemon(killing=Killing(target="daemon", when=when))

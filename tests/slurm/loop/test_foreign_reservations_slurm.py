@@ -7,7 +7,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import Story
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
 
 AS_MAKEWAY = ("Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER", "Users=root", "StartTime=now", "Duration=60")
 

@@ -27,7 +27,13 @@ def signalled(story: Story, daemon: DaemonProcess) -> str:
     return victim
 
 
-@pytest.mark.parametrize("hold", ["hold", "uhold"])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        pytest.param("hold", marks=pytest.mark.one_release(on="22.05")),
+        pytest.param("uhold", marks=pytest.mark.one_release(on="24.11")),
+    ],
+)
 def test_an_urgent_job_that_is_held_after_the_signal(
     story: Story, start_daemon: StartDaemon, hold: str
 ) -> None:
@@ -65,6 +71,7 @@ def test_an_urgent_job_that_waits_for_another_after_the_signal(
     assert all(map(story.runs, story.workers))
 
 
+@pytest.mark.one_release(on="22.05")
 def test_nodes_that_are_drained_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     """The job on them stays, and another one leaves."""
     story.fill(IGNORES)

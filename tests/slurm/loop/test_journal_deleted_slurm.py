@@ -6,7 +6,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held_nodes, works_again
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 
 def test_what_was_taken_goes_back_although_the_journal_was_deleted(

@@ -34,6 +34,7 @@ def test_a_malleable_job_shrinks_and_grows_back(story: Story, start_daemon: Star
     assert story.restarts(worker) == 0
 
 
+@pytest.mark.one_release(on="22.05")
 def test_a_job_that_ignores_the_signal_loses_its_work_when_the_grace_is_over(
     story: Story, start_daemon: StartDaemon
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_job_that_ignores_the_signal_loses_its_work_when_the_grace_is_over(
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="24.11")
 def test_a_job_that_ends_at_the_signal(story: Story, start_daemon: StartDaemon) -> None:
     story.fill(EXITS, "leaving")
     daemon = start_daemon()
@@ -103,6 +105,7 @@ def test_a_job_that_requeues_itself_at_the_signal(story: Story, start_daemon: St
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="22.05")
 def test_a_lender_that_ends_before_it_has_to_leave(story: Story, start_daemon: StartDaemon) -> None:
     story.fill(IGNORES)
     daemon = start_daemon()
@@ -129,7 +132,13 @@ MOMENTS: dict[str, Callable[[Story], bool]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, marks=pytest.mark.one_release(on=("22.05", "24.11")[number % 2]))
+        for number, moment in enumerate(MOMENTS)
+    ],
+)
 def test_an_urgent_job_that_is_cancelled_midway(story: Story, start_daemon: StartDaemon, moment: str) -> None:
     story.fill()
     daemon = start_daemon()
@@ -144,6 +153,7 @@ def test_an_urgent_job_that_is_cancelled_midway(story: Story, start_daemon: Star
     assert len(story.lenders()) <= 1
 
 
+@pytest.mark.one_release(on="24.11")
 def test_two_urgent_jobs_at_once(story: Story, start_daemon: StartDaemon) -> None:
     story.fill()
     daemon = start_daemon()
@@ -221,6 +231,7 @@ def test_a_node_that_goes_down_midway(story: Story, start_daemon: StartDaemon) -
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="22.05")
 def test_somebody_elses_reservation_is_left_alone(story: Story, start_daemon: StartDaemon) -> None:
     story.fill()
     story.world.cluster.run(

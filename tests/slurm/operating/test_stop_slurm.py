@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slurm
 LEASE_S = 90.0
 
 
+@pytest.mark.one_release(on="22.05")
 def test_a_requeued_job_gets_its_turn_and_the_urgent_job_runs_on_without_a_hold(
     story: Story, start_daemon: StartDaemon
 ) -> None:
@@ -40,6 +41,7 @@ def test_a_requeued_job_gets_its_turn_and_the_urgent_job_runs_on_without_a_hold(
     works_again(story, daemon, lender)
 
 
+@pytest.mark.one_release(on="24.11")
 def test_nodes_that_others_use_are_named_and_go_back_in_the_next_life(
     story: Story, start_daemon: StartDaemon
 ) -> None:

@@ -49,6 +49,7 @@ def says_nothing_more(story: Story, job_id: str, explain: Callable[[], str]) -> 
     )
 
 
+@pytest.mark.one_release(on="24.11")
 def test_a_requeued_job_gets_back_its_turn_and_its_limit(story: Story, start_daemon: StartDaemon) -> None:
     story.fill()
     for worker in story.workers:
