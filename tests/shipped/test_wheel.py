@@ -45,9 +45,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, source, folder=folder)
     shutil.rmtree(source)
     (sdist,) = folder.glob("*.tar.gz")
-    run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
-    run(folder / "venv/bin/pip", "install", "--quiet", "--no-compile", sdist, folder=folder)
-    return folder / "venv"
+    venv = folder / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv, folder=folder)
+    pip = (sys.executable, "-m", "pip", "--python", venv / "bin/python")
+    run(*pip, "install", "--quiet", "--no-compile", sdist, folder=folder)
+    return venv
 
 
 def shipped() -> Iterator[str]:

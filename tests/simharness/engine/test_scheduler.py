@@ -21,6 +21,8 @@ from tests import acts
 from tests.simharness.engine.brute_force import Ask, Span, earliest_s, in_use, start_times
 
 KTH = "KTH-SP2-1996-2.1-cln.swf.gz"
+MOST_JOBS = 30_000
+"""Of a trace: all of KTH's, and four in ten of CTC's."""
 SCHEDULERS = [(order, backfill) for order in Order for backfill in Backfill]
 
 
@@ -66,7 +68,7 @@ def workloads(draw: st.DrawFn) -> tuple[int, list[Ask]]:
 
 @pytest.mark.parametrize(("order", "backfill"), SCHEDULERS)
 @given(workload=workloads())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_every_start_is_the_brute_force_one(
     order: Order, backfill: Backfill, workload: tuple[int, list[Ask]]
 ) -> None:
@@ -76,10 +78,10 @@ def test_every_start_is_the_brute_force_one(
 
 
 @pytest.mark.parametrize(("order", "backfill"), SCHEDULERS)
-def test_every_start_is_the_brute_force_one_on_a_thousand_crowded_machines(
+def test_every_start_is_the_brute_force_one_on_1300_crowded_machines(
     order: Order, backfill: Backfill
 ) -> None:
-    for seed in range(1000):
+    for seed in range(1300):
         random = Random(seed)
         node_count = random.randint(2, 8)
         asks = []
@@ -264,10 +266,12 @@ def test_conservative_backfill_wants_jobs_of_one_size() -> None:
         SchedulerSettings(backfill=Backfill.CONSERVATIVE, start_smaller=True)
 
 
-def figures(path: Path, order: Order, backfill: Backfill, *, check: bool = False) -> tuple[float, float]:
-    """Mean wait in seconds, and mean bounded slowdown with a bound of 10 s, of a whole trace."""
+def figures(
+    path: Path, order: Order, backfill: Backfill, *, check: bool = False, first: int | None = None
+) -> tuple[float, float]:
+    """Mean wait in seconds, and mean bounded slowdown with a bound of 10 s, of a trace or its first jobs."""
     trace = read_trace(path)
-    asks = [Ask(job.submit_s, job.runtime_s, job.walltime_s, job.node_count) for job in trace.jobs]
+    asks = [Ask(job.submit_s, job.runtime_s, job.walltime_s, job.node_count) for job in trace.jobs[:first]]
     waits_s = []
     slowdowns = []
     starts = simulated(trace.node_count, asks, order, backfill, check=check)
@@ -304,6 +308,6 @@ def test_kth_fcfs_has_the_reference_figure(shared_traces: Path) -> None:
 def test_real_traces_keep_the_invariants(
     shared_traces: Path, name: str, order: Order, backfill: Backfill
 ) -> None:
-    wait_s, slowdown = figures(shared_traces / name, order, backfill, check=True)
+    wait_s, slowdown = figures(shared_traces / name, order, backfill, check=True, first=MOST_JOBS)
     assert wait_s > 0
     assert slowdown > 1

@@ -1,6 +1,7 @@
 """The daemon's loop on the virtual clock: what a replay as a whole must do."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -57,6 +58,13 @@ def replay(
     return record, adapter, reports
 
 
+@cache
+def on_the_sample(policy: str, seed: int) -> ReplayRecord:
+    """A replay of the sample, once for all the tests that look at it."""
+    node_count, jobs = sample_workload(seed)
+    return replay(cluster(jobs, node_count), policy)[0]
+
+
 def settings_of(policy: Policy[Any]) -> Any:
     """The policy's defaults; one that plans does so with little effort."""
     return policy.config_type(**({"work": 0.05} if policy.planner else {}))
@@ -77,18 +85,17 @@ def starts(record: ReplayRecord) -> list[tuple[str, float | None, float | None]]
 @pytest.mark.parametrize("policy", ACTIVE)
 def test_observe_mode_changes_nothing_at_all(policy: str) -> None:
     node_count, jobs = sample_workload(3)
-    plain, _, _ = replay(cluster(jobs, node_count), "none")
     observed, adapter, reports = replay(cluster(jobs, node_count), policy, ReplaySettings(mode=Mode.OBSERVE))
 
     assert adapter.calls == []
-    assert starts(observed) == starts(plain)
+    assert starts(observed) == starts(on_the_sample("none", 3))
     assert any(report.actions for report in reports)
 
 
 @pytest.mark.parametrize("policy", ACTIVE)
 def test_two_replays_are_alike(policy: str) -> None:
     node_count, jobs = sample_workload(1)
-    first, _, _ = replay(cluster(jobs, node_count), policy)
+    first = on_the_sample(policy, 1)
     second, _, _ = replay(cluster(jobs, node_count), policy)
 
     assert first.segments == second.segments
@@ -99,10 +106,6 @@ def test_two_replays_are_alike(policy: str) -> None:
 @pytest.mark.parametrize("policy", PUNCTUAL)
 @pytest.mark.parametrize("seed", [1, 5, 9])
 def test_on_the_sample_every_urgent_job_starts_in_time(policy: str, seed: int) -> None:
-    node_count, jobs = sample_workload(seed)
-    plain, _, _ = replay(cluster(jobs, node_count), "none")
-    helped, _, _ = replay(cluster(jobs, node_count), policy)
-
     def late(record: ReplayRecord) -> int:
         return sum(
             1
@@ -111,19 +114,16 @@ def test_on_the_sample_every_urgent_job_starts_in_time(policy: str, seed: int) -
             and (done.start_s is None or done.start_s > done.job.submit_s + 600.0)
         )
 
-    assert late(plain) >= 10
-    assert late(helped) <= 1
+    assert late(on_the_sample("none", seed)) >= 10
+    assert late(on_the_sample(policy, seed)) <= 1
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
 def test_on_the_sample_wcjs_lowers_what_urgent_jobs_wait(seed: int) -> None:
-    node_count, jobs = sample_workload(seed)
-
     def wait_s(policy: str) -> float:
-        record, _, _ = replay(cluster(jobs, node_count), policy)
         waits = [
             (done.start_s or 0.0) - done.job.submit_s
-            for done in record.jobs
+            for done in on_the_sample(policy, seed).jobs
             if done.job.kind is JobKind.ON_DEMAND
         ]
         return sum(waits) / len(waits)
