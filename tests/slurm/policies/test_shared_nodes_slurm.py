@@ -65,6 +65,7 @@ def test_one_core_next_to_a_job_that_may_not_leave(story: Story, start_daemon: S
     fits_beside_its_neighbours(story, daemon, urgent, victims)
 
 
+@pytest.mark.one_release(on="24.11")
 def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
     story: Story, start_daemon: StartDaemon
 ) -> None:

@@ -47,6 +47,7 @@ def fill(story: Story, *options: str) -> None:
     story.works(first, *[story.submit(SAVES, 1, "saving") for _ in range(3)])
 
 
+@pytest.mark.one_release(on="22.05")
 def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
     story: Story, start_daemon: StartDaemon
 ) -> None:
@@ -64,6 +65,7 @@ def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="24.11")
 def test_an_urgent_job_in_several_partitions_takes_the_one_with_jobs_that_may_leave(
     story: Story, start_daemon: StartDaemon
 ) -> None:
@@ -81,6 +83,7 @@ def test_an_urgent_job_in_several_partitions_takes_the_one_with_jobs_that_may_le
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="22.05")
 def test_no_job_leaves_for_one_that_waits_for_a_licence(story: Story, start_daemon: StartDaemon) -> None:
     fill(story, "--licenses=fluent:1")
     holder, *others = story.workers
@@ -96,6 +99,7 @@ def test_no_job_leaves_for_one_that_waits_for_a_licence(story: Story, start_daem
     nothing_is_left(story, daemon)
 
 
+@pytest.mark.one_release(on="24.11")
 def test_the_time_that_an_urgent_job_has_begins_with_the_end_of_what_it_depends_on(
     story: Story, start_daemon: StartDaemon
 ) -> None:
