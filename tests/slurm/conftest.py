@@ -17,8 +17,8 @@ from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
 _LONGEST = (
-    *("test_deaths", "history", "stories", "deaths", "in_vain", "het_jobs", "shared_nodes", "swarm"),
-    "snapshot",
+    *("test_deaths", "history", "stories", "deaths", "in_vain", "het_jobs", "shared_nodes", "leader"),
+    *("swarm", "gpu_parts", "snapshot"),
 )
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 
