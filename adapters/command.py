@@ -51,6 +51,7 @@ class Runner(Protocol):
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = _NOTHING,
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         """Run one command to its end, as `CommandRunner.run`."""
         raise NotImplementedError
@@ -81,11 +82,13 @@ class CommandRunner:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = _NOTHING,
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         """Run one command to its end.
 
         `timeout_s`: None: the runner's. `environment` is added to the runner's; `stdin` is what the command
-        may read.
+        may read. `take` gets the output in pieces while the command runs, and `stdout` is then empty; it has
+        to be quick, since its time counts. None: the output is kept whole.
 
         Raises:
             Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.
@@ -100,7 +103,7 @@ class CommandRunner:
         variables = {"PATH": SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment, **environment}
         process = _start(command, variables, self.folder, stdin)
         try:
-            stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes)
+            stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes, take)
         except BaseException:
             _kill(process)
             raise
@@ -260,23 +263,30 @@ def _popen(
 
 
 def _read(
-    process: subprocess.Popen[bytes], deadline_s: float, limit_bytes: int
+    process: subprocess.Popen[bytes],
+    deadline_s: float,
+    limit_bytes: int,
+    take: Callable[[bytes], object] | None,
 ) -> tuple[bytearray, bytearray, str | None]:
     """Both outputs to their ends; the third value says why it stopped before: "late", "long", or None."""
     assert process.stdout is not None
     assert process.stderr is not None
-    outputs: dict[IO[bytes], bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+    stdout, stderr = bytearray(), bytearray()
+    takes: dict[IO[bytes], Callable[[bytes], object]] = {
+        process.stdout: stdout.extend if take is None else take,
+        process.stderr: stderr.extend,
+    }
     size = 0
     why = None
     with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
-        for stream in outputs:
-            selector.register(stream, selectors.EVENT_READ, stream)
+        for stream, taking in takes.items():
+            selector.register(stream, selectors.EVENT_READ, taking)
         while selector.get_map() and why is None:
             ready = selector.select(max(0.0, deadline_s - time.monotonic()))
             for key, _ in ready:
                 chunk = os.read(key.fd, _CHUNK_BYTES)
                 if chunk:
-                    outputs[key.data] += chunk
+                    key.data(chunk)
                 else:
                     selector.unregister(key.fileobj)
                 size += len(chunk)
@@ -284,7 +294,7 @@ def _read(
                 why = "long"
             elif not ready:
                 why = "late"
-    return outputs[process.stdout], outputs[process.stderr], why
+    return stdout, stderr, why
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ class Unreadable(AdapterError):
     Args:
         message: what is wrong with the text.
         command: the argument list that was run, or a word for the read.
-        text: what it printed.
+        text: what it printed. Empty: it was not kept.
     """
 
     def __init__(self, message: str, *, command: tuple[str, ...], text: str) -> None:

@@ -5,7 +5,6 @@ import secrets
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
@@ -14,6 +13,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
+from makeway.adapters.slurm.reader.rows import JobReader
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
@@ -107,14 +107,6 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
     )
 
 
-class _ReadJobs(Protocol):
-    """`parse.jobs`, or what does the same faster."""
-
-    def __call__(
-        self, text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]
-    ) -> tuple[RawJob, ...]: ...
-
-
 class SlurmClient:
     """Runs Slurm's commands for one cluster and looks at its jobs.
 
@@ -134,7 +126,7 @@ class SlurmClient:
         self._may_send: Callable[[], bool] = lambda: True
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
-        self._reader = parse.JobReader()
+        self._reader = JobReader()
 
     def known(self) -> Controller:
         """What the configuration says. Read once, and by `read_again`."""
@@ -151,7 +143,14 @@ class SlurmClient:
 
     def all_jobs(self) -> tuple[RawJob, ...]:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""
-        return self._squeue(build.squeue(), self._reader.jobs)
+        fields, token, command = build.job_fields(self.known().release), new_token(), build.squeue()
+        text = self._reader.begin(fields, token)
+        self.run_squeue(command, fields, token, text.take)
+        try:
+            return self._reader.jobs(text)
+        except (ValueError, KeyError) as error:
+            message = f"squeue printed what cannot be read: {error}"
+            raise Unreadable(message, command=command, text="") from None
 
     def squeue(
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
@@ -159,18 +158,30 @@ class SlurmClient:
         """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too
         that are over.
         """
-        return self._squeue(build.squeue(job_id, reservation, ended=ended), parse.jobs)
+        fields, token = build.job_fields(self.known().release), new_token()
+        command = build.squeue(job_id, reservation, ended=ended)
+        done = self.run_squeue(command, fields, token)
+        return parse.jobs(done.stdout, fields=fields, token=token, command=command)
 
-    def _squeue(self, command: tuple[str, ...], read: _ReadJobs) -> tuple[RawJob, ...]:
-        fields = build.job_fields(self.known().release)
-        token = new_token()
-        done = self.run(command, environment=build.squeue_environment(fields, token))
+    def run_squeue(
+        self,
+        command: tuple[str, ...],
+        fields: tuple[str, ...],
+        token: str,
+        take: Callable[[bytes], object] | None = None,
+    ) -> CompletedCommand:
+        """Run squeue with these fields, each followed by the token. `take`: see `CommandRunner.run`.
+
+        Raises:
+            AdapterError: squeue failed, or lacks a field.
+        """
+        done = self.run(command, environment=build.squeue_environment(fields, token), take=take)
         if done.returncode != 0:
             raise refusal(done)
         if "Invalid job format" in done.stderr:
             # It goes on all the same, with an empty field.
             raise Unreadable(f"this squeue lacks a field: {done.words}", command=command, text=done.stdout)
-        return read(done.stdout, fields=fields, token=token, command=command)
+        return done
 
     def look(self, job_id: str) -> RawJob:
         """The job as it is now, before a command for it. Raises `Gone` if it is over or was never there."""
@@ -228,12 +239,19 @@ class SlurmClient:
         return self.run(argv)
 
     def run(
-        self, argv: tuple[str, ...], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         """Run one command that only reads, or that writes a lease. Raises `Unavailable` if no controller
-        answered it; any other failure is the caller's to read.
+        answered it; any other failure is the caller's to read. `take`: see `CommandRunner.run`.
         """
-        done = self._runner.run(argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {})
+        done = self._runner.run(
+            argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {}, take=take
+        )
         if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
             raise error
         return done

@@ -271,7 +271,8 @@ class SlurmCliAdapter:
             times = {"SLURM_TIME_FORMAT": "%s"}
             output = self._client.run(command, stdin=script, environment=times).stdout
         sections = parse.sections(output, token=token, command=command) if output else {}
-        texts = job_details.texts(output, token=token, names=(*asked, build.ALL_JOBS))
+        names = (*asked, *([build.ALL_JOBS] if all_jobs else []))
+        texts = job_details.texts(output, token=token, names=names) if names else {}
         records = job_details.records(texts.pop(build.ALL_JOBS, ""))
         self._holdings().learn(jobs, texts, records)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)

@@ -7,10 +7,9 @@ only the caller knows follows each field and precedes each section.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from sys import intern
 from types import MappingProxyType
 
@@ -135,52 +134,6 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
         )
     except (ValueError, KeyError) as error:
         raise Unreadable(f"squeue printed what cannot be read: {error}", command=command, text=text) from None
-
-
-class JobReader:
-    """Reads like `jobs`, and keeps the records of its last text: most rows of a long queue stay the same."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, RawJob] = {}
-
-    def jobs(
-        self, text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, ...]
-    ) -> tuple[RawJob, ...]:
-        """The jobs that squeue printed with `fields`, each followed by `token`."""
-        known, self._known = self._known, {}
-        found: list[RawJob] = []
-        try:
-            for row in rows(text, token, len(fields)):
-                # Without the token, which is another one in each text. No name contains a zero byte.
-                key = blake2b(
-                    row.replace(token, "\0").encode(errors="surrogatepass"), digest_size=16
-                ).digest()
-                job = known.get(key) if "\0" not in row else None
-                found.append(job_of(row.split(token), fields) if job is None else job)
-                self._known[key] = found[-1]
-        except (ValueError, KeyError) as error:
-            self._known = {}
-            message = f"squeue printed what cannot be read: {error}"
-            raise Unreadable(message, command=command, text=text) from None
-        return tuple(found)
-
-
-def rows(text: str, token: str, width: int) -> Iterator[str]:
-    """The rows of a text: `width` cells each, with the token between them. Raises ValueError otherwise."""
-    begin = seek = 0
-    while begin < len(text):
-        end = text.find(f"{token}\n", seek)
-        if end < 0:
-            raise ValueError(f"the text breaks off, or has other fields than {width}")
-        row = text[begin:end]
-        count = row.count(token) + 1
-        if count < width:  # the next cell begins with a new line that a user wrote
-            seek = end + len(token)
-            continue
-        if count > width:
-            raise ValueError(f"{count} fields in a row instead of {width}")
-        yield row
-        begin = seek = end + len(token) + 1
 
 
 def sections(text: str, *, token: str, command: tuple[str, ...]) -> dict[str, list[str]]:

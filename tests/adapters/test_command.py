@@ -64,6 +64,41 @@ def test_bytes_that_are_no_text_survive() -> None:
     assert done.stdout.encode("utf-8", "surrogateescape") == b"\xc3\xa9\xc3\xff\n"
 
 
+def test_output_is_taken_while_the_command_runs() -> None:
+    program = (
+        "import sys; print('one', file=sys.stderr); print('one', flush=True)\n"
+        "print(sys.stdin.read() * 100_000)"
+    )
+    pieces: list[bytes] = []
+    done = CommandRunner().run(python(program), stdin=b"two", take=pieces.append)
+    assert b"".join(pieces) == b"one\n" + b"two" * 100_000 + b"\n"
+    assert len(pieces) > 1
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "one\n")
+
+
+def test_output_that_is_taken_has_the_same_limit() -> None:
+    program = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    pieces: list[bytes] = []
+    runner = CommandRunner(output_limit_bytes=1_000_000, timeout_s=limit_s())
+    with pytest.raises(Unreadable, match=r"more than 1000000 bytes"):
+        runner.run(python(program), take=pieces.append)
+    assert sum(map(len, pieces)) < 1_200_000
+
+
+def test_a_command_is_killed_if_its_output_cannot_be_taken() -> None:
+    pids: list[int] = []
+
+    def take(piece: bytes) -> None:
+        pids.append(int(piece))
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        CommandRunner().run(
+            python("import os, time; print(os.getpid(), flush=True); time.sleep(1000)"), take=take
+        )
+    assert gone(pids[0])
+
+
 def test_standard_input() -> None:
     echo = python("import sys; sys.stdout.write(sys.stdin.read())")
     text = b"line\n" * 100_000

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 
 from makeway.adapters.protocol import Unreadable
-from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient, new_token
-from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import Gres, RawJob, gres
 from makeway.adapters.slurm.reader.answer import HIDDEN
+from makeway.adapters.slurm.reader.rows import RowReader
 
 _FIELDS = ("JobArrayID", "SubmitTime", *HIDDEN)
 
@@ -56,13 +56,16 @@ class GpuRequests:
 
     def _read(self) -> dict[tuple[str, float], _Request]:
         token, command = new_token(), build.squeue()
-        done = self._client.run(command, environment=build.squeue_environment(_FIELDS, token))
-        if done.returncode != 0:
-            raise refusal(done)
+        rows: list[bytearray] = []
+        reader = RowReader(token, len(_FIELDS))
+        self._client.run_squeue(command, _FIELDS, token, lambda piece: rows.extend(reader.rows(piece)))
         found: dict[tuple[str, float], _Request] = {}
         try:
-            for row in parse.rows(done.stdout, token, len(_FIELDS)):
-                job_id, submitted, per_job, per_socket, memory, cpus = row.split(token)
+            reader.end()
+            for row in rows:
+                job_id, submitted, per_job, per_socket, memory, cpus = row.decode(
+                    "utf-8", "surrogateescape"
+                ).split(token)
                 found[job_id, float(submitted)] = _Request(
                     gres_per_job=gres(per_job),
                     gres_per_socket=gres(per_socket),
@@ -71,7 +74,7 @@ class GpuRequests:
                 )
         except ValueError as error:
             message = f"squeue printed what cannot be read: {error}"
-            raise Unreadable(message, command=command, text=done.stdout) from None
+            raise Unreadable(message, command=command, text="") from None
         return found
 
 

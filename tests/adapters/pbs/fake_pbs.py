@@ -1,7 +1,7 @@
 """A scripted PBS: `qstat` and `pbsnodes` that print what a test wrote down."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -53,6 +53,7 @@ class FakePbs:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         self.calls.append(argv)
         if self.refusal:

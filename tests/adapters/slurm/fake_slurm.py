@@ -98,11 +98,15 @@ class FakeSlurm:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         if argv[:2] == ("scontrol", "notify"):
             return self._notify(argv)
         self.calls.append(argv)
         status, stdout, stderr = self._answer(argv, stdin, environment or {})
+        if take is not None:
+            take(stdout.encode("utf-8", "surrogateescape"))
+            stdout = ""
         return CompletedCommand(argv=argv, returncode=status, stdout=stdout, stderr=stderr)
 
     def _notify(self, argv: tuple[str, ...]) -> CompletedCommand:

@@ -3,16 +3,18 @@
 Each snapshot of an adapter that has taken others before equals the first snapshot of a new adapter.
 """
 
+import tracemalloc
+from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
-from makeway.adapters.slurm.parse import JobReader
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.reader.rows import JobReader
 from tests.adapters.slurm.fake_slurm import NOW_S, RUNNING, SETTINGS, FakeSlurm
 from tests.adapters.slurm.test_parse import COMMAND, RELEASES, ROW, TOKEN, captured, printed
 
@@ -100,14 +102,26 @@ def test_what_stays_the_same_is_not_made_again() -> None:
     assert changed == [site.rows[5]["JobArrayID"]]
 
 
+def read(
+    reader: JobReader, text: str, token: str = TOKEN, fields: tuple[str, ...] = FIELDS, piece: int = 1000
+) -> tuple[RawJob, ...]:
+    """The jobs of a text that comes in pieces of so many bytes."""
+    data = text.encode("utf-8", "surrogateescape")
+    coming = reader.begin(fields, token)
+    for begin in range(0, len(data), piece):
+        coming.take(data[begin : begin + piece])
+    return reader.jobs(coming)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 16])
 @pytest.mark.parametrize("release", sorted(RELEASES))
-def test_the_reader_reads_the_captures(release: str) -> None:
+def test_the_reader_reads_the_captures(release: str, piece: int) -> None:
     fields = build.job_fields(RELEASES[release])
     text = captured(release, "squeue")
     reader = JobReader()
-    first = reader.jobs(text, fields=fields, token=TOKEN, command=COMMAND)
+    first = read(reader, text, fields=fields, piece=piece)
     assert first == parse.jobs(text, fields=fields, token=TOKEN, command=COMMAND)
-    again = reader.jobs(text.replace(TOKEN, "other"), fields=fields, token="other", command=COMMAND)
+    again = read(reader, text.replace(TOKEN, "other"), "other", fields=fields, piece=piece)
     assert all(old is new for old, new in zip(first, again, strict=True))
 
 
@@ -123,13 +137,13 @@ ROWS = st.lists(
 
 
 @settings(deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=4))
-def test_the_reader_reads_what_users_write(texts: list[list[dict[str, str]]]) -> None:
+@given(st.lists(ROWS, min_size=1, max_size=4), st.integers(1, 300))
+def test_the_reader_reads_what_users_write(texts: list[list[dict[str, str]]], piece: int) -> None:
     reader = JobReader()
     for number, rows in enumerate(texts):
         token = f"mw5f1d0c9e{number}"
         text = printed(rows, token)
-        found = reader.jobs(text, fields=FIELDS, token=token, command=COMMAND)
+        found = read(reader, text, token, piece=piece)
         assert found == parse.jobs(text, fields=FIELDS, token=token, command=COMMAND)
 
 
@@ -145,13 +159,35 @@ def test_the_reader_reads_what_users_write(texts: list[list[dict[str, str]]]) ->
     ],
     ids=["no end", "a third", "more", "a field less", "a field more", "no number"],
 )
-def test_a_damaged_text_is_not_read(damage: object) -> None:
+@pytest.mark.parametrize("piece", [1, 1 << 16])
+def test_a_damaged_text_is_not_read(damage: Callable[[str], str], piece: int) -> None:
     reader = JobReader()
     text = printed([ROW, ROW | {"JobArrayID": "18"}], TOKEN)
-    before = reader.jobs(text, fields=FIELDS, token=TOKEN, command=COMMAND)
-    with pytest.raises(Unreadable, match="squeue"):
-        reader.jobs(damage(text), fields=FIELDS, token=TOKEN, command=COMMAND)  # type: ignore[operator]
-    assert reader.jobs(text, fields=FIELDS, token=TOKEN, command=COMMAND) == before
+    before = read(reader, text, piece=piece)
+    with pytest.raises(ValueError, match=r"break|fields|could not convert"):
+        read(reader, damage(text), piece=piece)
+    assert read(reader, text, piece=piece) == before
+
+
+def test_only_a_piece_of_a_known_text_is_kept() -> None:
+    reader = JobReader()
+    text = printed([ROW | {"JobArrayID": str(number)} for number in range(4000)], TOKEN)
+    first = read(reader, text)
+    pieces = [text[begin : begin + 1000].encode() for begin in range(0, len(text), 1000)]
+    tracemalloc.start()
+    try:
+        coming = reader.begin(FIELDS, TOKEN)
+        for piece in pieces:
+            coming.take(piece)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+        again = reader.jobs(coming)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(old is new for old, new in zip(first, again, strict=True))
+    # A key and a reference for each row.
+    assert kept_bytes < 100 * len(first)
+    assert most_bytes < len(text) / 2
 
 
 def test_hardware_is_compared_without_states() -> None:

@@ -1,6 +1,6 @@
 """What is read of Slurm for the administrator: pure functions of text, and the commands that bring it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -61,6 +61,7 @@ class Printer:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         self.calls.append(argv)
         words = " ".join(argv)

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -107,6 +107,7 @@ class Slow:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         self.limits_s.append(timeout_s)
         assert self.may_end.wait(limit_s())

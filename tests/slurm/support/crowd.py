@@ -1,6 +1,6 @@
 """A large cluster with a long queue: 256 real nodes, jobs on all of them, and ten thousand that wait."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -58,9 +58,10 @@ class CountingRunner:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         self.calls.append(argv)
-        return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment)
+        return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment, take=take)
 
 
 def daemon_on(runner: CountingRunner, journal: Path) -> Reconciler:

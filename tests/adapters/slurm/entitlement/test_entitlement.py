@@ -1,6 +1,6 @@
 """Who could submit an urgent job, by what Slurm prints of partitions, associations and QOS."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -54,6 +54,7 @@ class FakeAccounting:
         timeout_s: float | None = None,
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
+        take: Callable[[bytes], object] | None = None,
     ) -> CompletedCommand:
         self.calls.append(argv)
         if argv[0] == "sacctmgr" and self.silent:
