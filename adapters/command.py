@@ -20,7 +20,7 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CHUNK_BYTES = 1 << 16
 _KEPT_ERRORS = 4096
 """How much of the error output of a program that is kept running is remembered, in bytes."""
-_END_S = 1.0
+_END_S = 5.0
 """How long a program that has closed its output may take to end."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

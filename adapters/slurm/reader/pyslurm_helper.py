@@ -232,7 +232,10 @@ def partition_row(partition: Any) -> List[str]:  # noqa: UP006
 
 
 def flags(reservation: Any) -> str:
-    """The flags of a reservation in scontrol's words. UNKNOWN: it has one that pyslurm does not know."""
+    """The flags of a reservation in scontrol's words. UNKNOWN: it has one that pyslurm does not know.
+
+    Python 3.11.0 to 3.11.3 drops such a flag.
+    """
     try:
         kind: Any = reservation.flags.__class__
         found = [str(one.name) for one in kind if one in reservation.flags]

@@ -57,10 +57,17 @@ class _Record:
         if name in {"allocated_tres", "requested_tres", "tres_per_task"} and values.get(name):
             return _tres(values[name])
         if name == "flags":
-            return ReservationFlags(values["flags"])
+            return _flags(values["flags"])
         if name == "reoccurrence":
             return _Again[values.get("reoccurrence", "NO")]
         return values.get(name)
+
+
+def _flags(bits: int) -> ReservationFlags:
+    """As Python from 3.11.4 on does it; earlier ones of 3.11 drop the bits that they do not know."""
+    if bits >= 1 << len(ReservationFlags):
+        raise ValueError(f"invalid value {bits}")
+    return ReservationFlags(bits)
 
 
 def _tres(values: Any) -> SimpleNamespace:
