@@ -31,6 +31,8 @@ class _ShrunkRun:
     since_s: float
     grown_s: float | None = None
     """When it was first seen with all its nodes again."""
+    unknown: bool = False
+    """Whether it was shrunk before, and the clock was set back meanwhile: its time limit may be too long."""
 
 
 class Restoring:
@@ -103,7 +105,12 @@ class Restoring:
                 since_s=now_s,
             )
         return replace(
-            before, kept_count=kept_count, fair_s=_fair_s(before, now_s), since_s=now_s, grown_s=None
+            before,
+            kept_count=kept_count,
+            fair_s=_fair_s(before, now_s),
+            since_s=now_s,
+            grown_s=None,
+            unknown=before.unknown or self._clock_fell(before, before.grown_s or now_s),
         )
 
     def _of(self, live: JobRun, now_s: float, held: Collection[str]) -> list[str]:
@@ -120,10 +127,14 @@ class Restoring:
             if shrunk.grown_s is None:
                 shrunk = self._shrunk[live.job.job_id] = replace(shrunk, grown_s=now_s)
             grown_s = shrunk.grown_s or now_s
-            if not any(shrunk.since_s < fall_s <= grown_s for fall_s in self._clock_falls_s):
+            if not (shrunk.unknown or self._clock_fell(shrunk, grown_s)):
                 fair_s = _fair_s(shrunk, grown_s + self._clock_step_s) + _PATIENCE_S
         late = max(fair_s, run_s + _LEAST_LIMIT_S) + TOLERANCE_S < live.walltime_s
         return [*found, "its time limit"] if late else found
+
+    def _clock_fell(self, shrunk: _ShrunkRun, until_s: float) -> bool:
+        """Whether the clock was set back while the run had fewer nodes."""
+        return any(shrunk.since_s < fall_s <= until_s for fall_s in self._clock_falls_s)
 
     def _misses_turn(self, live: JobRun) -> bool:
         """Whether a job that had to leave waits behind others, although its urgent job does not wait."""
