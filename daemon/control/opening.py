@@ -7,8 +7,19 @@ from typing import Final
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.operation.beginning import extend, open_operation
+from makeway.daemon.operation.due import hold_index
 from makeway.policies.gate.arbiter import Verdict, arbitrate
-from makeway.policies.model import Action, Cluster, Decision, Operation, OperationKind, Phase, kind_of
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Decision,
+    Operation,
+    OperationKind,
+    Phase,
+    Progress,
+    Reserve,
+    kind_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +59,12 @@ def open_decided(
     for for_job_id, actions in _by_job(decision.actions).items():
         if for_job_id in refused_jobs:
             continue
+        existing = _extendable(actions, cluster)
+        if existing is not None and _has_it(existing, actions):
+            continue
         why = reasons.get(for_job_id)
         deadline_s = cluster.now_s if why is None else why.deadline_s
-        operation = _open_or_extend(
-            actions, _extendable(actions, cluster), cluster, settings, new_id, deadline_s
-        )
+        operation = _open_or_extend(actions, existing, cluster, settings, new_id, deadline_s)
         operations.append(operation)
         if operation.observe:
             observed += actions
@@ -104,6 +116,24 @@ def _extendable(actions: tuple[Action, ...], cluster: Cluster) -> Operation | No
         if operation.kind.holds_nodes:
             return operation
     return _same_kind(actions, cluster)
+
+
+def _has_it(operation: Operation, actions: tuple[Action, ...]) -> bool:
+    """Whether all that is wanted is the hold that the operation has already.
+
+    The nodes were to come free for another job, whose evictions the arbiter refused. To make the same hold
+    again would change nothing, in this cycle and in each one after it.
+    """
+    hold, *more = actions
+    index = hold_index(operation)
+    return (
+        not more
+        and isinstance(hold, Reserve)
+        and hold.kind is operation.kind
+        and set(hold.nodes) == set(operation.nodes)
+        and index is not None
+        and operation.tasks[index].progress is Progress.DONE
+    )
 
 
 def _same_kind(actions: tuple[Action, ...], cluster: Cluster) -> Operation | None:

@@ -110,9 +110,10 @@ class _Serving:
         if self.whole_placements:
             request = with_places(commitments, request)
         ready = _ready(request)
-        given = affordable(request, self.proposal(request), commitments) if ready is None else fits(ready)
+        given = self.proposal(request) if ready is None else fits(ready)
         if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
+        given = affordable(request, given, commitments)
         commitments.add(given.actions)
         return given
 

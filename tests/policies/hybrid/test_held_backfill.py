@@ -171,6 +171,27 @@ def test_at_the_arrival_only_the_guests_leave(
     )
 
 
+def test_guests_that_would_lose_too_much_stay(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Then what is free is not kept for the job that they stay in the way of."""
+    guest = running("guest", "n0 n1", start_s=NOW_S - 3600.0)
+    seen = under_way(
+        cluster_of(4, guest, waiting("u", 3, notice_id="notice-1")),
+        collected("n0 n1 n2", job_id="u"),
+        guests_of(loan("guest", "n0 n1")),
+    )
+    allowed = CUA_PAA.decide(seen, ANY).actions
+    assert [(action.verb, action.job_id) for action in allowed] == [("reserve", "u"), ("requeue", "guest")]
+    limited = replace(seen, limits=Limits(max_loss_node_hours=0.5))
+    refused = CUA_PAA.decide(limited, ANY)
+    assert [(action.verb, action.job_id) for action in refused.actions] == [
+        ("prioritise", "u"),
+        ("release", "u"),
+    ]
+    assert "the limit is 0.5 (max_loss_node_hours)" in refused.rationale[0].summary
+
+
 def test_guests_leave_first_and_others_for_what_is_still_missing(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
