@@ -12,7 +12,10 @@ import numpy as np
 from makeway.policies.choice.covers import Covers
 from makeway.policies.choice.crowded import least_fractional
 from makeway.policies.choice.prices import CostObjective
-from makeway.policies.choice.table import ChoiceTable, Flags, Integers
+from makeway.policies.choice.table import ChoiceTable, Flags, Integers, numbered
+
+_STEP_PRICES = 16
+"""At how many prices of a serial step, about, the shared bound is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +31,7 @@ class Space:
 
     def shares(self) -> Integers:
         """Among how many nodes each job is shared out: at most as many of its nodes are chosen."""
-        kept = np.unique(self.covers.places)
+        kept = numbered(self.covers.places, len(self.table.place_job))[0]
         if self.has_crowded:
             kept = np.flatnonzero(np.isin(self.table.place_node, self.covers.nodes))
         nodes = np.bincount(self.table.place_job[kept], minlength=len(self.table.jobs))
@@ -71,7 +74,7 @@ class Space:
         kept = others + costs < limit
         if kept.all():
             return Bounds(least=total, space=self)
-        if len(np.unique(self.covers.node[kept])) < self.count:
+        if np.count_nonzero(np.logical_or.reduceat(kept, self.covers.first)) < self.count:
             return Bounds(least=limit, space=None)
         return Bounds(least=total, space=self.only(kept))
 
@@ -86,6 +89,8 @@ class Bounds:
 
     least: int
     """No choice costs less than this; it is at most the limit."""
+    step_price: int = 0
+    """The price of a serial step that the bound is by."""
     space: Space | None
     """Where such a choice is, if there is one. None: there is none."""
 
@@ -109,7 +114,7 @@ def shared_bounds(space: Space, objective: CostObjective, limit: int) -> Bounds:
         found = space.below(limit, prices[space.table.place_job], step_price * objective.budget_steps)
         least = max(least, found.least)
         if found.space is None or found.space is space:
-            return Bounds(least=least, space=found.space)
+            return Bounds(least=least, space=found.space, step_price=step_price)
         space = found.space
 
 
@@ -133,7 +138,8 @@ def step_price_of(space: Space, objective: CostObjective) -> int:
 
 
 def critical_step_prices(objective: CostObjective) -> list[int]:
-    """The prices of a serial step at which a job's best way changes, ascending, 0 before them."""
+    """Some prices of a serial step at which a job's best way changes, ascending, 0 before them."""
     timed = objective.steps > 0
     saved = (objective.plain - objective.serial)[timed] // objective.steps[timed]
-    return sorted({0, *saved.tolist()})
+    prices = sorted({0, *saved.tolist()})
+    return prices[:: 1 + len(prices) // _STEP_PRICES]

@@ -3,32 +3,45 @@
 1. For each node all covers: the least sets of jobs whose leaving is enough there.
 2. A choice, found fast; and a bound, with the loss of each job shared out among its nodes. Often they are
    equal.
-3. Covers with which a choice loses at least as much as the one that is known are left out. The rest is solved
-   as a relaxed programme: its prices give a better bound, its solution a better choice.
-4. What then remains is solved as an integer programme.
+3. Covers with which a choice loses at least as much as the one that is known are left out. For the rest, each
+   loss is shared out better step by step: that gives a better bound, and better choices.
+4. If many covers are left, they are solved as a relaxed programme: its prices give a better bound, its
+   solution a better choice.
+5. What then remains is solved as an integer programme.
 
-The bounds of steps 2 and 3 are sums of integers, and exact; only if crowded nodes are left over, step 3 takes
+The bounds of steps 2 to 4 are sums of integers, and exact; only if crowded nodes are left over, step 4 takes
 the bound of HiGHS. Of choices with the same loss, the search prefers the one with fewer checkpoint steps,
-then the one with fewer jobs. Where nothing is lost, steps 2 and 3 are repeated for these.
+then the one with fewer jobs. Where nothing is lost, steps 2 to 4 are repeated for these.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from makeway.policies.choice.bounds import Bounds, Space, critical_step_prices, shared_bounds, step_price_of
+from makeway.policies.choice.ascent import Raised, ascend
+from makeway.policies.choice.bounds import Bounds, Space, shared_bounds, step_price_of
 from makeway.policies.choice.covers import Covers, covers_of, crowded_nodes
 from makeway.policies.choice.crowded import with_good_covers
 from makeway.policies.choice.highs import relax, solve_whole
 from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof, LeavingOccupant
 from makeway.policies.choice.prices import CostObjective, Pricing, price_jobs
-from makeway.policies.choice.search import Found, choice_of, near, search
+from makeway.policies.choice.search import Found, near, search
 from makeway.policies.choice.table import ChoiceTable, tabulate
 
 TIME_LIMIT_S = 60.0
 """When the integer programme is ended at the latest: a guard for a machine that hardly runs. Its effort ends
 it long before, after as many steps on every machine."""
+_ASCENTS = 4
+"""How often at most the prices of what is left are made better."""
+_TIE_ASCENTS = 2
+"""The same where nothing is lost, and only fewer checkpoint steps and jobs are looked for."""
+_FEW_COVERS = 60
+"""With at most so many covers, the integer programme is as fast as the relaxed one."""
+_STEP_PRICES = 6
+"""At how many prices of a serial step a choice is searched for at most."""
+_LEAST_STEP_PRICE = 16
+"""A serial step costs at least a node-second divided by this where a choice is searched for."""
 _NEAREST = 64
 """Among how many nodes more than four times those needed a choice is searched for."""
 
@@ -67,8 +80,10 @@ class _Solving:
         self.table = table
         self.pricing = pricing
         self.space = Space(table=table, covers=covers_of(table), crowded=crowded_nodes(table), count=count)
-        self.nearest = self.cheapest_nodes()
-        self.best = self.near(search(self.nearest, pricing.full.prices(0), count))
+        step_price = step_price_of(self.space, pricing.loss)
+        self.nearest = self.cheapest_nodes(step_price)
+        prices = pricing.full.prices(self.full_step_price(step_price))
+        self.best = near(self.nearest, search(self.nearest, prices, count), pricing.full)
         self.by_time = False
 
     def solve(self, time_limit_s: float) -> Choice:
@@ -100,14 +115,9 @@ class _Solving:
         if choice.cost < self.best.cost:
             self.best = choice
 
-    def near(self, chosen: Sequence[int]) -> Found:
-        """The choice of some of the covers of the nearest nodes, or a better one near it."""
-        return near(self.nearest, chosen, self.pricing.full)
-
-    def cheapest_nodes(self) -> Covers:
+    def cheapest_nodes(self, step_price: int) -> Covers:
         """Covers of the nodes that are cheap where each job is shared out; of crowded ones, good covers."""
         loss, full, space = self.pricing.loss, self.pricing.full, self.space
-        step_price = step_price_of(space, loss)
         shared = loss.prices(step_price) // space.shares()
         least = space.costs(shared[self.table.place_job])[1]
         order = np.lexsort((space.covers.nodes, least))[: 4 * space.count + _NEAREST]
@@ -120,11 +130,10 @@ class _Solving:
         return with_good_covers(covers, self.table, crowded, prices)
 
     def by_bounds(self, objective: CostObjective, limit: Callable[[], int]) -> Bounds:
-        """Steps 2 and 3 for an objective: what is left of the space for choices below the limit."""
-        bounds = shared_bounds(self.space, objective, limit())
-        if bounds.space is not None and objective.timed and self.try_step_prices():
-            bounds = bounds.then(shared_bounds(bounds.space, objective, limit()))
-        while bounds.space is not None:
+        """Steps 2 to 4 for an objective: what is left of the space for choices below the limit."""
+        for_loss = objective is self.pricing.loss
+        bounds = self.ascended(shared_bounds(self.space, objective, limit()), objective, limit)
+        while bounds.space is not None and not (for_loss and _is_small(bounds.space)):
             relaxed = relax(bounds.space, objective)
             if relaxed is None:
                 break
@@ -132,33 +141,52 @@ class _Solving:
             if len(relaxed.chosen) == self.space.count:
                 self.offer(near(relaxed.space.covers, relaxed.chosen, self.pricing.full))
             bounds = bounds.then(relaxed.bounds(limit()))
-            if self.best.cost == known:
+            if not for_loss or self.best.cost == known:
                 break
         return bounds
 
-    def try_step_prices(self) -> bool:
-        """Search at several prices of a serial step, for one at which those used just fit into the budget.
-        Whether the best choice is a better one now.
+    def ascended(self, bounds: Bounds, objective: CostObjective, limit: Callable[[], int]) -> Bounds:
+        """What is left of the space at better prices of the places; choices are searched for on the way."""
+        full, for_loss = self.pricing.full, objective is self.pricing.loss
+        raised: Raised | None = None
+        for ascent in range(_ASCENTS if for_loss else _TIE_ASCENTS):
+            space, known = bounds.space, self.best.cost
+            if space is None:
+                break
+            raised = ascend(space, objective, limit(), bounds.step_price if raised is None else raised)
+            if raised.chosen and (ascent == 0 or not full.timed):
+                self.offer(near(space.covers, raised.chosen, full))
+            if ascent == 0 and for_loss and full.timed:
+                covers = self.nearest if space.has_crowded else space.covers
+                self.try_step_prices(covers, raised.step_price)
+            bounds = bounds.then(space.below(limit(), raised.prices, raised.paid))
+            if bounds.space is space and self.best.cost == known:
+                break
+        return bounds
+
+    def try_step_prices(self, covers: Covers, step_price: int) -> None:
+        """Search at prices of a serial step, from one of the loss objective on, until those used fit into the
+        budget.
         """
         full = self.pricing.full
-        critical = critical_step_prices(full)
-        least, best = self.best.cost, list[int]()
-        low, high = 1, len(critical) - 1
-        while low <= high and least >= full.scale:
-            middle = (low + high) // 2
-            prices = full.prices(critical[middle])
-            chosen = search(self.nearest, prices, self.space.count)
-            cost = choice_of(self.nearest, chosen, full).cost
-            if cost < least:
-                least, best = cost, chosen
-            jobs = np.unique(np.concatenate([self.nearest.jobs_of(cover) for cover in chosen]))
+        price = self.full_step_price(step_price)
+        found = list[list[int]]()
+        for _ in range(_STEP_PRICES):
+            prices = full.prices(price)
+            found.append(search(covers, prices, self.space.count))
+            jobs = np.unique(np.concatenate([covers.jobs_of(cover) for cover in found[-1]]))
             if full.steps[jobs][prices[jobs] < full.plain[jobs]].sum() <= full.budget_steps:
-                high = middle - 1
-            else:
-                low = middle + 1
-        if best:
-            self.offer(self.near(best))
-        return bool(best)
+                break
+            price = price * 3 // 2 + 1
+        for chosen in found[-2:]:
+            self.offer(near(covers, chosen, full))
+
+    def full_step_price(self, step_price: int) -> int:
+        """A step price of the loss objective in the full one. It is never 0, so that of choices that lose the
+        same, the search prefers those with fewer serial steps.
+        """
+        full, loss = self.pricing.full, self.pricing.loss
+        return max(1, full.scale // _LEAST_STEP_PRICE, step_price * full.scale // loss.scale)
 
     def choice(self, bound_node_s: int, proof: ChoiceProof) -> Choice:
         """The best choice as a value."""
@@ -180,3 +208,8 @@ class _Solving:
             proof=proof,
             ended_by_time=self.by_time and proof is ChoiceProof.NONE,
         )
+
+
+def _is_small(space: Space) -> bool:
+    """Whether the integer programme of a space is solved at once."""
+    return len(space.covers.node) <= _FEW_COVERS and not space.has_crowded

@@ -7,6 +7,7 @@ each of its nodes. A node with many jobs has too many of them: it is crowded, an
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from makeway.policies.choice.table import ChoiceTable, Flags, Integers
 
 MOST_JOBS = 10
 """A node with more jobs that may leave is crowded: not all of its sets of jobs are tried."""
+MOST_CELLS = 1 << 16
+"""How many (set of jobs, node) cells of nodes with more jobs are tried nevertheless."""
 _CELLS = 1_000_000
 """How many (set of jobs, node) cells are tried in one step: what bounds the memory."""
 
@@ -34,6 +37,8 @@ class Covers:
     """The nodes that have covers; ascending."""
     first: Integers
     """Where the covers of each of `nodes` begin."""
+    count: Integers
+    """How many covers each of `nodes` has."""
     start: Integers
     """Where the places of each cover begin."""
 
@@ -51,7 +56,7 @@ class Covers:
 
     def spread(self, values_of_nodes: Integers) -> Integers:
         """For each cover the value of its node, from the values of `nodes`."""
-        return np.repeat(values_of_nodes, np.diff(self.first, append=len(self.node)))
+        return np.repeat(values_of_nodes, self.count)
 
     def only(self, kept: Flags) -> "Covers":
         """The covers that are kept; at least one."""
@@ -80,7 +85,10 @@ _Part = tuple[Integers, Integers, Integers]
 
 
 def _covers(node: Integers, size: Integers, places: Integers, jobs: Integers) -> Covers:
-    first = np.flatnonzero(np.diff(node, prepend=-1))
+    new = np.ones(len(node) + 1, dtype=np.bool_)
+    new[1:-1] = node[1:] != node[:-1]
+    bounds = np.flatnonzero(new)
+    first = bounds[:-1]
     return Covers(
         node=node,
         size=size,
@@ -88,6 +96,7 @@ def _covers(node: Integers, size: Integers, places: Integers, jobs: Integers) ->
         jobs=jobs,
         nodes=node[first],
         first=first,
+        count=bounds[1:] - first,
         start=np.cumsum(size) - size,
     )
 
@@ -108,8 +117,14 @@ def covers_of(table: ChoiceTable) -> Covers:
 
 
 def crowded_nodes(table: ChoiceTable) -> Flags:
-    """For each node whether it is crowded."""
-    return _place_counts(table) > MOST_JOBS
+    """For each node whether it is crowded. Of the nodes with many jobs, a few with the fewest are not."""
+    counts = _place_counts(table)
+    crowded: Flags = counts > MOST_JOBS
+    order = np.lexsort((np.arange(len(counts)), counts))
+    order = order[crowded[order]]
+    cells = np.cumsum(2.0 ** counts[order])
+    crowded[order[cells <= MOST_CELLS]] = False
+    return crowded
 
 
 def _place_counts(table: ChoiceTable) -> Integers:
@@ -119,14 +134,13 @@ def _place_counts(table: ChoiceTable) -> Integers:
 
 def _parts(table: ChoiceTable) -> Iterator[_Part]:
     """The covers of nodes with equally many places at once."""
-    counts = _place_counts(table)
-    sizes: list[int] = counts.tolist()
+    counts, crowded = _place_counts(table), crowded_nodes(table)
+    if crowded.any():
+        places = np.flatnonzero(crowded[table.place_node])
+        yield np.flatnonzero(crowded), counts[crowded], places
+    sizes: list[int] = counts[~crowded].tolist()
     for count in sorted(set(sizes)):
-        alike = np.flatnonzero(counts == count)
-        if count > MOST_JOBS:
-            places = np.flatnonzero(np.isin(table.place_node, alike))
-            yield alike, np.full(len(alike), count, dtype=np.int64), places
-            continue
+        alike = np.flatnonzero((counts == count) & ~crowded)
         at_once = max(1, _CELLS >> count)
         for begin in range(0, len(alike), at_once):
             nodes = alike[begin : begin + at_once]
@@ -156,6 +170,7 @@ def _minimal(gives: Integers, need: Integers) -> tuple[Integers, Integers]:
     return sets, which
 
 
+@lru_cache(maxsize=16)
 def _members(count: int) -> Flags:
     """(2**count, count): which places each set has."""
     members: Flags = (np.right_shift.outer(np.arange(1 << count), np.arange(count)) & 1) == 1

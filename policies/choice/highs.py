@@ -12,9 +12,9 @@ import numpy as np
 
 from makeway.policies.choice.bounds import Bounds, Space
 from makeway.policies.choice.crowded import cover_in_order
-from makeway.policies.choice.prices import CostObjective
-from makeway.policies.choice.programme import Programme, Reals, programme_of
-from makeway.policies.choice.table import ChoiceTable, Integers
+from makeway.policies.choice.prices import ROUNDED_DOWN, CostObjective
+from makeway.policies.choice.programme import Programme, programme_of
+from makeway.policies.choice.table import ChoiceTable, Integers, Reals
 
 if TYPE_CHECKING:
     import highspy
@@ -25,8 +25,6 @@ MOST_WORK = 400_000
 """How often HiGHS looks at most whether it is to end, times the entries of the programme: a few seconds. Like
 `MOST_NODES`, it is an effort that depends on neither the machine nor its load."""
 _FEWEST_LOOKS = 20
-_ROUNDED_DOWN = 1.0 - 1e-12
-"""Keeps sums of whole prices from being too large by the rounding of floating-point numbers."""
 _TOLERANCE = 1e-5
 """By how much a bound of HiGHS may be too high."""
 
@@ -194,7 +192,7 @@ def _prices(
     everywhere[layout.wide] = duals[layout.first_wide : layout.first_want]
     nodes = np.minimum(space.count, np.maximum(1, np.bincount(jobs, minlength=size)))
     asked = np.bincount(jobs, weights=own, minlength=size) + nodes * everywhere
-    factor = np.minimum(1.0, least / np.maximum(asked, 1e-9)) * _ROUNDED_DOWN
+    factor = np.minimum(1.0, least / np.maximum(asked, 1e-9)) * ROUNDED_DOWN
     own_whole = np.floor(own * factor[jobs]).astype(np.int64)
     everywhere_whole = np.floor(everywhere * factor).astype(np.int64)
     given = nodes * everywhere_whole

@@ -13,6 +13,8 @@ from makeway.policies.choice.instance import Occupant, WayToLeave
 from makeway.policies.choice.table import ChoiceTable, Integers
 from makeway.policies.model import Method
 
+ROUNDED_DOWN = 1.0 - 1e-12
+"""Keeps sums of whole prices from being too large by the rounding of floating-point numbers."""
 _SCALE = 1 << 16
 """The finest scale on which losses are shared out."""
 _MOST = 1 << 62
@@ -107,10 +109,14 @@ def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricin
 
 def _two_ways(job: Occupant, budget_steps: int) -> tuple[WayToLeave, WayToLeave | None]:
     """The best way without serial steps, and the way with them if it is better and fits."""
-    if len(job.ways) == 1:
-        return job.ways[0], None
-    plain = min((way for way in job.ways if not way.serial_steps), key=_tie)
-    serial = next((way for way in job.ways if 0 < way.serial_steps <= budget_steps), None)
+    plain: WayToLeave | None = None
+    serial: WayToLeave | None = None
+    for way in job.ways:
+        if way.serial_steps:
+            serial = way if way.serial_steps <= budget_steps else None
+        elif plain is None or _tie(way) < _tie(plain):
+            plain = way
+    assert plain is not None  # an occupant with ways has one
     return plain, serial if serial is not None and _rank(serial) < _rank(plain) else None
 
 

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from makeway.policies.choice.bounds import Space
 from makeway.policies.choice.covers import Covers
 from makeway.policies.choice.prices import CostObjective
-from makeway.policies.choice.table import Integers
-
-Reals = NDArray[np.float64]
+from makeway.policies.choice.table import Integers, Reals
 
 _UNBOUNDED = 1e30
 

@@ -76,7 +76,7 @@ class _LocalSearch:
         self.taken: Flags = np.zeros(len(covers.node), dtype=np.bool_)
         self.chosen: list[int] = []
         self.begin = covers.spread(covers.first)
-        self.end = covers.spread(np.append(covers.first[1:], len(covers.node)))
+        self.end = covers.spread(covers.first + covers.count)
 
     def take(self, cover: int) -> None:
         """Choose a cover of a node that is not chosen."""

@@ -1,7 +1,8 @@
 """An instance of the choice on shared nodes as arrays of integers."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from makeway.policies.choice.instance import ChoiceInstance, Occupant
 from makeway.policies.model import Resources
 
 Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
@@ -63,18 +65,26 @@ def tabulate(instance: ChoiceInstance) -> ChoiceTable:
     order = np.lexsort((job, node))
     number = np.cumsum(able) - 1
     node = number[node[order]]
-    job = job[order]
-    used: list[int] = np.unique(job).tolist()
+    used, job = numbered(job[order], len(jobs))
+    named: list[int] = used.tolist()
     return ChoiceTable(
         ready=tuple(name for name, missing in zip(names, lacking.tolist(), strict=True) if not missing),
         names=tuple(name for name, can in zip(names, able.tolist(), strict=True) if can),
         need=need[able],
-        jobs=tuple(jobs[index] for index in used),
+        jobs=tuple(jobs[index] for index in named),
         place_node=node,
-        place_job=np.searchsorted(used, job),
+        place_job=job,
         gives=gives[order],
         first_place=np.searchsorted(node, np.arange(int(able.sum()) + 1)),
     )
+
+
+def numbered(members: Integers, size: int) -> tuple[Integers, Integers]:
+    """The different ones of some numbers below a size, ascending, and where each number is among them."""
+    there = np.zeros(size, dtype=np.bool_)
+    there[members] = True
+    number = np.cumsum(there) - 1
+    return np.flatnonzero(there), number[members]
 
 
 def _job_id(occupant: Occupant) -> str:
@@ -89,12 +99,14 @@ def _places(
     unknown = len(names)
     nodes = np.array([index.get(name, unknown) for job in jobs for name in job.nodes], dtype=np.int64)
     numbers = np.repeat(np.arange(len(jobs)), [len(job.nodes) for job in jobs])
-    # Places share a value where a job holds the same on several of its nodes.
-    held = {id(amounts): amounts for job in jobs for amounts in job.allocation}
-    row = {key: number for number, key in enumerate(held)}
-    rows = np.array([row[id(amounts)] for job in jobs for amounts in job.allocation], dtype=np.int64)
     here = nodes < unknown
-    return nodes[here], numbers[here], _rows(held.values(), resources)[rows[here]]
+    held = [amounts for job in jobs for amounts in job.allocation]
+    # Places share a value where a job holds the same on several of its nodes.
+    _, first, same = np.unique(
+        np.fromiter(map(id, held), dtype=np.int64, count=len(held)), return_index=True, return_inverse=True
+    )
+    which: list[int] = first.tolist()
+    return nodes[here], numbers[here], _rows([held[place] for place in which], resources)[same[here]]
 
 
 def _occupancy(instance: ChoiceInstance, names: list[str]) -> Integers:
@@ -107,8 +119,13 @@ def _occupancy(instance: ChoiceInstance, names: list[str]) -> Integers:
     return np.array([*count.values()], dtype=np.int64).reshape(-1, 1)
 
 
-def _rows(held: Collection[Resources], resources: tuple[str, ...]) -> Integers:
+def _rows(held: Sequence[Resources], resources: tuple[str, ...]) -> Integers:
     """(held, resources): how much there is of each resource."""
-    owned = [dict(amounts.amounts) for amounts in held]
-    columns = [[own.get(name, 0) for own in owned] for name in resources]
-    return np.array(columns, dtype=np.int64).reshape(len(resources), len(held)).T
+    column = {name: number for number, name in enumerate(resources)}
+    unknown = len(resources)
+    amounts = [each.amounts for each in held]
+    pairs = list(chain.from_iterable(amounts))
+    found = np.zeros((len(held), unknown + 1), dtype=np.int64)
+    rows = np.repeat(np.arange(len(held)), [*map(len, amounts)])
+    found[rows, [column.get(name, unknown) for name, _ in pairs]] = [amount for _, amount in pairs]
+    return found[:, :unknown]

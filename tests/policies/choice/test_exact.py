@@ -51,7 +51,27 @@ def test_it_loses_what_the_enumerator_loses(block: int) -> None:
 @pytest.mark.parametrize("most_jobs", [0, 2, 4])
 def test_crowded_nodes_lose_no_more(monkeypatch: pytest.MonkeyPatch, most_jobs: int) -> None:
     monkeypatch.setattr("makeway.policies.choice.covers.MOST_JOBS", most_jobs)
+    monkeypatch.setattr("makeway.policies.choice.covers.MOST_CELLS", 0)
     proofs = [compare(random_instance(seed)) for seed in range(5000, 5400)]
+    assert ChoiceProof.SOLVER in proofs
+
+
+@pytest.mark.parametrize("most_cells", [16, 128])
+def test_of_nodes_with_many_jobs_those_with_the_fewest_are_not_crowded(
+    monkeypatch: pytest.MonkeyPatch, most_cells: int
+) -> None:
+    monkeypatch.setattr("makeway.policies.choice.covers.MOST_JOBS", 1)
+    monkeypatch.setattr("makeway.policies.choice.covers.MOST_CELLS", most_cells)
+    for seed in range(6000, 6200):
+        compare(random_instance(seed))
+
+
+@pytest.mark.parametrize(("ascents", "few_covers"), [(0, 0), (4, 0), (0, 60)])
+def test_each_step_alone_is_exact(monkeypatch: pytest.MonkeyPatch, ascents: int, few_covers: int) -> None:
+    monkeypatch.setattr("makeway.policies.choice.choose._ASCENTS", ascents)
+    monkeypatch.setattr("makeway.policies.choice.choose._TIE_ASCENTS", ascents)
+    monkeypatch.setattr("makeway.policies.choice.choose._FEW_COVERS", few_covers)
+    proofs = [compare(random_instance(seed)) for seed in range(7000, 7300)]
     assert ChoiceProof.SOLVER in proofs
 
 
