@@ -6,7 +6,7 @@ hold. One that would not start on free nodes either needs none (`held_up`). The 
 job start together: what one of them lacks, all lack.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from makeway.policies.common.holds import guests, lost_for_good, shortfall_set
@@ -93,7 +93,8 @@ def held_up(cluster: Cluster) -> Mapping[str, str]:
     """What the waiting urgent jobs lack that would not start on free nodes either, by job id.
 
     A job lacks what the cluster says. Of several jobs under one limit only as many count as the cluster will
-    admit: those that nodes are held for first, then in the order of submission.
+    admit: those that nodes are held for first, then in the order of submission. The components of a
+    heterogeneous job count together, and for nothing if one of them cannot start.
     """
     waiting = cluster.waiting_urgent_jobs()
     found = _held_up(waiting, cluster.operations)
@@ -129,18 +130,35 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
         for operation in operations
         if operation.phase is Phase.MAKING_ROOM and operation.kind.serves_urgent_job
     }
+    blocked = {job.het_job_id for job in waiting if job.het_job_id and job.blocked_by}
     limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, job.job_id))
-    promised: dict[str, float] = {}
+    together: dict[str, list[Job]] = {}
     for job in limited:
-        full = next((one for one in job.quotas if promised.get(one.name, 0.0) + one.needs > one.left), None)
-        if full is not None:
-            found[job.job_id] = (
-                f"other urgent jobs ({full.name}: it needs {full.needs:.12g} of {full.left:.12g} left)"
-            )
+        if job.het_job_id not in blocked:
+            together.setdefault(job.het_job_id or job.job_id, []).append(job)
+    promised: dict[str, float] = {}
+    for jobs in together.values():
+        needs, left = _drawn(jobs)
+        full = next((name for name in needs if promised.get(name, 0.0) + needs[name] > left[name]), None)
+        if full is None:
+            promised.update({name: promised.get(name, 0.0) + needs[name] for name in needs})
             continue
-        for one in job.quotas:
-            promised[one.name] = promised.get(one.name, 0.0) + one.needs
+        lacks = "other urgent jobs" if needs[full] <= left[full] else "a limit"
+        who = "its components need" if jobs[0].het_job_id else "it needs"
+        why = f"{lacks} ({full}: {who} {needs[full]:.12g} of {left[full]:.12g} left)"
+        found.update({job.job_id: why for job in jobs})
     return found
+
+
+def _drawn(jobs: Iterable[Job]) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """What jobs that start together take of each limit, and what running jobs leave of it."""
+    needs: dict[str, float] = {}
+    left: dict[str, float] = {}
+    for job in jobs:
+        for one in job.quotas:
+            needs[one.name] = needs.get(one.name, 0.0) + one.needs
+            left[one.name] = one.left
+    return needs, left
 
 
 def most_nodes(job: Job) -> int:

@@ -17,6 +17,8 @@ from makeway.policies.model import Quota
 
 JOBS = "jobs"
 """What a limit on the number of jobs is called here; the others have the names of trackable resources."""
+_RUN_MINUTES = " run minutes"
+"""What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
 _NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
 _QOS = re.compile(
     r"QOS=(?P<qos>.*?)\(\d+\) (?P<group>.*) Account Limits=(?P<accounts>.*) User Limits=(?P<users>.*)"
@@ -102,12 +104,12 @@ def quotas(raw: RawJob, known: Iterable[Limited]) -> tuple[Quota, ...]:
 
 def _of_qos(found: re.Match[str]) -> list[Limited]:
     qos = found["qos"]
-    limited = [Limited(qos=qos, left=_left(found["group"], "GrpJobs", "GrpTRES"))]
+    limited = [Limited(qos=qos, left=_left(found["group"], "GrpJobs", "GrpTRES", "GrpTRESRunMins"))]
     for part in _PART.finditer(found["accounts"]):
-        left = _left(part["limits"], "MaxJobsPA", "MaxTRESPA")
+        left = _left(part["limits"], "MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA")
         limited.append(Limited(qos=qos, account=part["name"], left=left))
     for part in _PART.finditer(found["users"]):
-        left = _left(part["limits"], "MaxJobsPU", "MaxTRESPU")
+        left = _left(part["limits"], "MaxJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU")
         if user := _USER.fullmatch(part["name"]):
             limited.append(Limited(qos=qos, user_id=user["id"], left=left))
     return limited
@@ -117,8 +119,8 @@ def _of_association(found: re.Match[str], line: str) -> list[Limited]:
     user = _USER.fullmatch(found["user"])
     if found["partition"] or (found["user"] and user is None):
         return []
-    left = _left(line, "GrpJobs", "GrpTRES")
-    jobs = _left(line, "MaxJobs", "")
+    left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
+    jobs = _left(line, "MaxJobs", "", "")
     if JOBS in jobs:
         left[JOBS] = min(jobs[JOBS], left.get(JOBS, jobs[JOBS]))
     return [Limited(account=found["account"], user_id=user["id"] if user else None, left=left)]
@@ -129,12 +131,16 @@ def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
     return parts[0], parts[2]
 
 
-def _left(text: str, jobs: str, resources: str) -> dict[str, float]:
-    """What is left by what is limited. `jobs`, `resources`: the keys of these limits."""
+def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, float]:
+    """What is left by what is limited. `jobs`, `resources`, `run_minutes`: the keys of these limits."""
     pairs = dict(_pair(word.partition("=")) for word in text.split(" "))
     limited = {JOBS: pairs.get(jobs, "")}
-    # Such as cpu=8(2),mem=N(0),gres/gpu=2(1).
-    limited.update(_pair(part.rpartition("=")) for part in pairs.get(resources, "").split(",") if "=" in part)
+    for key, unit in ((resources, ""), (run_minutes, _RUN_MINUTES)):
+        # Such as cpu=8(2),mem=N(0),gres/gpu=2(1).
+        for part in pairs.get(key, "").split(","):
+            what, divided, amount = part.rpartition("=")
+            if divided:
+                limited[f"{what}{unit}"] = amount
     return {
         what: max(0.0, float(number["limit"]) - float(number["used"]))
         for what, text in limited.items()
@@ -151,4 +157,6 @@ def _needs(raw: RawJob) -> dict[str, float]:
             needs[what] = memory_mb(number) if what == "mem" else float(count(number))
         except ValueError:
             continue
+        if raw.limit_s is not None:
+            needs[f"{what}{_RUN_MINUTES}"] = needs[what] * raw.limit_s / 60.0
     return needs

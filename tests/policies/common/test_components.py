@@ -143,6 +143,31 @@ def test_what_one_component_lacks_all_lack() -> None:
     assert set(held_up(cluster(4, component(0, 1), limited))) == {"7+0", "7+1"}
 
 
+def limited(job: Job, needs: float, left: float) -> Job:
+    return replace(job, quotas=(Quota(name="node of QOS u", needs=needs, left=left),))
+
+
+def test_components_are_under_a_limit_together() -> None:
+    """Slurm admits each of them alone, but all of them never; what they do not get is left to others."""
+    het = (limited(component(0, 1), 1.0, 2.0), limited(component(1, 2), 2.0, 2.0))
+    later = limited(replace(urgent("9", 2), submit_s=990.0), 2.0, 2.0)
+    view = cluster(4, *het, later)
+    why = "a limit (node of QOS u: its components need 3 of 2 left)"
+    assert held_up(view) == {"7+0": why, "7+1": why}
+    assert [one.job.job_id for one in urgent_jobs(view)] == ["9"]
+    enough = [limited(job, one.quotas[0].needs, 3.0) for job, one in zip(view.jobs, view.jobs, strict=True)]
+    first = replace(view, jobs=tuple(enough))
+    assert held_up(first) == {"9": "other urgent jobs (node of QOS u: it needs 2 of 3 left)"}
+    assert [one.job.job_id for one in urgent_jobs(first)] == ["7+0", "7+1"]
+
+
+def test_a_component_that_waits_for_something_else_takes_nothing_of_a_limit() -> None:
+    blocked = replace(component(1, 1), blocked_by="its release from a hold")
+    later = limited(replace(urgent("9", 2), submit_s=990.0), 2.0, 2.0)
+    view = cluster(4, limited(component(0, 1), 1.0, 2.0), blocked, later)
+    assert [one.job.job_id for one in urgent_jobs(view)] == ["9"]
+
+
 def test_none_is_served_before_all_are_eligible() -> None:
     later = replace(component(1, 1), eligible_s=2000.0)
     assert urgent_jobs(cluster(4, component(0, 1), later)) == ()

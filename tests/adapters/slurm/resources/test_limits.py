@@ -56,6 +56,24 @@ def test_a_cluster_without_limits_has_none() -> None:
     assert limits(["QOS=x(1) GrpJobs=N(3) GrpTRES=cpu=N(2) Account Limits= User Limits="]) == ()
 
 
+def test_run_minutes_are_limited_for_all_for_an_account_and_for_a_user() -> None:
+    qos = (
+        "QOS=urgent(2) GrpJobs=N(1) GrpTRESRunMins=cpu=N(60),node=90(30) "
+        "Account Limits=a={MaxTRESPA=node=N(1) MaxTRESRunMinsPA=cpu=100(60)} "
+        "User Limits=root(0)={MaxJobsPU=N(1) MaxTRESRunMinsPU=node=40(30)}"
+    )
+    account = "ClusterName=c Account=a UserName= Partition= GrpTRES=cpu=N(0) GrpTRESRunMins=node=500(0) "
+    known = limits([qos, account])
+    asked = replace(WAITS, limit_s=1800.0)
+    assert set(quotas(asked, known)) == {
+        Quota(name="node run minutes of QOS urgent", needs=60.0, left=60.0),
+        Quota(name="cpu run minutes of QOS urgent, account a", needs=120.0, left=40.0),
+        Quota(name="node run minutes of QOS urgent, user 0", needs=60.0, left=10.0),
+        Quota(name="node run minutes of account a", needs=60.0, left=500.0),
+    }
+    assert quotas(replace(asked, limit_s=None), known) == ()
+
+
 def test_what_is_over_its_limit_leaves_nothing() -> None:
     (one,) = limits(["QOS=x(1) GrpJobs=2(3) GrpTRES= Account Limits= User Limits="])
     assert one.left == {"jobs": 0.0}
