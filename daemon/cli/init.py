@@ -47,8 +47,8 @@ READABLE = 0o644
 )
 @click.option(
     "--conf",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="slurm.conf [default: where Slurm's commands look].",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The slurm.conf of this Slurm [default: where Slurm's commands look].",
 )
 def init(
     folder: Path,

@@ -11,12 +11,13 @@ import click
 
 from makeway.daemon.cli.options import duration, resources
 from makeway.simharness.cli import terminal
-from makeway.simharness.cli.options import FILE, NAMED_FILE
+from makeway.simharness.cli.options import FILE, NAMED_FILE, cache_options, scheduler_options
 from makeway.simharness.cli.output import require_outputs, write_page
 
 if TYPE_CHECKING:
     from makeway.simharness.history.source import HistorySource
     from makeway.simharness.history.study import HistoryOutcome, HistoryTrial
+    from makeway.simharness.papers.common.cache import ResultCache
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _PATH = click.Path(path_type=Path)
@@ -48,6 +49,8 @@ class HistoryOptions:
     report: Path | None
     replays: Path | None
     json_path: Path | None
+    cache: Path | None
+    no_cache: bool
 
 
 @click.command()
@@ -93,20 +96,7 @@ class HistoryOptions:
     help="A ceiling of what evictions for one urgent job may lose, or `none`; several are compared "
     "[default: none, 100, 20, 5, 1, 0, and the configuration's].",
 )
-@click.option(
-    "--backfill",
-    type=click.Choice(["none", "easy", "conservative"]),
-    default="easy",
-    show_default=True,
-    help="Which waiting jobs may start before their turn.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(["fcfs", "wfp"]),
-    default="fcfs",
-    show_default=True,
-    help="Order of the queue: by submission, or by waiting time and size.",
-)
+@scheduler_options
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option(
     "--hash-names", "salt", metavar="SALT", help="Replace users and accounts by a hash with this key."
@@ -121,10 +111,14 @@ class HistoryOptions:
     help="Write the HTML report of the replays without makeway and as recommended.",
 )
 @click.option("--json", "json_path", type=FILE, help="Write the numbers as JSON there; - is standard output.")
+@cache_options("makeway/history")
 def history(**values: Any) -> None:
     """Replay what a site's accounting says of a past period: what if makeway had run?
 
     FILE is an export of sacct; --how prints the command. Several files are several periods.
+
+    Every finished replay is stored at once: a run that was interrupted goes on where it was. A replay counts
+    as long as the files, the options that concern it and makeway itself are the same.
     """
     from makeway.simharness.history.source import HistoryError
 
@@ -169,7 +163,9 @@ def _study(options: HistoryOptions) -> None:
     for remark in remarks:
         click.echo(f"makeway: {remark}", err=True)
     trials = trials_of(options, source)
-    outcomes = run_all(replay_history, trials, workers=options.workers, label="replays")
+    outcomes = run_all(
+        replay_history, trials, workers=options.workers, label="replays", cache=_cache(options)
+    )
     base, chosen = outcomes[0], recommended(outcomes)
     grids = (tables.outcome_grid(outcomes), *tables.owner_grids(base, chosen))
     sentences = (tables.past_sentence(past, base), tables.recommendation(base, chosen))
@@ -179,6 +175,17 @@ def _study(options: HistoryOptions) -> None:
         for sentence in sentences:
             click.echo(sentence)
     _write_pages(options, outcomes, trials, sentences, remarks)
+
+
+def _cache(options: HistoryOptions) -> "ResultCache | None":
+    """Where finished replays are kept. None: nowhere. Raises `UserError` if nothing can be written there."""
+    from makeway.simharness.papers.common.cache import ResultCache, default_directory
+
+    if options.no_cache:
+        return None
+    cache = ResultCache(directory=options.cache or default_directory("history"))
+    cache.require()
+    return cache
 
 
 def _require_outputs(options: HistoryOptions) -> None:

@@ -5,6 +5,7 @@ What the command needs is imported inside, so that `makeway --help` stays quick.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import click
 from makeway.daemon.cli.options import duration, resources
 from makeway.daemon.errors import counted
 from makeway.simharness.cli import terminal
-from makeway.simharness.cli.options import FILE, NAMED_FILE
+from makeway.simharness.cli.options import FILE, NAMED_FILE, scheduler_options
 from makeway.simharness.cli.output import measure_settings, progress, require_outputs, show, write_page
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from makeway.simharness.run.experiment import Experiment, Workload
 
 _SHOWN_IMPOSSIBLE = 5
+_SHOWS = (
+    "makeway.simharness.results.averages",
+    "makeway.simharness.results.exports",
+    "makeway.simharness.results.tables",
+    "rich.console",
+    "rich.table",
+)
+"""The modules that show the averages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +76,7 @@ class ReplayOptions:
     help="A policy, or a Python file that defines one; several are compared [default: none].",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the policies.")
-@click.option(
-    "--backfill",
-    type=click.Choice(["none", "easy", "easy-cqsim", "conservative"]),
-    default="easy",
-    show_default=True,
-    help="Which waiting jobs may start before their turn.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(["fcfs", "wfp"]),
-    default="fcfs",
-    show_default=True,
-    help="Order of the queue: by submission, or by waiting time and size.",
-)
+@scheduler_options
 @click.option(
     "--start-smaller", is_flag=True, help="Let malleable jobs start with fewer nodes than they ask for."
 )
@@ -312,6 +308,9 @@ def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, s
     from makeway.simharness.run.loading import load_workload
 
     _warn(load_workload(experiments[0]), experiments)
+    # Here, not after Ctrl-C: on a busy machine that takes seconds.
+    for module in _SHOWS:
+        import_module(module)
     grid = [
         replace(experiment, seed=experiment.seed + offset)
         for experiment in experiments

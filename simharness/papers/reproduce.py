@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from makeway.daemon.errors import UserError
-from makeway.simharness.cli.options import NAMED_FILE
+from makeway.simharness.cli.options import NAMED_FILE, CommandT, cache_options, with_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,12 +33,12 @@ PAPERS = {
 }
 """The module of each paper."""
 
+_NAME = "reproduce"
 FORMAT = 1
 """The version of the JSON; it grows when a key changes its meaning."""
 
 TrialT = TypeVar("TrialT")
 ResultT = TypeVar("ResultT")
-CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
 class PaperCommands(click.Group):
@@ -69,10 +69,9 @@ def reproduce() -> None:
 _OPTIONS = (
     click.option(
         "--traces",
+        metavar="DIR",
         type=click.Path(path_type=Path),
-        default=Path("../shared/traces"),
-        show_default=True,
-        help="Directory of the traces.",
+        help="Directory of the traces, which makeway does not ship: see docs/traces.md.",
     ),
     click.option(
         "--seeds", type=click.IntRange(min=1), help="How many seeds, from 0 on [default: the paper's own]."
@@ -88,27 +87,21 @@ _OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
         help="Write every number as JSON there; - is standard output.",
     ),
-    click.option(
-        "--cache",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Keep results there [default: $XDG_CACHE_HOME or ~/.cache, in makeway/reproduce].",
-    ),
-    click.option("--no-cache", is_flag=True, help="Compute everything again and store nothing."),
+    cache_options(f"makeway/{_NAME}"),
 )
 
 
 def paper_options(command: CommandT) -> CommandT:
     """Give a paper's command the options of all of them; `ReproduceOptions` takes their values."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproduceOptions:
     """The options that every paper has."""
 
-    traces: Path
+    traces: Path | None
+    """None: not said."""
     seeds: int | None
     """None: not said."""
     jobs: int
@@ -130,7 +123,8 @@ class ReproduceOptions:
         if self.no_cache:
             return None
         kept = ResultCache(
-            directory=self.cache or default_directory(), traces=tuple(self.traces / name for name in traces)
+            directory=self.cache or default_directory(_NAME),
+            traces=tuple(self.trace_folder / name for name in traces),
         )
         kept.require()
         return kept
@@ -143,15 +137,24 @@ class ReproduceOptions:
         """The claims; with `--quick` marked as preliminary."""
         return tuple(replace(claim, preliminary=self.quick) for claim in claims)
 
+    @property
+    def trace_folder(self) -> Path:
+        """The directory of the traces. Raises `UserError` if none is given: see `require_trace`."""
+        if self.traces is None:
+            raise UserError("--traces: missing; accepted: --traces DIR, the directory of the traces")
+        return self.traces
+
     def require_trace(self, name: str) -> None:
         """Make sure of a trace before anything is computed.
 
         Raises:
-            UserError: there is no such file in the directory.
+            UserError: no directory is given, or there is no such file in it.
         """
-        if not (self.traces / name).is_file():
+        if self.traces is None or not (self.traces / name).is_file():
+            what = "--traces: missing" if self.traces is None else f"--traces {self.traces}: has no {name}"
             raise UserError(
-                f"{self.traces}: has no {name}; accepted: --traces DIR, the directory that holds this trace"
+                f"{what}; accepted: --traces DIR, the directory that holds {name} (docs/traces.md says where "
+                "to get it)"
             )
 
     def require_outputs(self) -> None:
@@ -223,7 +226,9 @@ def run_all(
                     kept.put(trials[missing[position]], result)
                 advance(1)
     except KeyboardInterrupt as interrupt:
-        where = "" if cache is None else f" and kept in {cache.directory}"
+        where = (
+            "" if cache is None else f" and kept in {cache.directory}; the same command goes on from there"
+        )
         click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{where}", err=True)
         raise Interrupted(results) from interrupt
     return [results[index] for index in range(len(trials))]

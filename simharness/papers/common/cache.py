@@ -32,10 +32,10 @@ TrialT = TypeVar("TrialT")
 ResultT = TypeVar("ResultT")
 
 
-def default_directory() -> Path:
-    """The default folder of results: $XDG_CACHE_HOME/makeway/reproduce, or that below ~/.cache."""
+def default_directory(command: str) -> Path:
+    """The default folder of a command's results: $XDG_CACHE_HOME/makeway/COMMAND, or that below ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "makeway" / "reproduce"
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "makeway" / command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,10 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
     return isinstance(value, Mapping)
 
 
+def _is_set(value: object) -> TypeGuard[frozenset[object]]:
+    return isinstance(value, frozenset)
+
+
 def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
@@ -160,6 +164,8 @@ def plain(value: object) -> object:
         return None
     if _is_mapping(value):
         return {str(key): plain(one) for key, one in value.items()}
+    if _is_set(value):
+        return sorted(map(plain, value), key=json.dumps)
     if _is_sequence(value):
         return [plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):

@@ -97,10 +97,10 @@ def command(partitions: Path | None, sweeping: bool, **shared: Any) -> None:
     of one processor. With --quick the first week of Mira, which decides about the claims.
     """
     options = ReproduceOptions(**shared)
-    table = partitions or options.traces.parent / "data" / "mira-partitions.csv"
     weeks = [WEEK] if sweeping else _weeks(options)
     for week in weeks:
         options.require_trace(WINDOWS[week].file)
+    table = partitions or options.trace_folder.parent / "data" / "mira-partitions.csv"
     try:
         read_partitions(table)
     except PartitionsError as error:
@@ -148,7 +148,7 @@ def trials(options: ReproduceOptions, partitions: Path) -> list[P1Trial]:
                 seed: int = seed,
             ) -> P1Trial:
                 return P1Trial(
-                    trace=options.traces / WINDOWS[week].file,
+                    trace=options.trace_folder / WINDOWS[week].file,
                     partitions=partitions,
                     week=week,
                     share=share,
@@ -175,7 +175,7 @@ def _sweep(options: ReproduceOptions, partitions: Path) -> None:
     def replays(scheme: str, settings: Settings) -> list[P1Result]:
         asked = [
             P1Trial(
-                trace=options.traces / WINDOWS[WEEK].file,
+                trace=options.trace_folder / WINDOWS[WEEK].file,
                 partitions=partitions,
                 week=WEEK,
                 share=USUAL_SHARE,

@@ -80,7 +80,9 @@ def command(budget: float | None, **shared: Any) -> None:
     options.require_outputs()
     budget_s = budget or (QUICK_BUDGET_S if options.quick else BUDGET_S)
     trials = [
-        P2Trial(traces=options.traces, scenario=number, wanted_nodes=nodes, seed=seed, budget_s=budget_s)
+        P2Trial(
+            traces=options.trace_folder, scenario=number, wanted_nodes=nodes, seed=seed, budget_s=budget_s
+        )
         for seed in options.seed_range(1)
         for number in range(1, len(SCENARIO_JOBS) + 1)
         for nodes in WANTED_NODES

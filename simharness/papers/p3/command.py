@@ -90,7 +90,7 @@ def command(first: int | None, **shared: Any) -> None:
     options.require_outputs()
     wanted = first or (QUICK_JOBS if options.quick else None)
     trials = [
-        P3Trial(traces=options.traces, setting=setting, first=wanted)
+        P3Trial(traces=options.trace_folder, setting=setting, first=wanted)
         for trace in TRACES
         for setting in settings(trace)
     ]

@@ -90,9 +90,9 @@ def command(work: float | None, days: int | None, **shared: Any) -> None:
     effort = work or (QUICK_WORK if options.quick else WORK)
     span = days or (QUICK_DAYS if options.quick else MONTH_DAYS)
     cache = options.results_cache(*TRACES.values())
-    asked = trials(options.traces, options.seed_range(SEEDS), effort)
+    asked = trials(options.trace_folder, options.seed_range(SEEDS), effort)
     cases = run_all(compute, asked, workers=options.jobs, label="scenarios", cache=cache)
-    replays = month_trials(options.traces, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
+    replays = month_trials(options.trace_folder, span, min(effort, max(LEAST_WORK, effort * WORK_SHARE)))
     months = run_all(compute_month, replays, workers=options.jobs, label="replays", cache=cache)
     checked = options.checked(claims(cases, months))
     deliver(

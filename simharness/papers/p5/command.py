@@ -82,7 +82,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
     cache = options.results_cache()
     piece = days if days is not None or not options.quick else QUICK_DAYS
     asked = trials(
-        options.traces / TRACE,
+        options.trace_folder / TRACE,
         options.seed_range(SEEDS),
         Backfill(backfill),
         days=piece,

@@ -30,6 +30,7 @@ def test_the_files_have_the_names_and_paths_of_the_site(
 ) -> None:
     folder = tmp_path / "site"
     conf = tmp_path / "slurm.conf"
+    conf.touch()
     options = ("--urgent-qos", "urgent", "--evictable-partition", "batch", "--conf", conf)
     assert run(folder, *options) == 0
     assert capsys.readouterr().out.endswith(f"makeway doctor --config {folder}/makeway.yaml\n")
@@ -52,6 +53,17 @@ def test_the_files_have_the_names_and_paths_of_the_site(
     assert (folder / "alerts.yaml").is_file()
     assert os.access(folder / "makeway-done", os.X_OK)
     assert stat.S_IMODE((folder / "makeway.yaml").stat().st_mode) & 0o022 == 0
+
+
+def test_a_slurm_conf_that_is_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--urgent-qos", "urgent", "--evictable-partition", "batch")
+    assert run(tmp_path / "site", *options, "--conf", tmp_path / "slurm.conf") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("makeway: error: Invalid value for '--conf': File ")
+    assert "slurm.conf' does not exist" in line
+    assert not (tmp_path / "site").exists()
 
 
 def test_urgent_jobs_may_have_a_partition_of_their_own(tmp_path: Path) -> None:

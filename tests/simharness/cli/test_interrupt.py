@@ -165,3 +165,28 @@ def test_a_long_run_without_a_terminal_reports_now_and_then(
             "a line is printed",
             lambda: "makeway: eviction: 100% of the submissions are replayed\n" in lines(),
         )
+
+
+INTERRUPTED = """
+import atexit, sys
+from makeway.daemon.cli.main import run_cli
+from makeway.simharness.papers import reproduce
+
+def run_all(work, trials, **_):
+    finished = {0: work(trials[0])}
+    before = set(sys.modules)
+    atexit.register(lambda: print("loaded late:", *sorted(set(sys.modules) - before), file=sys.stderr))
+    raise reproduce.Interrupted(finished)
+
+reproduce.run_all = run_all
+run_cli(["replay", "sample", "--seeds", "2"])
+"""
+
+
+def test_what_shows_the_averages_is_loaded_before_an_interrupt() -> None:
+    """On a busy machine that takes seconds."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert "none" in done.stdout
+    (late,) = [line for line in done.stderr.splitlines() if line.startswith("loaded late:")]
+    ours = [name for name in late.split()[2:] if name.startswith(("makeway.", "rich.table", "rich.console"))]
+    assert ours == []

@@ -60,6 +60,13 @@ def test_the_cheapest_of_those_near_the_best_is_recommended() -> None:
     assert recommended([none, replace(none, policy="eviction")]).policy == "none"
 
 
+@pytest.fixture(autouse=True)
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of caches: an empty one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    return tmp_path / "caches"
+
+
 def _run(*arguments: str) -> int:
     folder = RECORDED / "22.05"
     return run_cli(
@@ -90,6 +97,19 @@ def test_the_numbers_as_json_with_hidden_names(capsys: pytest.CaptureFixture[str
         ("least-price", 5.0),
     ]
     assert all(owner["user"].startswith("user-") for one in found for owner in one["owners"])
+
+
+def test_finished_replays_are_kept(capsys: pytest.CaptureFixture[str], caches: Path, tmp_path: Path) -> None:
+    options = (*OPTIONS, "--policy", "none", "--policy", "eviction", "--max-loss", "5")
+    told: list[tuple[bool, object]] = []
+    for more in ((), (), ("--no-cache",), ("--backfill", "none"), ("--cache", str(tmp_path / "own"))):
+        assert _run(*options, *more, "--json", "-") == 0
+        printed = capsys.readouterr()
+        told.append(("were kept" in printed.err, json.loads(printed.out)))
+    assert [kept for kept, _ in told] == [False, True, False, False, False]
+    assert told[0][1] == told[1][1]
+    assert len(list(caches.glob("makeway/history/*/*.json"))) == 4
+    assert len(list((tmp_path / "own").glob("*/*.json"))) == 2
 
 
 def test_how_to_export(capsys: pytest.CaptureFixture[str]) -> None:

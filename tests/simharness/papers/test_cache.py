@@ -248,6 +248,10 @@ def test_work_that_does_not_say_what_it_returns_is_refused(store: ResultCache) -
         store.of(unannotated)
 
 
+def test_a_set_is_plain_in_a_fixed_order() -> None:
+    assert plain(frozenset(str(number) for number in range(9))) == [str(number) for number in range(9)]
+
+
 def test_a_trial_holds_plain_values_only() -> None:
     with pytest.raises(TypeError, match="is no plain value"):
         plain((1, {"a": {2, 3}}))
@@ -296,7 +300,7 @@ def test_the_options_say_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for unset in ("", "not/absolute"):
         monkeypatch.setenv("XDG_CACHE_HOME", unset)
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert default_directory() == tmp_path / ".cache" / "makeway" / "reproduce"
+        assert default_directory("reproduce") == tmp_path / ".cache" / "makeway" / "reproduce"
 
 
 def test_a_directory_that_cannot_be_used_is_refused_before_the_work(tmp_path: Path) -> None:

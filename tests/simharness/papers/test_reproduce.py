@@ -12,6 +12,7 @@ from makeway.simharness.papers import reproduce
 from makeway.simharness.papers.common.claims import ClaimStatus, Finding, check
 from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.papers.reproduce import ReproduceOptions, run_all
+from tests.paths import ROOT
 
 
 def options(
@@ -36,10 +37,22 @@ def test_the_seeds_are_the_papers_own_unless_said_otherwise(tmp_path: Path) -> N
 
 
 def test_a_trace_that_is_not_there_is_named_with_its_directory(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"{tmp_path}: has no x.swf.gz; accepted: --traces DIR"):
+    with pytest.raises(UserError, match=f"--traces {tmp_path}: has no x.swf.gz; accepted: --traces DIR"):
         options(tmp_path).require_trace("x.swf.gz")
     (tmp_path / "x.swf.gz").touch()
     options(tmp_path).require_trace("x.swf.gz")
+
+
+@pytest.mark.parametrize("paper", ["p1", "p2", "p3", "p4", "p5"])
+def test_a_paper_that_replays_traces_asks_for_them(paper: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["reproduce", paper, "--quick"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "makeway: error: --traces: missing; accepted: --traces DIR, the directory that holds "
+    )
+    assert line.endswith(".swf.gz (docs/traces.md says where to get it)")
+    page = (ROOT / "docs" / "traces.md").read_text()
+    assert line.partition("holds ")[2].partition(" (")[0] in page
 
 
 def test_a_report_without_a_place_is_refused_before_the_work(tmp_path: Path) -> None:

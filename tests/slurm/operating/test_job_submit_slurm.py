@@ -27,7 +27,8 @@ def two_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 
 def test_an_urgent_job_pokes_and_another_job_does_not(two_nodes: DevCluster, tmp_path: Path) -> None:
     options = ("--urgent-partition", "rt", "--evictable-partition", "batch")
-    assert run_cli(["init", str(tmp_path / "site"), *options, "--conf", str(tmp_path / "none.conf")]) == 0
+    (tmp_path / "empty.conf").touch()
+    assert run_cli(["init", str(tmp_path / "site"), *options, "--conf", str(tmp_path / "empty.conf")]) == 0
     # In place of makeway's own command: slurmctld may run in a chroot.
     command = f"{init.program()} poke --config {tmp_path / 'site/makeway.yaml'}"
     script = (tmp_path / "site/job_submit.lua").read_text()
