@@ -34,6 +34,8 @@ PAPERS = {
 """The module of each paper."""
 
 _NAME = "reproduce"
+_NEXT_TO_CHECKOUT = Path("../shared/traces")
+"""Where the traces are on the machines of makeway's own tests."""
 FORMAT = 1
 """The version of the JSON; it grows when a key changes its meaning."""
 
@@ -66,12 +68,18 @@ def reproduce() -> None:
     """
 
 
+def _next_to_checkout() -> Path | None:
+    return _NEXT_TO_CHECKOUT if _NEXT_TO_CHECKOUT.is_dir() else None
+
+
 _OPTIONS = (
     click.option(
         "--traces",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="Directory of the traces, which makeway does not ship: see docs/traces.md.",
+        callback=lambda _, __, given: given or _next_to_checkout(),
+        help="Directory of the traces, which makeway does not ship: see docs/traces.md [default: "
+        f"{_NEXT_TO_CHECKOUT}, if it is there].",
     ),
     click.option(
         "--seeds", type=click.IntRange(min=1), help="How many seeds, from 0 on [default: the paper's own]."
@@ -226,10 +234,8 @@ def run_all(
                     kept.put(trials[missing[position]], result)
                 advance(1)
     except KeyboardInterrupt as interrupt:
-        where = (
-            "" if cache is None else f" and kept in {cache.directory}; the same command goes on from there"
-        )
-        click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{where}", err=True)
+        kept_in = f" and kept in {cache.directory}; the same command goes on from there" if cache else ""
+        click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{kept_in}", err=True)
         raise Interrupted(results) from interrupt
     return [results[index] for index in range(len(trials))]
 

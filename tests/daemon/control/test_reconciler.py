@@ -7,13 +7,17 @@ import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.opening import open_decided
+from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.tasks import ended
 from makeway.policies.model import (
+    Action,
     Checkpoint,
     CheckpointSpec,
+    Decision,
     Ending,
     JobKind,
     JobState,
@@ -30,6 +34,7 @@ from makeway.policies.model import (
     Task,
 )
 from tests.builders import cluster, held, pending, running, urgent
+from tests.daemon.acting import COMMENTS, NODES, held_operation, holding, requeue, reserve
 from tests.daemon.control.loops import FOUR, busy, daemon
 from tests.fakes import FakeAdapter
 
@@ -320,3 +325,18 @@ def test_only_urgent_jobs_that_wait_are_counted_as_waiting() -> None:
     assert loop.reconcile().urgent_waiting == 0
     adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, urgent("w", 1)))
     assert loop.reconcile().urgent_waiting == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "leaves", "opened"),
+    [(NODES, False, 0), (NODES[::-1], False, 0), (NODES[:3], False, 1), (NODES, True, 1)],
+    ids=["the same", "in another order", "fewer nodes", "with an eviction"],
+)
+def test_a_hold_that_is_there_is_not_made_again(nodes: tuple[str, ...], leaves: bool, opened: int) -> None:
+    """Its nodes were to come free for another job, whose evictions were refused: it would be so for ever."""
+    view = holding(running("v", NODES, checkpoint=COMMENTS))
+    view = replace(view, operations=(held_operation(),), limits=Limits())
+    actions: list[Action] = [replace(reserve(), nodes=nodes), *([requeue("v")] if leaves else [])]
+    opening = open_decided(Decision(policy="test", actions=tuple(actions)), view, LoopSettings(), lambda: "2")
+    assert not opening.refused
+    assert [one.operation_id for one in opening.operations] == ["1"] * opened

@@ -44,7 +44,10 @@ def test_a_trace_that_is_not_there_is_named_with_its_directory(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("paper", ["p1", "p2", "p3", "p4", "p5"])
-def test_a_paper_that_replays_traces_asks_for_them(paper: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paper_that_replays_traces_asks_for_them(
+    paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert run_cli(["reproduce", paper, "--quick"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
