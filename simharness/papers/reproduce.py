@@ -68,8 +68,9 @@ def reproduce() -> None:
     """
 
 
-def _next_to_checkout() -> Path | None:
-    return _NEXT_TO_CHECKOUT if _NEXT_TO_CHECKOUT.is_dir() else None
+def _traces(_context: click.Context, _option: click.Parameter, given: Path | None) -> Path | None:
+    """The directory that is given, or the usual one if it is there."""
+    return _NEXT_TO_CHECKOUT if given is None and _NEXT_TO_CHECKOUT.is_dir() else given
 
 
 _OPTIONS = (
@@ -77,7 +78,7 @@ _OPTIONS = (
         "--traces",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        callback=lambda _, __, given: given or _next_to_checkout(),
+        callback=_traces,
         help="Directory of the traces, which makeway does not ship: see docs/traces.md [default: "
         f"{_NEXT_TO_CHECKOUT}, if it is there].",
     ),
