@@ -36,7 +36,7 @@ def joined(
     """
     open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
     limits = settings.limits
-    losses = journal.recent_losses(seen.now_s - DAY_S)
+    lost = totals(journal.recent_losses(seen.now_s - DAY_S))
     notices = journal.notices()
     # What is usual takes long to derive for thousands of jobs, and counts only where jobs may have to leave.
     priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
@@ -47,9 +47,9 @@ def joined(
         operations=open_operations,
         leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
         evictions=journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
-        lost_node_s=totals(losses, lambda loss: loss.for_job_id),
-        lost_by_user=totals(losses, lambda loss: loss.user),
-        lost_by_account=totals(losses, lambda loss: loss.account),
+        lost_node_s=lost.by_job,
+        lost_by_user=lost.by_user,
+        lost_by_account=lost.by_account,
         failures_s=journal.failures_s(seen.now_s - limits.breaker_window_s),
         limits=limits,
         actions=_judged_actions(seen, settings.mode),

@@ -35,6 +35,7 @@ from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.kept.remaining import is_restored, remaining
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
+from makeway.daemon.operation.tasks import planned_places
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
@@ -152,7 +153,8 @@ class Reconciler:
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), cluster)
         if opening.operations:  # newer than the view
-            cluster = replace(self._join(seen, self._journal.open_operations()), plan=cluster.plan)
+            plan, cluster = cluster.plan, self._join(seen, self._journal.open_operations())
+            cluster = cluster if plan is None else replace(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
         self._next.note(under_way, cluster, again_s=decision.again_s, unsent=bool(deferred))
@@ -350,6 +352,8 @@ class Reconciler:
         self, cluster: Cluster, read_began_s: float
     ) -> tuple[tuple[ActionReport, ...], tuple[Deferred, ...]]:
         """Send what is due of all operations. Returns what became of it, and what has to wait."""
+        if not any(map(planned_places, self._journal.open_operations())):
+            return (), ()
         sending = Sending(
             self._executor,
             self._journal,

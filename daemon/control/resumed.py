@@ -9,7 +9,7 @@ class ResumedJobs:
     """Compares the runs of one snapshot with those of the one before."""
 
     def __init__(self) -> None:
-        self._before: frozenset[tuple[str, int]] | None = None
+        self._before: Mapping[str, int] | None = None
         """The running jobs with their requeue counts. None: there was no snapshot yet."""
 
     def in_snapshot(self, seen: Cluster, past_evictions: Callable[[], Mapping[str, int]]) -> tuple[str, ...]:
@@ -17,11 +17,10 @@ class ResumedJobs:
 
         `past_evictions` says how often each job was evicted; it is called only if a run is new.
         """
-        runs = frozenset(
-            (job.job_id, job.requeue_count) for job in seen.jobs if job.state is JobState.RUNNING
-        )
+        runs = {job.job_id: job.requeue_count for job in seen.jobs if job.state is JobState.RUNNING}
         before, self._before = self._before, runs
-        if before is None or not runs - before:
+        if before is None or before == runs:
             return ()
-        evicted = past_evictions()
-        return tuple(sorted(job_id for job_id, _ in runs - before if evicted.get(job_id)))
+        new = [job_id for job_id, count in runs.items() if before.get(job_id) != count]
+        evicted = past_evictions() if new else {}
+        return tuple(sorted(job_id for job_id in new if evicted.get(job_id)))

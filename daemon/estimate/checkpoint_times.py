@@ -137,11 +137,14 @@ def lesson(
         seen: the snapshot.
         under_way: the requests that are known from earlier cycles.
     """
+    known_operations = tuple(operations)
+    if not under_way and not any(map(signals, known_operations)):
+        return None
     jobs = seen.jobs_by_id()
     begun: list[tuple[CheckpointRequest, Subject]] = []
     measured: list[tuple[CheckpointRequest, Measurement]] = []
     awaited: set[CheckpointRequest] = set()
-    for operation in operations:
+    for operation in known_operations:
         for task in signals(operation):
             if task.issued_s is None:
                 continue

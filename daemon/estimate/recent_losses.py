@@ -3,10 +3,11 @@
 A run counts with what its decision expected to lose until it is measured, then with what it lost.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Final, NamedTuple
 
 from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey, RunLoss
+from makeway.policies.model import memoise_last
 
 DAY_S: Final = 86_400.0
 
@@ -26,14 +27,17 @@ class RecentLosses:
 
     def __init__(self) -> None:
         self._entries: dict[RunKey, RecentLoss] = {}
+        self._found: tuple[RecentLoss, ...] = ()
+        self._valid_until_s = -inf
+        """`_found` is what counts up to this instant, unless an entry changes."""
 
     def expect(self, key: RunKey, run: LeavingRun) -> None:
         """Add a run that is to leave."""
-        self._entries[key] = _entry(run, run.expected.node_s)
+        self._set(key, _entry(run, run.expected.node_s))
 
     def measured(self, key: RunKey, loss: RunLoss) -> None:
         """Replace what was expected by what was lost."""
-        self._entries[key] = _entry(loss.run, loss.lost.node_s)
+        self._set(key, _entry(loss.run, loss.lost.node_s))
 
     def learn(self, lesson: LossLesson) -> None:
         """Add what one cycle has observed."""
@@ -42,21 +46,44 @@ class RecentLosses:
         for key, loss in lesson.measured:
             self.measured(key, loss)
         for key in lesson.void:
+            self._set(key, None)
+
+    def _set(self, key: RunKey, entry: RecentLoss | None) -> None:
+        """Replace the entry of a run. None: it has none any more."""
+        self._valid_until_s = -inf
+        if entry is None:
             self._entries.pop(key, None)
+        else:
+            self._entries[key] = entry
 
     def since(self, since_s: float) -> tuple[RecentLoss, ...]:
-        """Those of the decisions since then. What is older is forgotten."""
-        for key in [key for key, entry in self._entries.items() if entry.decided_s < since_s]:
-            del self._entries[key]
-        return tuple(entry for entry in self._entries.values() if entry.node_s)
+        """Those of the decisions since then; what is older is forgotten. The same tuple while all is the
+        same.
+        """
+        if since_s > self._valid_until_s:
+            for key in [key for key, entry in self._entries.items() if entry.decided_s < since_s]:
+                del self._entries[key]
+            self._found = tuple(entry for entry in self._entries.values() if entry.node_s)
+            self._valid_until_s = min((entry.decided_s for entry in self._entries.values()), default=inf)
+        return self._found
 
 
-def totals(losses: Iterable[RecentLoss], key: Callable[[RecentLoss], str]) -> Mapping[str, float]:
-    """Node-seconds by what `key` gives: the urgent job, its user or its account. No unknown name counts."""
-    found: dict[str, float] = {}
+class LossTotals(NamedTuple):
+    """Node-seconds of work by who pays for them. No unknown name counts."""
+
+    by_job: dict[str, float]
+    by_user: dict[str, float]
+    by_account: dict[str, float]
+
+
+@memoise_last
+def totals(losses: tuple[RecentLoss, ...]) -> LossTotals:
+    """What was lost for each urgent job, its user and its account."""
+    found = LossTotals({}, {}, {})
     for entry in losses:
-        if name := key(entry):
-            found[name] = found.get(name, 0.0) + entry.node_s
+        for name, lost in zip((entry.for_job_id, entry.user, entry.account), found, strict=True):
+            if name:
+                lost[name] = lost.get(name, 0.0) + entry.node_s
     return found
 
 

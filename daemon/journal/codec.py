@@ -1,20 +1,21 @@
 """What the journal holds, as values, and how they become text and come back.
 
 Every body is stored as `{"format": n, "body": ...}`, so that it says by itself how to read it (`formats`).
+pydantic is imported with the first body: a replay whose journal is not kept has none.
 """
 
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Generic, TypeVar
-
-from pydantic import JsonValue, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from makeway.daemon.journal.formats import FORMAT, Noun, upgraded
 from makeway.daemon.journal.kinds import JsonObject
 from makeway.policies.model import Action, Cluster, Decision, Notice, Operation, Plan
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue, TypeAdapter, ValidationError
 
 _Value = TypeVar("_Value")
 
@@ -60,7 +61,7 @@ class BodyCodec(Generic[_Value]):
     """Writes and reads the bodies of one noun."""
 
     noun: Noun
-    _adapter: Callable[[], TypeAdapter[_Value]]
+    _adapter: "Callable[[], TypeAdapter[_Value]]"
     """Made when it is first used: that takes a while."""
 
     def encode(self, value: _Value) -> str:
@@ -74,6 +75,8 @@ class BodyCodec(Generic[_Value]):
             BodyTooNew: its format is newer than this makeway.
             BadBody: it is not such a value.
         """
+        from pydantic import ValidationError
+
         try:
             return self._adapter().validate_python(self._present(text))
         except ValidationError as error:
@@ -81,6 +84,8 @@ class BodyCodec(Generic[_Value]):
 
     def _present(self, text: str | bytes) -> JsonObject:
         """The body in the present format."""
+        from pydantic_core import from_json
+
         try:
             stored: JsonValue = from_json(text)
         except ValueError as error:
@@ -97,49 +102,31 @@ class BodyCodec(Generic[_Value]):
         return upgraded(self.noun, body, number)
 
 
-def _first_of(error: ValidationError) -> str:
+def _first_of(error: "ValidationError") -> str:
     """The first of the problems, in one line."""
     problem = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, problem["loc"]))
     return f"{where}: {problem['msg']}" if where else problem["msg"]
 
 
-@cache
-def _operations() -> TypeAdapter[Operation]:
-    return TypeAdapter(Operation)
+def _adapter_of(kind: Any) -> "Callable[[], TypeAdapter[Any]]":
+    """What makes the adapter of a type, once."""
+
+    @cache
+    def adapter() -> "TypeAdapter[Any]":
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(kind)
+
+    return adapter
 
 
-@cache
-def _actions() -> TypeAdapter[Action]:
-    return TypeAdapter(Action)
-
-
-@cache
-def _decisions() -> TypeAdapter[Decision]:
-    return TypeAdapter(Decision)
-
-
-@cache
-def _clusters() -> TypeAdapter[Cluster]:
-    return TypeAdapter(Cluster)
-
-
-@cache
-def _plans() -> TypeAdapter[Plan]:
-    return TypeAdapter(Plan)
-
-
-@cache
-def _notices() -> TypeAdapter[Notice]:
-    return TypeAdapter(Notice)
-
-
-OPERATION: Final = BodyCodec(Noun.OPERATION, _operations)
-ACTION: Final = BodyCodec(Noun.ACTION, _actions)
-DECISION: Final = BodyCodec(Noun.DECISION, _decisions)
-PLAN: Final = BodyCodec(Noun.PLAN, _plans)
-NOTICE: Final = BodyCodec(Noun.NOTICE, _notices)
-_CLUSTER: Final = BodyCodec(Noun.CLUSTER, _clusters)
+OPERATION: Final[BodyCodec[Operation]] = BodyCodec(Noun.OPERATION, _adapter_of(Operation))
+ACTION: Final[BodyCodec[Action]] = BodyCodec(Noun.ACTION, _adapter_of(Action))
+DECISION: Final[BodyCodec[Decision]] = BodyCodec(Noun.DECISION, _adapter_of(Decision))
+PLAN: Final[BodyCodec[Plan]] = BodyCodec(Noun.PLAN, _adapter_of(Plan))
+NOTICE: Final[BodyCodec[Notice]] = BodyCodec(Noun.NOTICE, _adapter_of(Notice))
+_CLUSTER: Final[BodyCodec[Cluster]] = BodyCodec(Noun.CLUSTER, _adapter_of(Cluster))
 
 
 def pack(cluster: Cluster) -> bytes:

@@ -11,12 +11,13 @@ Format 0 is that of bodies without a format number, which makeway wrote before b
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, Final
 
 from makeway.daemon.journal import kinds
 from makeway.daemon.journal.kinds import JsonObject
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 Change = Callable[[JsonObject], JsonObject]
 

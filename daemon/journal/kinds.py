@@ -4,11 +4,12 @@ A hold said by its `reason` what it was for; an operation was what its first hol
 and what an operation had come to, were sentences.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
-JsonObject = dict[str, JsonValue]
+JsonObject = dict[str, "JsonValue"]
 
 _ENDINGS: Final = {
     "acknowledged": "acknowledged",

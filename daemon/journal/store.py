@@ -54,6 +54,10 @@ _NOTE = "note:"
 """What the keys of notes begin with."""
 
 
+def _in_order(notices: Mapping[str, Notice]) -> tuple[Notice, ...]:
+    return tuple(notices[notice_id] for notice_id in sorted(notices))
+
+
 class Journal(Archive):
     """The daemon's memory. Safe to call from several threads; every write is one transaction.
 
@@ -96,7 +100,9 @@ class Journal(Archive):
             self._database.close()
             raise
         self._open_operations = loaded.operations
+        self._open_now = tuple(loaded.operations.values())
         self._notices = loaded.notices
+        self._notices_now = _in_order(loaded.notices)
         self._plan = loaded.plan
         self.damaged = tuple(f"{path}: {row}" for row in loaded.damaged)
         """The rows that could not be read at this start, each with its problem. The daemon has moved them to
@@ -105,7 +111,7 @@ class Journal(Archive):
 
     def open_operations(self) -> tuple[Operation, ...]:
         """The operations that are not closed, oldest first."""
-        return tuple(self._open_operations.values())
+        return self._open_now
 
     def new_operation_id(self) -> str:
         """An id that no operation of this journal ever had: a count, stored with the first operation that
@@ -252,6 +258,7 @@ class Journal(Archive):
         with self._mutex:
             self._write(insert, announced_statement(notice.notice_id, record))
             self._notices[notice.notice_id] = notice
+            self._notices_now = _in_order(self._notices)
             self._announcements.setdefault(notice.notice_id, record)
 
     def note_missed(self, notice_id: str, at_s: float) -> None:
@@ -272,11 +279,11 @@ class Journal(Archive):
         with self._mutex:
             self._write(("DELETE FROM notices WHERE notice_id = ?", (notice_id,)))
             self._notices.pop(notice_id, None)
+            self._notices_now = _in_order(self._notices)
 
     def notices(self) -> tuple[Notice, ...]:
         """The announcements, in the order of their ids."""
-        with self._mutex:
-            return tuple(self._notices[notice_id] for notice_id in sorted(self._notices))
+        return self._notices_now
 
     def plan(self) -> Plan | None:
         """The last plan that was finished. None: there was none."""
@@ -341,6 +348,7 @@ class Journal(Archive):
             self._open_operations.pop(operation.operation_id, None)
         else:
             self._open_operations[operation.operation_id] = operation
+        self._open_now = tuple(self._open_operations.values())
 
     def _upsert(self, operation: Operation) -> tuple[Statement, ...]:
         """What writes an operation down: nothing in a journal without a file, which no later start

@@ -5,12 +5,14 @@ between knows its own lease.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
-
-from pydantic import TypeAdapter
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import LeaderLease
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _NAME: Final = "leases"
 _VERSION: Final = 1
@@ -46,7 +48,11 @@ class LeaseNotes:
         return (lease.term, lease.mark) in self.written
 
 
-_NOTES: Final = TypeAdapter(LeaseNotes)
+@cache
+def _notes() -> "TypeAdapter[LeaseNotes]":
+    from pydantic import TypeAdapter  # a replay, whose daemon is the only one, does without it
+
+    return TypeAdapter(LeaseNotes)
 
 
 def stored_notes(journal: Journal, boot: str) -> LeaseNotes:
@@ -55,7 +61,7 @@ def stored_notes(journal: Journal, boot: str) -> LeaseNotes:
     Notes that cannot be read count for nothing: the daemon then waits for the end of its own lease.
     """
     try:
-        found = _NOTES.validate_json(journal.noted(_NAME) or "")
+        found = _notes().validate_json(journal.noted(_NAME) or "")
     except ValueError:
         return LeaseNotes(boot=boot)
     if found.version != _VERSION:
@@ -65,4 +71,4 @@ def stored_notes(journal: Journal, boot: str) -> LeaseNotes:
 
 def store_notes(journal: Journal, notes: LeaseNotes) -> None:
     """Write the notes down."""
-    journal.note(_NAME, _NOTES.dump_json(notes).decode())
+    journal.note(_NAME, _notes().dump_json(notes).decode())

@@ -44,6 +44,9 @@ def left_behind(
 
 def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[Release]:
     """For makeway's reservations that belong to no operation: an earlier run left them."""
+    own = [reservation for reservation in cluster.reservations if reservation.by_makeway]
+    if not own:
+        return []
     kept: set[str] = set()
     for operation in operations:
         releases = [task for task in operation.tasks if isinstance(task.action, Release)]
@@ -67,8 +70,8 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
             reason=Reason.ORPHANED,
             reservation=reservation.name,
         )
-        for reservation in cluster.reservations
-        if reservation.by_makeway and reservation.name not in kept
+        for reservation in own
+        if reservation.name not in kept
     ]
 
 

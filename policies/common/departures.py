@@ -34,6 +34,7 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
     Task,
+    memoise_each,
     memoise_last,
     names,
 )
@@ -84,9 +85,15 @@ def node_release_of(action: Action, now_s: float) -> NodeRelease | None:
         case Requeue() | Cancel():
             return NodeRelease(by_s=max(now_s, action.not_after_s))
         case Shrink():
-            return NodeRelease(by_s=now_s, kept_nodes=frozenset(action.keep_nodes))
+            return NodeRelease(by_s=now_s, kept_nodes=_set_of(action.keep_nodes))
         case _:
             return None
+
+
+@memoise_each
+def _set_of(names: tuple[str, ...]) -> frozenset[str]:
+    """The names as a set: the same one each time, because sets of nodes are known by it."""
+    return frozenset(names)
 
 
 def releasing_nodes(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, float]:

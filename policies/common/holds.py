@@ -93,7 +93,7 @@ def _occupied(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRe
     for job in jobs:
         if job.nodes and job.state is not JobState.COMPLETING:
             release = releases.get(job.job_id)
-            stay |= sets.of(job.nodes) if release is None else sets.of_new(release.kept_nodes)
+            stay |= sets.of(job.nodes) if release is None else sets.of(release.kept_nodes)
     return stay
 
 

@@ -4,6 +4,7 @@ A description is a value that another process can be given, so that seeds run si
 """
 
 import difflib
+import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.errors import UserError
+from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
@@ -127,11 +129,27 @@ def run(
         workload=workload.name,
         sharing=workload.sharing,
     )
-    excluded = len(workload.impossible)
+    gc.freeze()  # else the jobs of a long trace are searched for garbage again and again
+    try:
+        record = _replayed(experiment, policy, config, cluster, progress)
+    finally:
+        gc.unfreeze()
+    record.excluded = len(workload.impossible)
+    return record
+
+
+def _replayed(
+    experiment: Experiment,
+    policy: Policy[Any],
+    config: object,
+    cluster: SimCluster,
+    progress: Callable[[float], None] | None,
+) -> ReplayRecord:
+    """See `run`, which sets up the cluster."""
     if not policy.active:
         # The policy would never be asked: the daemon and its modules are not needed.
         cluster.run(progress)
-        return cluster.record(policy=policy.name, excluded=excluded)
+        return cluster.record(policy=policy.name)
     from makeway.daemon.journal.store import Journal
     from makeway.simharness.run.replay import UNPRICED, Replay, ReplaySettings
 
@@ -143,11 +161,9 @@ def run(
     )
     journal = Journal(experiment.journal, unread=experiment.journal is None)
     try:
-        record = Replay(cluster, policy, config, settings, journal=journal).run(progress)
+        return Replay(cluster, policy, config, settings, journal=journal).run(progress)
     finally:
         journal.close()
-    record.excluded = excluded
-    return record
 
 
 def policy_config(name: str, config_type: type[Any], settings: Mapping[str, object]) -> Any:

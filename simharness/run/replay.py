@@ -198,8 +198,9 @@ class Replay:
             return change.at_s
         if not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED:
             return self._quantised(change.at_s)
-        operations = self.journal.open_operations()
-        if urgent or self._waiting or any(operation.phase is not Phase.LENT for operation in operations):
+        if urgent or self._waiting:
+            return self._quantised(change.at_s)
+        if any(operation.phase is not Phase.LENT for operation in self.journal.open_operations()):
             return self._quantised(change.at_s)
         return None
 

@@ -115,10 +115,7 @@ def test_the_losses_of_a_day_are_limited_also_after_a_restart(tmp_path: Path) ->
         "and 15.33 of the 20 of a day are used (max_loss_node_hours_per_day)" in text for text in texts
     )
     again = Journal(tmp_path / "journal.sqlite")
-    hours = {
-        job_id: lost / HOUR_S
-        for job_id, lost in totals(again.recent_losses(0.0), lambda loss: loss.for_job_id).items()
-    }
+    hours = {job_id: lost / HOUR_S for job_id, lost in totals(again.recent_losses(0.0)).by_job.items()}
     assert hours == pytest.approx({"u1": 8.0, "u2": 22.0 / 3.0})
     assert [loss.for_job_id for loss in again.recent_losses(3 * HOUR_S)] == ["u2"]
     assert sum(again.past_evictions().values()) == 2

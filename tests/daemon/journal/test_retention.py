@@ -130,6 +130,22 @@ def leaving_run(decided_s: float) -> LeavingRun:
     )
 
 
+def test_recent_losses_follow_each_change_and_the_clock() -> None:
+    first, second = RunKey("u@1", "7", 1), RunKey("u@1", "8", 1)
+    with closing(Journal(None)) as journal:
+        begun = ((first, leaving_run(100.0)), (second, leaving_run(200.0)))
+        journal.note_losses(LossLesson(begun=begun, changed=(), measured=(), void=()))
+        losses = journal.recent_losses(100.0)
+        assert [loss.decided_s for loss in losses] == [100.0, 200.0]
+        assert journal.recent_losses(50.0) is losses, "the clock was set back"
+        assert [loss.decided_s for loss in journal.recent_losses(100.5)] == [200.0]
+        loss = RunLoss(run=leaving_run(200.0), left_s=210.0, lost_s=8.0, overhead_s=0.0, evicted=True)
+        journal.note_losses(LossLesson(begun=(), changed=(), measured=((second, loss),), void=()))
+        assert [loss.node_s for loss in journal.recent_losses(100.5)] == [10.0]
+        journal.note_losses(LossLesson(begun=(), changed=(), measured=(), void=(second,)))
+        assert journal.recent_losses(100.5) == ()
+
+
 def test_losses_of_schema_5_name_nobody_who_pays(path: Path) -> None:
     key, run = RunKey("u@1", "7", 1), leaving_run(1.0)
     with closing(Journal(path)) as journal:

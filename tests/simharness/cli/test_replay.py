@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,17 @@ def trace(tmp_path: Path) -> Path:
 @pytest.fixture
 def makeway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Makeway":
     return Makeway(monkeypatch, capsys)
+
+
+def test_a_replay_loads_only_what_it_needs() -> None:
+    heavy = ("pydantic", "numpy.ma", "structlog", "apscheduler", "prometheus_client", "yaml")
+    code = (
+        "import sys; from makeway.daemon.cli.main import run_cli; "
+        "run_cli(['replay', 'sample', '--policy', 'least-price', '--no-check']); "
+        f"print(sorted(set({heavy!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
 class Makeway:
