@@ -25,6 +25,7 @@ _IMPORTED = (
     "makeway.policies.hybrid.policy",
     "makeway.policies.least_price.policy",
     "makeway.policies.wcjs.policy",
+    "pydantic.type_adapter",
 )
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__, *_IMPORTED])

@@ -17,6 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pydantic.type_adapter  # noqa: F401 - else each child would load it for itself
+
 from makeway.daemon.journal.store import Journal
 
 CUTOFF_S = 5.0
