@@ -334,15 +334,7 @@ def _mean(values: Floats, weights: Floats | None = None) -> float | None:
 
 
 def _percentile(values: Floats, percent: float) -> float | None:
-    """As `np.percentile` has it, which loads a further tenth of numpy for this."""
-    if not values.size:
-        return None
-    last = values.size - 1
-    place = last * (percent / 100)
-    ordered = np.sort(values)
-    below, share = int(place), place - int(place)
-    low, high = float(ordered[below]), float(ordered[min(below + 1, last)])
-    return high - (high - low) * (1 - share) if share >= 0.5 else low + (high - low) * share
+    return float(np.percentile(values, percent)) if values.size else None
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -38,7 +38,7 @@ def makeway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_replay_loads_only_what_it_needs() -> None:
-    heavy = ("pydantic", "numpy.ma", "structlog", "apscheduler", "prometheus_client", "yaml")
+    heavy = ("pydantic", "structlog", "apscheduler", "prometheus_client", "yaml")
     code = (
         "import sys; from makeway.daemon.cli.main import run_cli; "
         "run_cli(['replay', 'sample', '--policy', 'least-price', '--no-check']); "

@@ -3,10 +3,8 @@
 import statistics
 from dataclasses import fields, replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
@@ -191,15 +189,6 @@ def test_held_node_hours_are_those_of_the_segments(record: ReplayRecord) -> None
     held = sum((segment.end_s - segment.start_s) * segment.nodes.bit_count() for segment in record.segments)
     if measures.utilisation is not None:
         assert measures.held_node_hours == pytest.approx(held / HOUR_S)
-
-
-@given(st.lists(st.floats(0.0, 1e6), min_size=1))
-@settings(deadline=None)
-def test_percentiles_are_those_of_numpy_to_the_digit(decision_s: list[float]) -> None:
-    measures = measure(replace(with_makeway(), decision_s=decision_s))
-    decision_ms = np.array(decision_s) * 1000.0
-    assert measures.decision_p50_ms == np.percentile(decision_ms, 50)
-    assert measures.decision_p99_ms == np.percentile(decision_ms, 99)
 
 
 def test_numbers_have_every_field_of_every_group_under_a_stable_key() -> None:
