@@ -16,7 +16,17 @@ FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
     "policies.choice.highs": frozenset({"numpy", "highspy"}),
     **{
         f"policies.choice.{name}": frozenset({"numpy"})
-        for name in ("bounds", "choose", "covers", "crowded", "prices", "programme", "search", "table")
+        for name in (
+            "ascent",
+            "bounds",
+            "choose",
+            "covers",
+            "crowded",
+            "prices",
+            "programme",
+            "search",
+            "table",
+        )
     },
 }
 """What is not of the standard library, by the module of the policies that may import it."""
