@@ -22,5 +22,7 @@ class ResumedJobs:
         if before is None or before == runs:
             return ()
         new = [job_id for job_id, count in runs.items() if before.get(job_id) != count]
-        evicted = past_evictions() if new else {}
+        if not new:
+            return ()
+        evicted = past_evictions()
         return tuple(sorted(job_id for job_id in new if evicted.get(job_id)))
