@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from makeway.daemon.operation.tasks import ENDED
 from makeway.policies.model import Cluster, Job, JobState, Operation, Reason, Release, Reserve, Task
 
-REMEMBERED_S = 3600.0
+REMEMBERED_S = 7 * 86_400.0
 """How long after the last command for a hold a lost reservation of its job still counts as that hold, in
-seconds. A controller is rarely down that long.
+seconds. Neither the controller nor the daemon is often down that long.
 """
 _LACKS = ""
 """The job lacked something: it may be held by its user."""

@@ -104,6 +104,14 @@ KEPT_STORIES = (
         law="stuck",
         broke="job u4 was to get a node of job u6's guest, which may not leave: its hold was made for ever",
     ),
+    KeptStory(
+        seed=7000852,
+        policy="n-paa",
+        troubles=ALL,
+        switches=True,
+        law="left_behind",
+        broke="the daemon was down for more than an hour, and forgot that the lost hold of u4 was its own",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
