@@ -17,8 +17,9 @@ from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
 _LONGEST = (
-    *("test_deaths", "history", "stories", "deaths", "in_vain", "het_jobs", "shared_nodes", "leader"),
-    *("swarm", "gpu_parts", "snapshot"),
+    *("controller_deaths", "stories", "history", "gpu_parts", "least_price", "sharing", "limits", "cycle"),
+    *("het_jobs", "deaths", "job_helper", "devcluster", "conformance", "snapshot", "journal_deleted"),
+    *("shared_nodes", "in_vain", "swarm", "leader"),
 )
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 
