@@ -198,7 +198,11 @@ def node_text(count: int) -> str:
 
 
 def needed(request: Request) -> str:
-    """How many more nodes the urgent job needs, or that it needs a whole placement, in words."""
+    """How many more nodes the urgent job needs, or that guests have to leave theirs, or that it needs a whole
+    placement, in words.
+    """
+    if request.guest_nodes and request.shortage <= 0:
+        return f"Guests have to leave {len(request.guest_nodes)} of the nodes held for it"
     if request.places or request.shortage <= 0:
         return f"A whole placement for {node_text(request.urgent.job.node_count)} is needed"
     return "1 more node is needed" if request.shortage == 1 else f"{request.shortage} more nodes are needed"

@@ -189,7 +189,10 @@ def test_guests_that_would_lose_too_much_stay(
         ("prioritise", "u"),
         ("release", "u"),
     ]
-    assert "the limit is 0.5 (max_loss_node_hours)" in refused.rationale[0].summary
+    assert refused.rationale[0].summary == (
+        "Guests have to leave 1 of the nodes held for it: it would cost 2 node-hours, the limit is 0.5 "
+        "(max_loss_node_hours). No job is evicted."
+    )
 
 
 def test_guests_leave_first_and_others_for_what_is_still_missing(

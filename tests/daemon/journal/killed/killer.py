@@ -13,15 +13,15 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pydantic.type_adapter  # noqa: F401 - else each child would load it for itself
-
 from makeway.daemon.journal.store import Journal
 
 CUTOFF_S = 5.0
+import_module("pydantic.type_adapter")  # else each child would load it for itself
 
 
 def main(job: Callable[[Path], None], template: Path, folder: Path) -> int:
