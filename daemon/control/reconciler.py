@@ -36,7 +36,7 @@ from makeway.daemon.operation.kept.remaining import is_restored, remaining
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.tasks import planned_places
-from makeway.daemon.operation.transitions import advance
+from makeway.daemon.operation.transitions import advance, without_times_to_come
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Cluster,
@@ -266,7 +266,8 @@ class Reconciler:
 
     def _advance(self, operation: Operation, cluster: Cluster) -> Operation:
         """An operation as the snapshot and the mode make it, written down if that changed it."""
-        new = advance(operation, cluster, self._settings.timeouts)
+        past = without_times_to_come(operation, self._now())
+        new = advance(past, cluster, self._settings.timeouts)
         acts = self._present.mode is Mode.ACT
         if self._permission.follows and not new.observe and new.phase is not Phase.CLOSED:
             new = left_off(new, cluster.now_s)

@@ -12,6 +12,7 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import ended
 from makeway.policies.model import (
     Action,
@@ -187,6 +188,25 @@ def test_a_reservation_of_an_earlier_life_is_released() -> None:
         loop.reconcile()
 
     assert adapter.calls == [("release", "mw_lost")]
+
+
+def test_a_time_that_the_clock_has_not_reached_delays_nothing() -> None:
+    """The daemon starts with a clock that is an hour fast, and the clock is then set right."""
+    view = cluster(4, running("x", ("n4",)), reservations=(held("lost", ("n1", "n2")),))
+    adapter = FakeAdapter(replace(view, now_s=view.now_s + 3600.0))
+    adapter.errors["release"] = Rejected("try again in a bit", retryable=True)
+    journal = Journal(None)
+    loop = daemon(adapter, journal)
+    loop.reconcile()
+    del adapter.errors["release"]
+    adapter.view = replace(view, now_s=view.now_s + 1.0)
+    loop.reconcile()
+    (task,) = journal.open_operations()[0].tasks
+    assert (task.progress, task.issued_s) == (Progress.PLANNED, adapter.view.now_s)
+
+    adapter.view = replace(view, now_s=view.now_s + 1.0 + Timeouts().retry_s)
+    loop.reconcile()
+    assert adapter.calls == [("release", "mw_lost")] * 2
 
 
 def test_reservations_of_others_are_left_alone() -> None:
