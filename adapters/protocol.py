@@ -226,6 +226,11 @@ class LeaseKeeper(Protocol):
         """The longest that one command can take, in real seconds."""
         raise NotImplementedError
 
+    @property
+    def saves_s(self) -> float:
+        """For so long after the answer, in real seconds, a crash of the controller may undo a command."""
+        raise NotImplementedError
+
     def create_lease(self, lease: LeaderLease) -> None:
         """Make the lease. Of several daemons that make one of the same term at once, one succeeds.
 

@@ -56,6 +56,7 @@ class LeasedAdapter(FakeAdapter):
     """Keeps leases, and remembers what it is to ask before its commands."""
 
     command_s = 1.0
+    saves_s = 0.0
 
     def __init__(self, view: Cluster) -> None:
         super().__init__(view)

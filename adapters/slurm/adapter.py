@@ -16,7 +16,7 @@ from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.holds import HoldNames, holds_among
-from makeway.adapters.slurm.lease.keeper import SlurmLeases
+from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
@@ -193,6 +193,11 @@ class SlurmCliAdapter:
     def command_s(self) -> float:
         """See `LeaseKeeper`."""
         return self._settings.timeout_s
+
+    @property
+    def saves_s(self) -> float:
+        """See `LeaseKeeper`."""
+        return SAVES_S
 
     def create_lease(self, lease: LeaderLease) -> None:
         """See `LeaseKeeper`."""

@@ -1,9 +1,11 @@
 """The lease of this daemon: taken, renewed, given up, and read with each snapshot.
 
 A daemon takes the lease by making the next term, which the cluster allows once, and leads if a snapshot
-taken after that shows its lease, none higher, and no other that may still be in use. From then on it acts for
-as long as the lease lasts, counted from the beginning of the last command that wrote it. A lease that was not
-renewed in time is never renewed: its daemon takes the next term, like any other.
+taken after that shows its lease, none higher, and no other that may still be in use. It is not before the
+cluster has saved the lease that it leads: a controller that crashed would else have forgotten it, and let
+another daemon lead. From then on it acts for as long as the lease lasts, counted from the beginning of the
+last command that wrote it. A lease that was not renewed in time is never renewed: its daemon takes the next
+term, like any other.
 
 Why two daemons never act at once: `docs/decisions/0024-one-leader.md`.
 """
@@ -82,7 +84,11 @@ class Leadership:
         self._tried_s = -inf
         """When the last command began that was to renew the lease."""
         self._until_s = -inf
-        """Until when this daemon leads."""
+        """Until when this daemon has the lease."""
+        self._saved_s = inf
+        """From when on the cluster has saved the lease."""
+        self._is_saved = False
+        """Whether a snapshot has shown it since then."""
         # When the last look began, and whether it was not finished.
         self._began_s, self._failed = 0.0, False
         self._stands_back_until_s = -inf
@@ -96,7 +102,7 @@ class Leadership:
 
     def may_act(self) -> bool:
         """Whether a command that is sent now ends before another daemon may act."""
-        return self._clock() + self._keeper.command_s < self._until_s
+        return self._is_saved and self._clock() + self._keeper.command_s < self._until_s
 
     def hand_over(self) -> bool:
         """Have the next cycle give the lease up. Returns whether this daemon leads. From any thread."""
@@ -106,8 +112,8 @@ class Leadership:
         return leads
 
     def withdraw(self) -> None:
-        """Remove the lease, if this daemon leads: it has nothing more to do. Only after its last cycle."""
-        if self.standing.role is Role.LEADS:
+        """Remove the lease, if this daemon has it: it has nothing more to do. Only after its last cycle."""
+        if self._until_s > -inf:
             self._until_s = -inf
             self._remove(self._notes.led)
 
@@ -122,6 +128,8 @@ class Leadership:
                 ends_s = self._watch.next_end_s(self._margin_s)
                 back_s = self._stands_back_until_s
                 due_s = back_s if ends_s is None and back_s > self._clock() else ends_s
+                if not self._is_saved and self._clock() < self._until_s:
+                    due_s = self._saved_s
             case Role.ALONE | Role.IDLE:
                 due_s = None
         if due_s is None:
@@ -146,8 +154,9 @@ class Leadership:
             self._give_up(seen)
             return self._stand(seen, Role.IDLE if not wanted and not self._watch.alive() else None)
         if self._has_lease(seen):
+            self._is_saved = self._is_saved or self._began_s >= self._saved_s
             self._renew(seen)
-            return self._stand(seen, Role.LEADS)
+            return self._stand(seen, Role.LEADS if self._is_saved else None)
         self._until_s = -inf
         if self._watch.alive() or self._clock() < self._stands_back_until_s:
             return self._stand(seen)
@@ -190,7 +199,8 @@ class Leadership:
     def _stand(self, seen: Cluster, role: Role | None = None) -> Cluster:
         """Report the role. None: this daemon follows if another one has a newer lease, or else waits."""
         if role is None:
-            newer = max(self._watch.alive(), default=0) > self._notes.led
+            # Another daemon has the term of this one's lease if the cluster has forgotten that.
+            newer = any(term >= self._notes.led for term in self._watch.alive())
             role = Role.FOLLOWS if newer else Role.WAITS
         if role is Role.FOLLOWS:
             self._stands_back_until_s = -inf
@@ -201,7 +211,9 @@ class Leadership:
         return seen
 
     def _take(self, seen: Cluster, read: Callable[[], Cluster]) -> Cluster:
-        """Make the next term. The lease is this daemon's if a later snapshot shows it and no rival."""
+        """Make the next term. The lease is this daemon's if a later snapshot shows it and no rival. It leads
+        once the cluster has saved the lease.
+        """
         shown = [lease.term for lease in seen.leader_leases]
         term = 1 + max(self._notes.highest, self._watch.highest, *shown)
         lease = self._new(term)
@@ -211,6 +223,7 @@ class Leadership:
         except AdapterError as error:
             self._note_problem(error)
             return self._stand(seen)
+        looks_s = self._clock()
         again = self._read(read)
         made = any((one.term, one.mark) == (term, lease.mark) for one in again.leader_leases)
         if not made or self._watch.alive() or max(one.term for one in again.leader_leases) > term:
@@ -218,8 +231,10 @@ class Leadership:
             return self._stand(again)
         self._keep(replace(self._notes, led=term))
         self._written_s, self._until_s = began_s, began_s + lease.lasts_s
+        self._saved_s = looks_s + self._keeper.saves_s
+        self._is_saved = looks_s >= self._saved_s
         self._remove_older(again, term)
-        return self._stand(again, Role.LEADS)
+        return self._stand(again, Role.LEADS if self._is_saved else None)
 
     def _renew(self, seen: Cluster) -> None:
         """Write the lease again, if it is time. Without an answer it lasts no longer than before."""

@@ -63,6 +63,11 @@ class EmbeddedAdapter:
         """See `LeaseKeeper`."""
         return self._adapter.command_s
 
+    @property
+    def saves_s(self) -> float:
+        """See `LeaseKeeper`."""
+        return self._adapter.saves_s
+
     def create_lease(self, lease: LeaderLease) -> None:
         """See `LeaseKeeper`."""
         self._now().create_lease(lease)

@@ -171,6 +171,11 @@ class TroubledAdapter:
         """See `LeaseKeeper`: as long as the longest trouble of this kind."""
         return 30.0
 
+    @property
+    def saves_s(self) -> float:
+        """See `LeaseKeeper`: more than the longest memory that is lost."""
+        return 31.0
+
     def create_lease(self, lease: LeaderLease) -> None:
         """See `LeaseKeeper`."""
         began_s = self._cluster.now_s

@@ -8,6 +8,9 @@ from makeway.adapters.slurm.errors import refusal, unknown_reservation
 from makeway.adapters.slurm.lease import names
 from makeway.policies.model import LeaderLease, Node, NodeState
 
+SAVES_S = 10.0
+"""slurmctld saves its reservations within 5 s of a change (22.05, 24.11: tried), and writing takes time."""
+
 
 class SlurmLeases:
     """Writes the leases of one instance.

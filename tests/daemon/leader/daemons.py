@@ -42,6 +42,7 @@ class Daemon:
     def __init__(self, world: World, path: Path | None = None, boot: str = "boot") -> None:
         self.world = world
         self.command_s = COMMAND_S
+        self.saves_s = 0.0
         self.errors: dict[str, AdapterError] = {}
         self.calls: list[str] = []
         self.journal = Journal(path)

@@ -29,6 +29,45 @@ def test_the_first_daemon_leads_at_once_and_the_second_follows(world: World) -> 
     assert second.lease.standing.lease_text == f"mark {kept.mark}, lasts {kept.lasts_s:.0f} s"
 
 
+def test_a_daemon_leads_once_the_cluster_has_saved_its_lease(world: World) -> None:
+    daemon = Daemon(world)
+    daemon.saves_s = 10.0
+    assert (daemon.look(), daemon.acts) == (Role.WAITS, False)
+    assert daemon.lease.due_in_s() == pytest.approx(10.0, abs=0.1)
+    world.now_s += 9.0
+    assert (daemon.look(), daemon.acts) == (Role.WAITS, False)
+    world.now_s += 1.0
+    assert not daemon.acts, "no snapshot has shown the lease yet"
+    assert (daemon.look(), daemon.acts) == (Role.LEADS, True)
+    assert daemon.calls == ["create"]
+
+
+def test_of_two_daemons_none_leads_by_a_lease_that_the_controller_forgot(world: World) -> None:
+    """The second daemon starts after the crash, and has never seen the lease of the first."""
+    first = Daemon(world)
+    first.saves_s = 10.0
+    first.look()
+    world.now_s += 5.0
+    world.book.forget(since_s=world.now_s - 5.0)
+    second = Daemon(world)
+    second.saves_s = 10.0
+    second.look()
+    for _ in range(8):
+        assert not (first.acts and second.acts)
+        world.now_s += 5.0
+        second.look()
+    assert (first.acts, second.acts) == (False, True)
+    assert (first.look(), first.acts) == (Role.FOLLOWS, False)
+
+
+def test_a_lease_that_is_not_saved_yet_is_withdrawn_too(world: World) -> None:
+    daemon = Daemon(world)
+    daemon.saves_s = 10.0
+    daemon.look()
+    daemon.lease.withdraw()
+    assert world.terms() == []
+
+
 def test_a_lease_that_is_renewed_never_ends(world: World) -> None:
     first, second = Daemon(world), Daemon(world)
     first.look()

@@ -121,6 +121,14 @@ KEPT_STORIES = (
         law="left_behind",
         broke="a release was refused for a moment while the clock was an hour fast, and came an hour later",
     ),
+    KeptStory(
+        seed=10000455,
+        policy="cua-spaa",
+        troubles=ALL,
+        switches=True,
+        law="one_leader",
+        broke="the controller forgot a lease by which one daemon acted, and which the other had not seen",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
