@@ -76,6 +76,8 @@ class RawPartition:
     """Whether jobs that name no partition go there."""
     default_memory: MemoryDefault | None = None
     """None: that of the cluster."""
+    cpus_per_node_max: int | None = None
+    """How many CPUs of a node its jobs may have together (MaxCPUsPerNode). None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +205,7 @@ def _partition(line: str) -> RawPartition:
         default=_optional(line, "Default", "NO"),
         memory_per_node=_optional(line, "DefMemPerNode", ""),
         memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
+        cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
     )
 
 
@@ -216,6 +219,7 @@ def partition_of(
     default: str,
     memory_per_node: str,
     memory_per_cpu: str,
+    cpus_per_node_max: str,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe. Raises ValueError for no weights."""
     return RawPartition(
@@ -226,6 +230,7 @@ def partition_of(
         weights=billing_weights(weights),
         by_default=default == "YES",
         default_memory=default_memory(memory_per_node, memory_per_cpu),
+        cpus_per_node_max=int(cpus_per_node_max) if cpus_per_node_max.isdecimal() else None,
     )
 
 

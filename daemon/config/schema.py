@@ -158,9 +158,9 @@ class LeaderSettings(Section):
     cluster with the same instance."""
     lease_s: float | None = Field(
         default=None,
-        ge=10,
+        ge=30,
         le=3600,
-        description="seconds from 10 to 3600, or null for six times adapter.timeout_s and at least 120",
+        description="seconds from 30 to 3600, or null for six times adapter.timeout_s and at least 120",
     )
     """How long a lease lasts. It is renewed after a third of that. When its daemon has died, another one
     takes over after this time and a little more."""

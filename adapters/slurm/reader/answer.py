@@ -131,7 +131,7 @@ def _node(*cells: str) -> RawNode:
 
 
 def _partition(
-    name: str, state: str, user: str, sharing: str, default: str, per_node: str, per_cpu: str
+    name: str, state: str, user: str, sharing: str, default: str, per_node: str, per_cpu: str, cpus_max: str
 ) -> RawPartition:
     return partition_of(
         name=name,
@@ -142,6 +142,7 @@ def _partition(
         default=default,
         memory_per_node=per_node,
         memory_per_cpu=per_cpu,
+        cpus_per_node_max=cpus_max,
     )
 
 

@@ -228,6 +228,7 @@ def partition_row(partition: Any) -> List[str]:  # noqa: UP006
         "YES" if partition.is_default else "NO",
         text(partition, "default_memory_per_node", ""),
         text(partition, "default_memory_per_cpu", ""),
+        text(partition, "max_cpus_per_node", ""),
     ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 
 from makeway.adapters.slurm.parse import Gres
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
@@ -39,6 +40,8 @@ class Counting:
 
 
 WHOLE_NODES = Counting()
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
+"""No partition has MaxCPUsPerNode."""
 
 
 def counting(settings: Mapping[str, str]) -> Counting:
@@ -64,19 +67,40 @@ def shared_partitions(partitions: Iterable[RawPartition]) -> frozenset[str]:
     return frozenset(one.name for one in partitions if not one.exclusive)
 
 
-def capacity(one: RawNode, counts: Counting, shared: frozenset[str]) -> Resources | None:
-    """What jobs may use of a node. None: it is only given as a whole."""
+def cpus_in(partition: str) -> str:
+    """The name of the CPUs of a node that the jobs of a partition may have together (MaxCPUsPerNode)."""
+    return f"{CPU}@{partition}"
+
+
+def cpu_limits(partitions: Iterable[RawPartition], counts: Counting) -> Mapping[str, int]:
+    """How many CPUs of a node the jobs of a partition may have together, where there is a limit."""
+    found = {one.name: one.cpus_per_node_max for one in partitions if counts.cpus}
+    return {name: most for name, most in found.items() if most is not None}
+
+
+def capacity(
+    one: RawNode, counts: Counting, shared: frozenset[str], limits: Mapping[str, int] = NO_LIMITS
+) -> Resources | None:
+    """What jobs may use of a node. None: it is only given as a whole.
+
+    `limits`: see `cpu_limits`. What the jobs of such a partition may have of a node is a resource of its own.
+    """
     if not counts.shares or one.partitions.isdisjoint(shared):
         return None
     cpu_count = one.usable_cpu_count if counts.cpus else 0
     counted = tuple(gres for gres in one.gres if gres.consumable)
-    return _amounts(cpu_count, int(one.usable_memory_mb) if counts.memory else 0, counted)
+    limited = tuple(
+        (cpus_in(name), min(most, cpu_count)) for name, most in limits.items() if name in one.partitions
+    )
+    return _amounts(cpu_count, int(one.usable_memory_mb) if counts.memory else 0, counted, limited)
 
 
 @lru_cache(maxsize=1 << 10)
-def _amounts(cpu_count: int, memory_mb: int, gres: tuple[Gres, ...]) -> Resources:
+def _amounts(
+    cpu_count: int, memory_mb: int, gres: tuple[Gres, ...], limited: tuple[tuple[str, int], ...]
+) -> Resources:
     # Most nodes of a cluster are alike.
-    return Resources.of({CPU: cpu_count, MEMORY: memory_mb} | gres_amounts(gres))
+    return Resources.of({CPU: cpu_count, MEMORY: memory_mb} | gres_amounts(gres) | dict(limited))
 
 
 def gres_amounts(gres: Iterable[Gres]) -> dict[str, int]:

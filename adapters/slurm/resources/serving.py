@@ -1,12 +1,19 @@
 """How many nodes serve a request, which ones may, and what it needs on each. Pure functions."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from makeway.adapters.slurm.parse_cluster import RawNode
-from makeway.adapters.slurm.resources.counting import Counting, CpuUnit, capacity, gres_amounts
+from makeway.adapters.slurm.resources.counting import (
+    NO_LIMITS,
+    Counting,
+    CpuUnit,
+    capacity,
+    cpus_in,
+    gres_amounts,
+)
 from makeway.adapters.slurm.resources.features import satisfying
 from makeway.adapters.slurm.resources.gpu_parts import parted_gpus
 from makeway.adapters.slurm.resources.holdings import fills
@@ -33,12 +40,20 @@ class Serving:
         nodes: the nodes of the snapshot, up or not: what fits on a node that is down does not fit elsewhere.
         open_partitions: the partitions that start jobs and whose jobs share nodes.
         counts: what this Slurm counts.
+        limits: how many CPUs of a node the jobs of a partition may have together, where there is a limit.
     """
 
-    def __init__(self, nodes: tuple[RawNode, ...], open_partitions: frozenset[str], counts: Counting) -> None:
+    def __init__(
+        self,
+        nodes: tuple[RawNode, ...],
+        open_partitions: frozenset[str],
+        counts: Counting,
+        limits: Mapping[str, int] = NO_LIMITS,
+    ) -> None:
         self._nodes = nodes
         self._open = open_partitions
         self._counts = counts
+        self._limits = limits
         self._has = {one.name: _hardware(one, counts) for one in nodes}
         self._shapes = {one.name: _shape(one, counts) for one in nodes}
         self._counted = {one.name: capacity(one, counts, open_partitions) for one in nodes}
@@ -48,21 +63,29 @@ class Serving:
 
     def _fit(self, request: JobRequest) -> Fit:
         """How the request can be served; by no node, if nothing fits."""
-        groups = [self._candidates(request, name) for name in request.partitions if name in self._open]
-        # One node may be in any of the partitions; several have to be in the same one.
-        single = (
-            self._fit_on(request, frozenset[str]().union(*groups), 1) if request.node_count == 1 else None
-        )
-        if single is not None:
-            return single
-        fits = [found for names in groups if (found := self._fit_on(request, names, len(names))) is not None]
+        groups = {name: self._candidates(request, name) for name in request.partitions if name in self._open}
+        # One node may be in any of the partitions; several have to be in the same one, and so has one where
+        # the jobs of a partition may have so many CPUs of a node.
+        if request.node_count == 1 and self._limits.keys().isdisjoint(groups):
+            single = self._fit_on(request, frozenset[str]().union(*groups.values()), 1)
+            if single is not None:
+                return single
+        found = ((name, self._fit_on(request, names, len(names), name)) for name, names in groups.items())
+        fits = [(name, fit) for name, fit in found if fit is not None]
         if fits:
-            return max(fits, key=lambda fit: len(self._nodes if fit.eligible is None else fit.eligible))
+            return max(fits, key=self._rank)[1]
         return Fit(
             node_count=request.node_count,
             demand=self._largest(request, request.node_count, self._has),
             eligible=frozenset(),
         )
+
+    def _rank(self, found: tuple[str, Fit]) -> tuple[int, bool]:
+        """How good a partition is for a request: by how many of its nodes may serve it, then without a
+        limit.
+        """
+        partition, fit = found
+        return len(self._nodes if fit.eligible is None else fit.eligible), partition not in self._limits
 
     def _candidates(self, request: JobRequest, partition: str) -> frozenset[str]:
         """The nodes of a partition that the request may get, whatever they have."""
@@ -75,11 +98,17 @@ class Serving:
         }
         return satisfying(request.features, there)
 
-    def _fit_on(self, request: JobRequest, names: frozenset[str], most: int) -> Fit | None:
-        """The fit on the least number of these nodes, up to `most`. None: there is none."""
+    def _fit_on(
+        self, request: JobRequest, names: frozenset[str], most: int, partition: str = ""
+    ) -> Fit | None:
+        """The fit on the least number of these nodes, up to `most`. None: there is none.
+
+        `partition`: whose jobs may have so many CPUs of each. Empty: there is no limit.
+        """
+        limit = self._limits.get(partition)
         kinds = Counter((self._has[name], self._shapes[name]) for name in names)
         for node_count in range(request.node_count, min(most, _most_nodes(request)) + 1):
-            fits = {kind for kind in kinds if kind[0].covers(self._share(request, node_count, kind[1]))}
+            fits = {kind for kind in kinds if self._serves(request, node_count, kind, limit)}
             if sum(kinds[kind] for kind in fits) < node_count:
                 continue
             serve = frozenset(name for name in names if (self._has[name], self._shapes[name]) in fits)
@@ -91,10 +120,18 @@ class Serving:
             needed = self._largest(request, node_count, serve)
             return Fit(
                 node_count=node_count,
-                demand=None if self._whole(request, needed, serve) else self._demand(needed),
+                demand=None if self._whole(request, needed, serve) else self._demand(needed, partition),
                 eligible=None if len(serve) == len(self._nodes) else serve,
             )
         return None
+
+    def _serves(
+        self, request: JobRequest, node_count: int, kind: tuple[Resources, NodeShape], limit: int | None
+    ) -> bool:
+        """Whether a node of such hardware and shape serves the request as one of so many."""
+        has, shape = kind
+        needed = self._share(request, node_count, shape)
+        return has.covers(needed) and (limit is None or needed.amount(CPU) <= limit)
 
     def _share(self, request: JobRequest, node_count: int, shape: NodeShape) -> Resources:
         return share(request, node_count, shape, self._counts)
@@ -114,9 +151,12 @@ class Serving:
         wholes = (self._counted[name] for name in names)
         return all(whole is None or fills(needed, whole) for whole in wholes)
 
-    def _demand(self, needed: Resources) -> Resources:
-        """What of it this Slurm counts."""
-        return Resources.of({name: amount for name, amount in needed.amounts if name not in self._uncounted})
+    def _demand(self, needed: Resources, partition: str) -> Resources:
+        """What of it this Slurm counts, also for the limit of the partition."""
+        counted = {name: amount for name, amount in needed.amounts if name not in self._uncounted}
+        if partition in self._limits:
+            counted[cpus_in(partition)] = needed.amount(CPU)
+        return Resources.of(counted)
 
 
 def _shape(one: RawNode, counts: Counting) -> NodeShape:

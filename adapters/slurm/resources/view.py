@@ -8,7 +8,14 @@ from typing import Self
 
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
-from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, capacity, shared_partitions
+from makeway.adapters.slurm.resources.counting import (
+    WHOLE_NODES,
+    Counting,
+    capacity,
+    cpu_limits,
+    cpus_in,
+    shared_partitions,
+)
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
@@ -22,7 +29,7 @@ from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
 from makeway.adapters.slurm.resources.whole import WholeServing, whole_demand, whole_demand_of
-from makeway.policies.model import Resources
+from makeway.policies.model import CPU, Resources
 
 _OPEN_PARTITION = frozenset({"UP", "DRAIN"})
 """A partition that drains takes no new jobs and goes on with the ones that it has."""
@@ -82,7 +89,8 @@ class SnapshotResources:
     ) -> None:
         shared = shared_partitions(partitions)
         opened = frozenset(one.name for one in partitions if one.state in _OPEN_PARTITION)
-        found = ((one.name, capacity(one, counts, shared)) for one in nodes)
+        self._limits = cpu_limits(partitions, counts)
+        found = ((one.name, capacity(one, counts, shared, self._limits)) for one in nodes)
         self._has: Mapping[str, Resources] = {name: has for name, has in found if has is not None}
         self._counts = counts
         self._shared = shared & opened
@@ -104,7 +112,7 @@ class SnapshotResources:
     @cached_property
     def _serving(self) -> Serving:
         """What serves jobs that share nodes: not needed, and large, where none do."""
-        return Serving(self._nodes, self._shared, self._counts)
+        return Serving(self._nodes, self._shared, self._counts, self._limits)
 
     @property
     def lasts(self) -> bool:
@@ -233,6 +241,9 @@ class SnapshotResources:
         """
         if holding is None or holding.exclusive or parts is None:
             return None
+        partition = job.partitions[0]
+        if partition in self._limits:
+            parts = tuple(part.plus(Resources.of({cpus_in(partition): part.amount(CPU)})) for part in parts)
         return tuple(self._taken_of(name, holding, part) for name, part in zip(job.nodes, parts, strict=True))
 
     def _taken_of(self, name: str, holding: Holding, part: Resources) -> Resources:

@@ -156,7 +156,7 @@ def test_relative_paths_do_not_depend_on_where_the_daemon_was_started(
         ('journal: "a\\nb"', "journal: a path of a file is expected, without ~ and control characters"),
         ("journal: ''", "journal: a path of a file is expected"),
         (f"socket: /{'x' * 200}", "socket: the path of a socket may have 107 bytes, this one has 201"),
-        ("leader: {lease_s: 5}", "leader.lease_s: 5 is not accepted; accepted: seconds from 10 to 3600, or null"),
+        ("leader: {lease_s: 5}", "leader.lease_s: 5 is not accepted; accepted: seconds from 30 to 3600, or null"),
         ("leader: {enabled: maybe}", 'leader.enabled: "maybe" is not accepted; accepted: true or false'),
         ("log: {level: loud}", 'log.level: "loud" is not accepted; accepted: debug, info, warning or error'),
         ("policy: {name: knops}", "policy.name: unknown policy 'knops'; did you mean 'knobs'?"),

@@ -31,6 +31,10 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
         node_options={"n3": "Feature=bigmem RealMemory=64000"},
         root=slurm_root,
         settings=slurm_settings(),
+        partitions=(
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            "PartitionName=capped Nodes=n3 MaxCPUsPerNode=4 MaxTime=INFINITE State=UP",
+        ),
     )
     with dev_cluster(spec) as cluster:
         yield cluster
@@ -61,6 +65,18 @@ def test_one_core_next_to_a_job_that_may_not_leave(story: Story, start_daemon: S
     shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
     victims = {shares(story, "n3", "--ntasks=1", "--mem=4000", "--time=30") for _ in range(3)}
     urgent = urgent_comes(story, "--ntasks=1", "--mem=1000")
+    daemon = start_daemon()
+    fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+@pytest.mark.one_release(on="22.05")
+def test_free_cores_that_the_partition_may_not_have_are_one_job(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """Two cores are free, and the jobs of the partition have all four that they may have together."""
+    shares(story, "n3", "--ntasks=2", "--mem=4000", "--time=30")
+    victims = {shares(story, "n3", "--ntasks=2", "--mem=4000", "--time=30", "-pcapped") for _ in range(2)}
+    urgent = urgent_comes(story, "--ntasks=2", "--mem=4000", "--partition=capped")
     daemon = start_daemon()
     fits_beside_its_neighbours(story, daemon, urgent, victims)
 

@@ -21,6 +21,7 @@ SHARED_SPEC = DevSpec(
         "PartitionName=batch Nodes=n[1-6] Default=YES State=UP",
         "PartitionName=whole Nodes=n[4-6] OverSubscribe=EXCLUSIVE State=UP",
         "PartitionName=own Nodes=n[5-6] ExclusiveUser=YES TRESBillingWeights=CPU=1.0,Mem=0.25G State=UP",
+        "PartitionName=capped Nodes=n[2-3] MaxCPUsPerNode=6 State=UP",
     ),
 )
 """Four nodes of 8 cores and 4 GPUs, two of 4 cores with two threads."""

@@ -106,7 +106,9 @@ def test_nodes(told: Told) -> None:
 
 def test_partitions(told: Told) -> None:
     own = {"is_user_exclusive": True, "is_default": True, "oversubscribe": "FORCE:4"}
-    told.tell(partitions=[PARTITION, PARTITION | own | {"default_memory_per_cpu": 500}])
+    told.tell(
+        partitions=[PARTITION, PARTITION | own | {"default_memory_per_cpu": 500, "max_cpus_per_node": 6}]
+    )
     with running(told) as helper:
         plain, partition = helper.read().cluster.partitions
     assert (plain.exclusive, plain.oversubscribed, plain.by_default) == (False, False, False)
@@ -116,6 +118,7 @@ def test_partitions(told: Told) -> None:
     assert partition.by_default
     assert partition.default_memory is not None
     assert (partition.default_memory.per_cpu, partition.default_memory.amount_mb) == (True, 500.0)
+    assert (plain.cpus_per_node_max, partition.cpus_per_node_max) == (None, 6)
 
 
 def test_reservations(told: Told) -> None:

@@ -6,14 +6,22 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.parse import gres
-from makeway.adapters.slurm.parse_cluster import RawNode, billing_weights
-from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, CpuUnit, capacity, counting
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, billing_weights
+from makeway.adapters.slurm.resources.counting import (
+    WHOLE_NODES,
+    Counting,
+    CpuUnit,
+    capacity,
+    counting,
+    cpus_in,
+)
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Fit, Serving
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 from tests.adapters.slurm.jobs.raw_jobs import NODES, PENDING, raw_node
-from tests.adapters.slurm.resources.test_details import COUNTS, JOB, printed
+from tests.adapters.slurm.resources.test_details import COUNTS, JOB, TRUE, printed
 
 SHARED = frozenset({"batch", "big"})
 BY_NUMBER = replace(COUNTS, memory_by_unit=False)
@@ -116,6 +124,63 @@ def test_one_node_may_be_of_any_of_several_partitions_and_several_nodes_are_of_o
     assert (one.node_count, one.eligible) == (1, None)
     many = serving.fit(request_of(replace(job, tres="node=3", cpu_count=24, task_count=24), None))
     assert many.eligible == frozenset({"n5", "n6", "n7", "n8"})
+
+
+CAPPED = tuple(replace(one, partitions=one.partitions | {"capped"}) for one in NODES)
+"""All nodes are in a partition whose jobs may have six CPUs of a node together."""
+LIMITS = {"capped": 6}
+
+
+def fit_in(*partitions: str, nodes: tuple[RawNode, ...] = CAPPED, **changes: Any) -> Fit:
+    serving = Serving(nodes, SHARED | {"capped"}, COUNTS, LIMITS)
+    job = replace(PENDING, **(SMALL | {"partitions": partitions} | changes))
+    return serving.fit(request_of(job, None))
+
+
+def test_the_jobs_of_a_partition_may_have_so_many_cpus_of_a_node_together() -> None:
+    has = capacity(CAPPED[4], COUNTS, SHARED, LIMITS)
+    assert has is not None
+    assert (has.amount(CPU), has.amount(cpus_in("capped"))) == (16, 6)
+    few = capacity(replace(CAPPED[4], usable_cpu_count=4), COUNTS, SHARED, LIMITS)
+    assert few is not None
+    assert few.amount(cpus_in("capped")) == 4
+    assert capacity(NODES[0], COUNTS, SHARED, LIMITS) == capacity(NODES[0], COUNTS, SHARED)
+
+    found = fit_in("capped", cpu_count=4, task_count=4)
+    assert found.demand is not None
+    assert (found.demand.amount(CPU), found.demand.amount(cpus_in("capped"))) == (4, 4)
+    elsewhere = fit_in("batch", cpu_count=4, task_count=4)
+    assert elsewhere.demand is not None
+    assert elsewhere.demand.amount(cpus_in("capped")) == 0
+
+
+def test_a_job_of_more_cpus_than_its_partition_may_have_of_a_node_gets_several_nodes() -> None:
+    assert fit_in("batch", cpu_count=8, task_count=8).node_count == 1
+    found = fit_in("capped", cpu_count=8, task_count=8)
+    assert found.demand is not None
+    assert (found.node_count, found.demand.amount(cpus_in("capped"))) == (2, 4)
+
+
+def test_of_two_partitions_with_the_same_nodes_the_one_without_a_limit_is_taken() -> None:
+    batch = fit_in("batch", cpu_count=4, task_count=4)
+    for partitions in (("capped", "batch"), ("batch", "capped")):
+        assert fit_in(*partitions, cpu_count=4, task_count=4) == batch
+
+
+def test_a_running_job_holds_its_cpus_of_the_limit_of_its_partition_alone() -> None:
+    partitions = tuple(
+        RawPartition(name=name, state="UP", cpus_per_node_max=LIMITS.get(name))
+        for name in ("batch", "capped")
+    )
+    for name, limited in (("batch", False), ("capped", True)):
+        job = replace(JOB, partitions=(name,))
+        holdings = Holdings(COUNTS)
+        holdings.learn((job,), {"7": printed(job, "")}, {})
+        held = SnapshotResources(CAPPED, partitions, counts=COUNTS, holdings=holdings).held(job)
+        assert held.allocation is not None
+        assert [part.amount(cpus_in("capped")) for part in held.allocation] == [
+            part.amount(CPU) if limited else 0 for part in TRUE.values()
+        ]
 
 
 def test_nodes_that_are_asked_for_or_excluded() -> None:
