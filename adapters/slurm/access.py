@@ -19,6 +19,7 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import VERBS, JobState, RunIdentity
 
+_QOS_FLAGS = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags")
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
 
@@ -123,6 +124,7 @@ class SlurmClient:
         self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._instance = settings.instance
         self._known: Controller | None = None
+        self._before_partitions: frozenset[str] | None = None
         self._may_send: Callable[[], bool] = lambda: True
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
@@ -139,7 +141,23 @@ class SlurmClient:
         if done.returncode != 0:
             raise refusal(done)
         self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
+        self._before_partitions = None
         return self._known
+
+    def qos_before_partitions(self) -> frozenset[str]:
+        """The QOS whose limits come before those of a partition's QOS (OverPartQOS). Read once, and again
+        after the configuration was; none where the database does not answer.
+        """
+        if self._before_partitions is None:
+            try:
+                printed = self.run(_QOS_FLAGS).stdout
+            except Unavailable:
+                printed = ""
+            rows = (line.partition("|") for line in printed.splitlines())
+            self._before_partitions = frozenset(
+                name for name, _, flags in rows if "OverPartQOS" in flags.split(",")
+            )
+        return self._before_partitions
 
     def all_jobs(self) -> tuple[RawJob, ...]:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""

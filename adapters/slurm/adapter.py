@@ -29,7 +29,7 @@ from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
-from makeway.adapters.slurm.resources.limits import Limited, chosen, limits
+from makeway.adapters.slurm.resources.limits import Limits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
@@ -61,7 +61,7 @@ class _Read:
     """The free ones by name; empty if they were not asked for."""
     details: Mapping[str, JobDetails]
     """Of waiting urgent jobs."""
-    limits: tuple[Limited, ...]
+    limits: Limits
     """What several waiting urgent jobs share; empty if they were not asked for."""
     excluded: Mapping[str, tuple[str, ...]]
     """The nodes that waiting urgent jobs exclude."""
@@ -98,6 +98,7 @@ class SlurmCliAdapter:
         )
         self._leases = SlurmLeases(self._client)
         self._placements: tuple[Placement, ...] | None = None
+        self._limits = LimitsReader(self._client.qos_before_partitions)
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
         self._translated = TranslatedJobs()
@@ -264,8 +265,7 @@ class SlurmCliAdapter:
         by_id, all_jobs = self._holdings().to_ask(jobs)
         asked = (*by_id, *(job.job_id for job in waiting))
         licenses = any(job.licenses for job in waiting)
-        # Of one job, Slurm's reason says as much.
-        shared = chosen(waiting) if self._client.known().enforces_limits and len(waiting) > 1 else ""
+        shared = self._limits.to_ask(waiting) if self._client.known().enforces_limits else ""
         unknown = self._unknown(cluster)
         output, command = "", build.show_cluster()
         token = new_token()
@@ -288,7 +288,7 @@ class SlurmCliAdapter:
             partitions=records_read.partitions,
             reservations=records_read.reservations,
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
-            limits=limits(sections.get("limits", [])),
+            limits=self._limits.learn(sections.get("limits", []), records_read.partitions, waiting),
             details={job.job_id: details for job, details in found if details is not None},
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
         )

@@ -78,6 +78,8 @@ class RawPartition:
     """None: that of the cluster."""
     cpus_per_node_max: int | None = None
     """How many CPUs of a node its jobs may have together (MaxCPUsPerNode). None: all."""
+    qos: str = ""
+    """The QOS whose limits hold for its jobs. Empty: it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +208,7 @@ def _partition(line: str) -> RawPartition:
         memory_per_node=_optional(line, "DefMemPerNode", ""),
         memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
         cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
+        qos=_optional(line, "QoS", ""),
     )
 
 
@@ -220,6 +223,7 @@ def partition_of(
     memory_per_node: str,
     memory_per_cpu: str,
     cpus_per_node_max: str,
+    qos: str,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe. Raises ValueError for no weights."""
     return RawPartition(
@@ -231,6 +235,7 @@ def partition_of(
         by_default=default == "YES",
         default_memory=default_memory(memory_per_node, memory_per_cpu),
         cpus_per_node_max=int(cpus_per_node_max) if cpus_per_node_max.isdecimal() else None,
+        qos="" if qos in NOTHING else qos,
     )
 
 

@@ -131,7 +131,15 @@ def _node(*cells: str) -> RawNode:
 
 
 def _partition(
-    name: str, state: str, user: str, sharing: str, default: str, per_node: str, per_cpu: str, cpus_max: str
+    name: str,
+    state: str,
+    user: str,
+    sharing: str,
+    default: str,
+    per_node: str,
+    per_cpu: str,
+    cpus_max: str,
+    qos: str,
 ) -> RawPartition:
     return partition_of(
         name=name,
@@ -143,6 +151,7 @@ def _partition(
         memory_per_node=per_node,
         memory_per_cpu=per_cpu,
         cpus_per_node_max=cpus_max,
+        qos=qos,
     )
 
 

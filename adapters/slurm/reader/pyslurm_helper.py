@@ -229,6 +229,7 @@ def partition_row(partition: Any) -> List[str]:  # noqa: UP006
         text(partition, "default_memory_per_node", ""),
         text(partition, "default_memory_per_cpu", ""),
         text(partition, "max_cpus_per_node", ""),
+        text(partition, "qos", ""),
     ]
 
 

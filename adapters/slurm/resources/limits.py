@@ -1,18 +1,24 @@
 """What the limits of QOS and associations leave, as slurmctld counts it: `scontrol show assoc_mgr`.
 
 Slurm says of a job that it waits for a limit, but only once the limit is reached. Of several urgent jobs that
-wait, makeway counts itself how many Slurm will admit. The limits of a partition's own QOS and of accounts
-above the job's are not read: there, Slurm's reason has to do.
+wait, makeway counts itself how many Slurm will admit.
 
-Tried on 22.05 and 24.11, whose lines differ in the names of users: `0={...}` and `root(0)={...}`.
+Which limit holds (tried on 22.05 and 24.11): what the QOS of the partition limits comes before the same limit
+of the job's QOS, or after it if the job's QOS has the flag OverPartQOS; and what a QOS limits comes before
+the same limit of the association. The limits on a group of jobs (`Grp...`) of all accounts above the job's
+hold besides.
+
+The lines of the two releases differ in the names of users: `0={...}` and `root(0)={...}`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.parse import RawJob, count, memory_mb
+from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.policies.model import Quota
 
 JOBS = "jobs"
@@ -28,24 +34,37 @@ _USER = re.compile(r"(?:.*\()?(?P<id>\d+)\)?")
 _ASSOCIATION = re.compile(
     r"ClusterName=.*? Account=(?P<account>.*?) UserName=(?P<user>.*?) Partition=(?P<partition>\S*) "
 )
+_PARENT = re.compile(r" ParentAccount=(?P<parent>\S*?)\(\d+\)")
 _LIMIT = re.compile(r"(?P<limit>\d+)\((?P<used>\d+)\)")
+
+
+class Scope(StrEnum):
+    """Whose jobs a limit counts together."""
+
+    QOS = "all jobs of a QOS"
+    QOS_ACCOUNT = "those of an account"
+    QOS_USER = "those of a user"
+    GROUP = "all jobs of an account and the accounts below it, or of a user's association"
+    OWN = "the jobs of a user's association, which may be so many"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limited:
     """What is left to the jobs of a QOS, an account or a user together. None: they may be of any."""
 
+    scope: Scope
     qos: str | None = None
     account: str | None = None
     user_id: str | None = None
     left: Mapping[str, float]
     """By what is limited; never below 0."""
 
-    def holds_for(self, raw: RawJob) -> bool:
-        """Whether a job is under these limits."""
+    def holds_for(self, raw: RawJob, qos: str | None, accounts: tuple[str, ...]) -> bool:
+        """Whether a job is under these limits. `accounts`: its account, and those above it."""
+        above = self.scope is Scope.GROUP and self.user_id is None
         return (
-            self.qos in (None, raw.qos)
-            and self.account in (None, raw.account)
+            self.qos == qos
+            and (self.account is None or self.account in (accounts if above else accounts[:1]))
             and self.user_id in (None, raw.user_id)
         )
 
@@ -56,20 +75,117 @@ class Limited:
         return printable(", ".join(f"{what} {name}" for what, name in parts if name is not None))
 
 
-def chosen(jobs: Iterable[RawJob]) -> str:
-    """What `show assoc_mgr` is asked for, so that it shows the limits of these jobs. Empty: nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits that were read, and what says for which jobs they hold."""
+
+    limited: tuple[Limited, ...] = ()
+    parents: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By account: the one above it."""
+    of_partitions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The QOS of the partitions that have one."""
+    before_partitions: frozenset[str] = frozenset()
+    """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
+
+    def order(self, raw: RawJob) -> tuple[str, ...]:
+        """The QOS whose limits hold for a job, first the one whose limits come first. With several
+        partitions, the QOS of a partition counts only if they all have it.
+        """
+        there = {self.of_partitions.get(name) for name in raw.partitions}
+        shared = next(iter(there)) if len(there) == 1 else None
+        found = [name for name in (shared, raw.qos) if name]
+        return tuple(dict.fromkeys(reversed(found) if raw.qos in self.before_partitions else found))
+
+
+NO_LIMITS = Limits()
+
+
+class LimitsReader:
+    """What to ask for the limits of waiting jobs, from one snapshot to the next.
+
+    Args:
+        before_partitions: reads the QOS with the flag OverPartQOS; only asked where that makes a difference.
+    """
+
+    def __init__(self, before_partitions: Callable[[], frozenset[str]]) -> None:
+        self._before_partitions = before_partitions
+        self._parents: dict[str, str] = {}
+        self._of_partitions: dict[str, str] = {}
+
+    def to_ask(self, waiting: Sequence[RawJob]) -> str:
+        """What `show assoc_mgr` is asked for. Empty: nothing, as there are not several jobs.
+
+        Of one job, Slurm's reason says as much.
+        """
+        return chosen(waiting, self._parents, self._of_partitions) if len(waiting) > 1 else ""
+
+    def learn(
+        self, lines: Sequence[str], partitions: Iterable[RawPartition], waiting: Sequence[RawJob]
+    ) -> Limits:
+        """The limits that were read for the waiting jobs, with the partitions of the same snapshot."""
+        self._of_partitions = {one.name: one.qos for one in partitions if one.qos}
+        if not lines:
+            return NO_LIMITS
+        self._parents.update(parents_of(lines))
+        of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
+        several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))
+        return Limits(
+            limited=limits(lines),
+            parents=self._parents,
+            of_partitions=self._of_partitions,
+            before_partitions=self._before_partitions() if several else frozenset(),
+        )
+
+
+def accounts_above(account: str, parents: Mapping[str, str]) -> tuple[str, ...]:
+    """The account and all that are above it, as far as they are known."""
+    found = [account]
+    while (parent := parents.get(found[-1])) and parent not in found:
+        found.append(parent)
+    return tuple(found)
+
+
+def chosen(jobs: Iterable[RawJob], parents: Mapping[str, str], of_partitions: Mapping[str, str]) -> str:
+    """What `show assoc_mgr` is asked for, so that it shows the limits of these jobs. Empty: nothing.
+
+    Args:
+        jobs: the jobs.
+        parents: by account, the one above it, as far as it is known: all accounts are asked for where one is
+            not.
+        of_partitions: the QOS of the partitions that have one.
+    """
     wanted = tuple(jobs)
-    names = (
+    accounts = {name for job in wanted for name in accounts_above(job.account, parents)}
+    names = [
         ("users", {job.user for job in wanted}),
-        ("accounts", {job.account for job in wanted}),
-        ("qos", {job.qos for job in wanted}),
-    )
-    words = [
-        f"{word}={','.join(good)}"
+        ("accounts", accounts),
+        (
+            "qos",
+            {job.qos for job in wanted}
+            | {of_partitions.get(one, "") for job in wanted for one in job.partitions},
+        ),
+    ]
+    words = {
+        word: f"{word}={','.join(good)}"
         for word, found in names
         if (good := sorted(name for name in found if _NAME.fullmatch(name)))
-    ]
-    return " ".join(["flags=assoc,qos", *words]) if len(words) == len(names) else ""
+    }
+    if len(words) < len(names):
+        return ""
+    if not all(name in parents for name in accounts if _NAME.fullmatch(name)):
+        del words["accounts"]
+    return " ".join(["flags=assoc,qos", *words.values()])
+
+
+def parents_of(lines: Iterable[str]) -> dict[str, str]:
+    """By account: the one above it; empty for the highest."""
+    found: dict[str, str] = {}
+    for line in lines:
+        association = _ASSOCIATION.match(line)
+        if association and not association["user"]:
+            parent = _PARENT.search(line)
+            found[association["account"]] = parent["parent"] if parent else ""
+    return found
 
 
 def limits(lines: Iterable[str]) -> tuple[Limited, ...]:
@@ -90,40 +206,63 @@ def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
         yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
-def quotas(raw: RawJob, known: Iterable[Limited]) -> tuple[Quota, ...]:
+def quotas(raw: RawJob, known: Limits) -> tuple[Quota, ...]:
     """The limits that a waiting job draws on."""
-    needs = _needs(raw)
-    return tuple(
-        Quota(name=f"{what} of {limited.name}", needs=needs[what], left=left)
-        for limited in known
-        if limited.holds_for(raw)
-        for what, left in sorted(limited.left.items())
-        if needs.get(what)
-    )
+    needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
+    found: list[Quota] = []
+    said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
+    """What the QOS that come first limit."""
+    for qos in (*known.order(raw), None):
+        said_before = {scope: frozenset(what) for scope, what in said.items()}
+        for limited in known.limited:
+            if not limited.holds_for(raw, qos, accounts):
+                continue
+            before = _said_of(limited.scope, said_before)
+            said[limited.scope].update(limited.left if qos is not None else ())
+            found += [
+                Quota(name=f"{what} of {limited.name}", needs=needs[what], left=left)
+                for what, left in sorted(limited.left.items())
+                if needs.get(what) and what not in before
+            ]
+    return tuple(found)
+
+
+def _said_of(scope: Scope, said: Mapping[Scope, frozenset[str]]) -> frozenset[str]:
+    """What a limit of a QOS already says that comes before one of this scope."""
+    match scope:
+        case Scope.GROUP:
+            return said[Scope.QOS]
+        case Scope.OWN:
+            return said[Scope.QOS_USER] | said[Scope.QOS_ACCOUNT]
+        case Scope.QOS | Scope.QOS_ACCOUNT | Scope.QOS_USER:
+            return said[scope]
 
 
 def _of_qos(found: re.Match[str]) -> list[Limited]:
     qos = found["qos"]
-    limited = [Limited(qos=qos, left=_left(found["group"], "GrpJobs", "GrpTRES", "GrpTRESRunMins"))]
+    left = _left(found["group"], "GrpJobs", "GrpTRES", "GrpTRESRunMins")
+    limited = [Limited(scope=Scope.QOS, qos=qos, left=left)]
     for part in _PART.finditer(found["accounts"]):
         left = _left(part["limits"], "MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA")
-        limited.append(Limited(qos=qos, account=part["name"], left=left))
+        limited.append(Limited(scope=Scope.QOS_ACCOUNT, qos=qos, account=part["name"], left=left))
     for part in _PART.finditer(found["users"]):
         left = _left(part["limits"], "MaxJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU")
         if user := _USER.fullmatch(part["name"]):
-            limited.append(Limited(qos=qos, user_id=user["id"], left=left))
+            limited.append(Limited(scope=Scope.QOS_USER, qos=qos, user_id=user["id"], left=left))
     return limited
 
 
 def _of_association(found: re.Match[str], line: str) -> list[Limited]:
-    user = _USER.fullmatch(found["user"])
+    user, account = _USER.fullmatch(found["user"]), found["account"]
     if found["partition"] or (found["user"] and user is None):
         return []
+    user_id = user["id"] if user else None
     left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
-    jobs = _left(line, "MaxJobs", "", "")
-    if JOBS in jobs:
-        left[JOBS] = min(jobs[JOBS], left.get(JOBS, jobs[JOBS]))
-    return [Limited(account=found["account"], user_id=user["id"] if user else None, left=left)]
+    limited = [Limited(scope=Scope.GROUP, account=account, user_id=user_id, left=left)]
+    if user is not None:  # that of an account is only what its users' associations inherit
+        left = _left(line, "MaxJobs", "", "")
+        limited.append(Limited(scope=Scope.OWN, account=account, user_id=user_id, left=left))
+    return limited
 
 
 def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:

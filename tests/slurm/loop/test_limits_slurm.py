@@ -1,6 +1,7 @@
-"""Urgent jobs under a limit of their QOS: only as many are served as Slurm admits."""
+"""Urgent jobs under limits of QOS and accounts: only as many are served as Slurm admits."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from bench.fight.accounting import Accounting, user_name
@@ -25,6 +26,9 @@ from tests.waiting import await_that
 pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 ONE_AT_A_TIME = "one-at-a-time"
+OF_PARTITION = "of-partition"
+ABOVE = "beamline"
+"""The account above that of urgent jobs."""
 ACCOUNTS = ("urgent", "saving", "other")
 STRANGER = "games"
 """A user who may not charge jobs to the account of urgent jobs."""
@@ -34,18 +38,30 @@ MOST_NODES = 6
 
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
-    """Eight nodes with accounting, and a QOS of which each user may run one job."""
-    spec = DevSpec(root=slurm_root, settings=slurm_settings())
+    """Eight nodes with accounting, and a QOS of which each user may run one job. The account above that of
+    urgent jobs and the QOS of a partition may be limited, too.
+    """
+    spec = DevSpec(
+        root=slurm_root,
+        settings=slurm_settings(),
+        partitions=(
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            f"PartitionName=limited Nodes=ALL QoS={OF_PARTITION} MaxTime=INFINITE State=UP",
+        ),
+    )
     with accounted_cluster(spec, add_associations) as cluster:
         yield cluster
 
 
 def add_associations(accounting: Accounting) -> None:
     qos = f"qos=normal,{ONE_AT_A_TIME}"
-    accounting.manage("add", "qos", ONE_AT_A_TIME)
+    for name in (ONE_AT_A_TIME, OF_PARTITION):
+        accounting.manage("add", "qos", name)
     accounting.manage("modify", "qos", ONE_AT_A_TIME, "set", "MaxJobsPerUser=1")
+    accounting.manage("add", "account", ABOVE, f"cluster={CLUSTER_NAME}", qos)
     for account in ACCOUNTS:
-        accounting.manage("add", "account", account, f"cluster={CLUSTER_NAME}", qos)
+        above = f"parent={ABOVE if account == 'urgent' else 'root'}"
+        accounting.manage("add", "account", account, f"cluster={CLUSTER_NAME}", above, qos)
         accounting.manage(
             "add",
             "user",
@@ -94,6 +110,53 @@ def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start
     story.ends(third)
     await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
     nothing_is_left(story, daemon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Above:
+    """A limit besides those of the jobs' own QOS and account, which admits one job of two nodes."""
+
+    whose: tuple[str, str]
+    limit: str
+    options: tuple[str, ...] = ()
+    """Of the jobs that are under it."""
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        Above(whose=("account", ABOVE), limit="GrpTRES=node={}"),
+        Above(whose=("qos", OF_PARTITION), limit="MaxTRESPerUser=node={}", options=("--partition=limited",)),
+    ],
+    ids=["of the account above", "of the partition's QOS"],
+)
+def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
+    story: Story, start_daemon: StartDaemon, above: Above
+) -> None:
+    def admit(node_count: int) -> None:
+        change = ("sacctmgr", "--immediate", "modify", *above.whose, "set", above.limit.format(node_count))
+        story.world.cluster.run(*change)
+
+    story.fill()
+    admit(3)
+    try:
+        first, second = (story.urgent_comes(2, *above.options) for _ in range(2))
+        daemon = start_daemon()
+        explain = story.explain(daemon)
+        await_that("one runs", lambda: any(map(story.runs, (first, second))), explain)
+        cycles = int(daemon.status()["cycles"])
+        await_that("the daemon has looked", lambda: int(daemon.status()["cycles"]) > cycles + 2, explain)
+        assert [story.runs(one) for one in (first, second)].count(True) == 1
+        assert len(sent(daemon, "requeue")) == 1
+        assert len(story.lenders()) == 1
+        before, after = (first, second) if story.runs(first) else (second, first)
+        story.ends(before)
+        await_start(story, daemon, after)
+        story.ends(after)
+        await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
+        nothing_is_left(story, daemon)
+    finally:
+        admit(-1)
 
 
 def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:

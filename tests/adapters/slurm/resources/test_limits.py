@@ -1,10 +1,22 @@
 """The limits of QOS and associations as two releases print them: of two jobs of a QOS, one may run."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from makeway.adapters.slurm.resources.limits import Limited, chosen, limits, quotas
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.resources.limits import (
+    NO_LIMITS,
+    Limited,
+    Limits,
+    LimitsReader,
+    chosen,
+    limits,
+    parents_of,
+    quotas,
+)
 from makeway.policies.model import Quota
 from tests.adapters.slurm.jobs.raw_jobs import PENDING
 from tests.paths import CAPTURED
@@ -13,8 +25,17 @@ RELEASES = ("22.05", "24.11")
 WAITS = replace(PENDING, account="a", qos="urgent", user="root", user_id="0")
 
 
+def lines(release: str, name: str = "limits") -> list[str]:
+    return (CAPTURED / release / f"{name}.txt").read_text().splitlines()
+
+
 def captured(release: str) -> tuple[Limited, ...]:
-    return limits((CAPTURED / release / "limits.txt").read_text().splitlines())
+    return limits(lines(release))
+
+
+def drawn_on(raw: RawJob, known: Iterable[Limited]) -> dict[str, float]:
+    """What is left of each limit that a job draws on."""
+    return {quota.name: quota.left for quota in quotas(raw, Limits(limited=tuple(known)))}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -32,9 +53,7 @@ def test_what_is_limited_is_read_with_what_is_left(release: str) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_job_draws_on_the_limits_that_it_is_under(release: str) -> None:
-    assert set(quotas(WAITS, captured(release))) == {
-        Quota(name="node of account a", needs=2.0, left=2.0),
-        Quota(name="jobs of account a, user 0", needs=1.0, left=3.0),
+    assert set(quotas(WAITS, Limits(limited=captured(release)))) == {
         Quota(name="cpu of QOS urgent", needs=4.0, left=6.0),
         Quota(name="node of QOS urgent", needs=2.0, left=2.0),
         Quota(name="jobs of QOS urgent, user 0", needs=1.0, left=0.0),
@@ -43,7 +62,7 @@ def test_a_job_draws_on_the_limits_that_it_is_under(release: str) -> None:
 
 @pytest.mark.parametrize("other", [{"qos": "normal"}, {"account": "b"}, {"user_id": "7"}])
 def test_other_jobs_are_under_other_limits(other: dict[str, str]) -> None:
-    names = {quota.name for quota in quotas(replace(WAITS, **other), captured("24.11"))}  # type: ignore[arg-type]
+    names = drawn_on(replace(WAITS, **other), captured("24.11"))  # type: ignore[arg-type]
     assert not any(word in name for name in names for word in _words(other))
 
 
@@ -65,13 +84,15 @@ def test_run_minutes_are_limited_for_all_for_an_account_and_for_a_user() -> None
     account = "ClusterName=c Account=a UserName= Partition= GrpTRES=cpu=N(0) GrpTRESRunMins=node=500(0) "
     known = limits([qos, account])
     asked = replace(WAITS, limit_s=1800.0)
-    assert set(quotas(asked, known)) == {
+    of_qos = {
         Quota(name="node run minutes of QOS urgent", needs=60.0, left=60.0),
         Quota(name="cpu run minutes of QOS urgent, account a", needs=120.0, left=40.0),
         Quota(name="node run minutes of QOS urgent, user 0", needs=60.0, left=10.0),
-        Quota(name="node run minutes of account a", needs=60.0, left=500.0),
     }
-    assert quotas(replace(asked, limit_s=None), known) == ()
+    assert set(quotas(asked, Limits(limited=known))) == of_qos, "the one of the account comes after them"
+    of_account = Quota(name="node run minutes of account a", needs=60.0, left=500.0)
+    assert quotas(replace(asked, qos="other"), Limits(limited=known)) == (of_account,)
+    assert quotas(replace(asked, limit_s=None), Limits(limited=known)) == ()
 
 
 def test_what_is_over_its_limit_leaves_nothing() -> None:
@@ -79,13 +100,96 @@ def test_what_is_over_its_limit_leaves_nothing() -> None:
     assert one.left == {"jobs": 0.0}
 
 
+PARENTS = {"a": "p", "b": "p", "p": "root", "root": ""}
+
+
 def test_only_the_limits_of_the_jobs_are_asked_for() -> None:
-    other = replace(WAITS, account="b", qos="fast")
-    assert chosen((WAITS, other)) == "flags=assoc,qos users=root accounts=a,b qos=fast,urgent"
+    other = replace(WAITS, account="b", qos="fast", partitions=("large", "small"))
+    asked = chosen((WAITS, other), PARENTS, {"large": "big", "closed": "none"})
+    assert asked == "flags=assoc,qos users=root accounts=a,b,p,root qos=big,fast,urgent"
+
+
+def test_all_accounts_are_asked_for_while_those_above_are_not_known() -> None:
+    assert chosen((WAITS,), {}, {}) == "flags=assoc,qos users=root qos=urgent"
+    assert chosen((WAITS,), {"a": "p"}, {}) == "flags=assoc,qos users=root qos=urgent"
 
 
 def test_names_that_cannot_be_asked_for_are_left_out() -> None:
     """A user may name an account as he likes where nothing checks it."""
     hostile = replace(WAITS, account="x\nshow config", qos="a,b flags=users")
-    assert chosen((WAITS, hostile)) == "flags=assoc,qos users=root accounts=a qos=urgent"
-    assert chosen((hostile,)) == ""
+    asked = chosen((WAITS, hostile), PARENTS, {})
+    assert asked == "flags=assoc,qos users=root accounts=a,p,root qos=urgent"
+    assert chosen((hostile,), PARENTS, {}) == ""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_limits_of_all_accounts_above_hold(release: str) -> None:
+    printed = lines(release, "limits-above")
+    assert parents_of(printed) == {"lab": "dept", "dept": "root"}
+    raw = replace(WAITS, account="lab", qos="normal")
+    known = Limits(limited=limits(printed), parents=parents_of(printed))
+    assert set(quotas(raw, known)) == {Quota(name="node of account dept", needs=2.0, left=1.0)}
+    assert quotas(replace(raw, account="dept2"), known) == ()
+
+
+def of_qos(name: str, **left: str) -> str:
+    """A QOS with limits on the group of its jobs, on those of account a and on those of user 0."""
+    return (
+        f"QOS={name}(2) GrpJobs={left.get('jobs', 'N')}(0) GrpTRES={left.get('tres', '')} "
+        f"Account Limits=a={{MaxJobsPA=N(0)}} User Limits=0={{MaxJobsPU={left.get('user', 'N')}(0)}}"
+    )
+
+
+def test_a_limit_of_the_partitions_qos_comes_before_the_same_one_of_the_jobs() -> None:
+    printed = [of_qos("urgent", jobs="5", user="1"), of_qos("part", user="2", tres="node=9(0)")]
+    known = Limits(limited=limits(printed), of_partitions={"batch": "part"})
+    raw = replace(WAITS, partitions=("batch",))
+    mixed = {"jobs of QOS urgent": 5.0, "node of QOS part": 9.0}
+    found = {quota.name: quota.left for quota in quotas(raw, known)}
+    assert found == mixed | {"jobs of QOS part, user 0": 2.0}
+    over = replace(known, before_partitions=frozenset({"urgent"}))
+    found = {quota.name: quota.left for quota in quotas(raw, over)}
+    assert found == mixed | {"jobs of QOS urgent, user 0": 1.0}
+    # It starts in one of them, and which is not known.
+    several = {quota.name for quota in quotas(replace(raw, partitions=("batch", "other")), known)}
+    assert several == {"jobs of QOS urgent", "jobs of QOS urgent, user 0"}
+
+
+def test_a_limit_of_a_qos_comes_before_the_same_one_of_an_association() -> None:
+    user = "ClusterName=c Account=a UserName=root(0) Partition= MaxJobs=1(0) GrpTRES=cpu=4(0),node=3(0) "
+    account = "ClusterName=c Account=a UserName= Partition= MaxJobs=1(0) GrpTRES=node=2(0) "
+    known = limits([of_qos("urgent", user="2", tres="node=9(0)"), user, account])
+    assert drawn_on(WAITS, known) == {
+        "node of QOS urgent": 9.0,
+        "jobs of QOS urgent, user 0": 2.0,
+        "cpu of account a, user 0": 4.0,
+    }
+    assert drawn_on(replace(WAITS, qos="other"), known) == {
+        "cpu of account a, user 0": 4.0,
+        "node of account a, user 0": 3.0,
+        "jobs of account a, user 0": 1.0,
+        "node of account a": 2.0,
+    }, "what an account says of the jobs of each user is no limit on all of them"
+
+
+def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None:
+    asked: list[int] = []
+
+    def before_partitions() -> frozenset[str]:
+        asked.append(1)
+        return frozenset({"urgent"})
+
+    reader = LimitsReader(before_partitions)
+    waiting = (WAITS, WAITS)
+    partitions = [RawPartition(name=WAITS.partitions[0], state="UP", qos="part")]
+    assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=urgent"
+    assert reader.to_ask((WAITS,)) == ""
+    assert reader.learn([], partitions, waiting) == NO_LIMITS
+    assert asked == []
+    assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=part,urgent"
+    printed = [of_qos("part", jobs="3"), "ClusterName=c Account=a UserName= Partition= ParentAccount= "]
+    assert reader.learn(printed, partitions, waiting).before_partitions == {"urgent"}
+    assert reader.to_ask(waiting) == "flags=assoc,qos users=root accounts=a qos=part,urgent"
+    same = [RawPartition(name=WAITS.partitions[0], state="UP", qos="urgent")]
+    assert reader.learn(printed, same, waiting).before_partitions == frozenset()
+    assert asked == [1]
