@@ -29,7 +29,7 @@ from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
-from makeway.adapters.slurm.resources.limits import Limits, LimitsReader
+from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
@@ -61,7 +61,7 @@ class _Read:
     """The free ones by name; empty if they were not asked for."""
     details: Mapping[str, JobDetails]
     """Of waiting urgent jobs."""
-    limits: Limits
+    limits: KnownLimits
     """What several waiting urgent jobs share; empty if they were not asked for."""
     excluded: Mapping[str, tuple[str, ...]]
     """The nodes that waiting urgent jobs exclude."""

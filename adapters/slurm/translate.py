@@ -22,7 +22,7 @@ from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources import eligibility
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Holding
-from makeway.adapters.slurm.resources.limits import NO_LIMITS, Limits, asked_licenses, quotas
+from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
 from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
 from makeway.policies.model import (
     Job,
@@ -191,7 +191,7 @@ class Translator:
         exclusive_shrink: bool,
         holds: HoldNames,
         licenses: Mapping[str, int] | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: KnownLimits = NO_LIMITS,
         no_room: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._classes = classes

@@ -76,7 +76,7 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class KnownLimits:
     """The limits that were read, and what says for which jobs they hold."""
 
     limited: tuple[Limited, ...] = ()
@@ -97,7 +97,7 @@ class Limits:
         return tuple(dict.fromkeys(reversed(found) if raw.qos in self.before_partitions else found))
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = KnownLimits()
 
 
 class LimitsReader:
@@ -121,7 +121,7 @@ class LimitsReader:
 
     def learn(
         self, lines: Sequence[str], partitions: Iterable[RawPartition], waiting: Sequence[RawJob]
-    ) -> Limits:
+    ) -> KnownLimits:
         """The limits that were read for the waiting jobs, with the partitions of the same snapshot."""
         self._of_partitions = {one.name: one.qos for one in partitions if one.qos}
         if not lines:
@@ -129,7 +129,7 @@ class LimitsReader:
         self._parents.update(parents_of(lines))
         of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
         several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))
-        return Limits(
+        return KnownLimits(
             limited=limits(lines),
             parents=self._parents,
             of_partitions=self._of_partitions,
@@ -206,7 +206,7 @@ def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
         yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
-def quotas(raw: RawJob, known: Limits) -> tuple[Quota, ...]:
+def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
     """The limits that a waiting job draws on."""
     needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
     found: list[Quota] = []

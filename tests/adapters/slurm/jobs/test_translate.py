@@ -13,7 +13,7 @@ from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import Gres, RawJob
-from makeway.adapters.slurm.resources.limits import Limited, Limits, Scope
+from makeway.adapters.slurm.resources.limits import KnownLimits, Limited, Scope
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
     Translator,
@@ -253,7 +253,7 @@ def test_urgent_jobs_share_licences_and_limits() -> None:
         exclusive_shrink=True,
         holds=HoldNames(prefix="makeway_c."),
         licenses={"fluent": 3},
-        limits=Limits(limited=(Limited(scope=Scope.QOS, qos="normal", left={"jobs": 4.0}),)),
+        limits=KnownLimits(limited=(Limited(scope=Scope.QOS, qos="normal", left={"jobs": 4.0}),)),
     )
     assert translator.job(raw).quotas == (
         Quota(name="licences fluent", needs=2.0, left=3.0),

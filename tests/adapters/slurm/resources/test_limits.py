@@ -9,8 +9,8 @@ from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.limits import (
     NO_LIMITS,
+    KnownLimits,
     Limited,
-    Limits,
     LimitsReader,
     chosen,
     limits,
@@ -35,7 +35,7 @@ def captured(release: str) -> tuple[Limited, ...]:
 
 def drawn_on(raw: RawJob, known: Iterable[Limited]) -> dict[str, float]:
     """What is left of each limit that a job draws on."""
-    return {quota.name: quota.left for quota in quotas(raw, Limits(limited=tuple(known)))}
+    return {quota.name: quota.left for quota in quotas(raw, KnownLimits(limited=tuple(known)))}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -53,7 +53,7 @@ def test_what_is_limited_is_read_with_what_is_left(release: str) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_job_draws_on_the_limits_that_it_is_under(release: str) -> None:
-    assert set(quotas(WAITS, Limits(limited=captured(release)))) == {
+    assert set(quotas(WAITS, KnownLimits(limited=captured(release)))) == {
         Quota(name="cpu of QOS urgent", needs=4.0, left=6.0),
         Quota(name="node of QOS urgent", needs=2.0, left=2.0),
         Quota(name="jobs of QOS urgent, user 0", needs=1.0, left=0.0),
@@ -89,10 +89,10 @@ def test_run_minutes_are_limited_for_all_for_an_account_and_for_a_user() -> None
         Quota(name="cpu run minutes of QOS urgent, account a", needs=120.0, left=40.0),
         Quota(name="node run minutes of QOS urgent, user 0", needs=60.0, left=10.0),
     }
-    assert set(quotas(asked, Limits(limited=known))) == of_qos, "the one of the account comes after them"
+    assert set(quotas(asked, KnownLimits(limited=known))) == of_qos, "the one of the account comes after them"
     of_account = Quota(name="node run minutes of account a", needs=60.0, left=500.0)
-    assert quotas(replace(asked, qos="other"), Limits(limited=known)) == (of_account,)
-    assert quotas(replace(asked, limit_s=None), Limits(limited=known)) == ()
+    assert quotas(replace(asked, qos="other"), KnownLimits(limited=known)) == (of_account,)
+    assert quotas(replace(asked, limit_s=None), KnownLimits(limited=known)) == ()
 
 
 def test_what_is_over_its_limit_leaves_nothing() -> None:
@@ -127,7 +127,7 @@ def test_the_limits_of_all_accounts_above_hold(release: str) -> None:
     printed = lines(release, "limits-above")
     assert parents_of(printed) == {"lab": "dept", "dept": "root"}
     raw = replace(WAITS, account="lab", qos="normal")
-    known = Limits(limited=limits(printed), parents=parents_of(printed))
+    known = KnownLimits(limited=limits(printed), parents=parents_of(printed))
     assert set(quotas(raw, known)) == {Quota(name="node of account dept", needs=2.0, left=1.0)}
     assert quotas(replace(raw, account="dept2"), known) == ()
 
@@ -142,7 +142,7 @@ def of_qos(name: str, **left: str) -> str:
 
 def test_a_limit_of_the_partitions_qos_comes_before_the_same_one_of_the_jobs() -> None:
     printed = [of_qos("urgent", jobs="5", user="1"), of_qos("part", user="2", tres="node=9(0)")]
-    known = Limits(limited=limits(printed), of_partitions={"batch": "part"})
+    known = KnownLimits(limited=limits(printed), of_partitions={"batch": "part"})
     raw = replace(WAITS, partitions=("batch",))
     mixed = {"jobs of QOS urgent": 5.0, "node of QOS part": 9.0}
     found = {quota.name: quota.left for quota in quotas(raw, known)}
