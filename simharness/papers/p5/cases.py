@@ -128,13 +128,20 @@ def compute(trial: P5Trial) -> P5Result:
         TraceError: the trace cannot be read.
         WorkloadError: there is no such mix of notices.
     """
-    trace = _trace(trial.trace)
+    return replayed(trial, _workload(trial.trace, trial.days, trial.mix, trial.interval_share, trial.seed))
+
+
+@lru_cache(maxsize=1)
+def _workload(trace_path: Path, days: int | None, mix: str, interval_share: float, seed: int) -> Workload:
+    """Made once for all the mechanisms that are replayed on it."""
+    trace = _trace(trace_path)
     from_s = FROM_DAY * _DAY_S
-    to_s = math.inf if trial.days is None else from_s + trial.days * _DAY_S
+    to_s = math.inf if days is None else from_s + days * _DAY_S
     cut = [job for job in trace.jobs if from_s <= job.submit_s < to_s]
-    settings = HybridSettings(notices=notice_mix(trial.mix), checkpoint_frequency=1.0 / trial.interval_share)
-    jobs = synthesise(cut, trace.node_count, settings, trial.seed)
-    return replayed(trial, Workload(name=trial.mix, node_count=trace.node_count, jobs=jobs))
+    settings = HybridSettings(notices=notice_mix(mix), checkpoint_frequency=1.0 / interval_share)
+    return Workload(
+        name=mix, node_count=trace.node_count, jobs=synthesise(cut, trace.node_count, settings, seed)
+    )
 
 
 @lru_cache(maxsize=1)
