@@ -15,26 +15,17 @@ Differs from the paper:
     nodes by then.
 """
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.departures import ends_by
 from makeway.policies.common.holds import lost_for_good
-from makeway.policies.common.proposals import eviction_actions, hold
+from makeway.policies.common.proposals import hold
 from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.common.victims import (
-    VictimGroup,
-    leavers,
-    shared_candidates,
-    take_until,
-    take_until_room,
-    victim_groups,
-)
-from makeway.policies.hybrid.arrival import HybridConfig, way_out
+from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
+from makeway.policies.hybrid.preempting import TimedPreemption, preemptions
 from makeway.policies.model import (
     Action,
     Candidate,
@@ -53,7 +44,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
-from makeway.policies.safety.prices import loss_node_s, node_equivalents, price_node_s
+from makeway.policies.safety.prices import loss_node_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +53,7 @@ class HoldPlan:
 
     nodes: tuple[str, ...] = ()
     """Nodes that jobs still use."""
-    leaving: tuple["_TimedPreemption", ...] = ()
+    leaving: tuple[TimedPreemption, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     text: str
     again_s: float | None = None
@@ -171,7 +162,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
         return HoldPlan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
-    chosen, freed, ranked = _preemptions(request, config, frozenset(ending), missing)
+    chosen, freed, ranked = preemptions(request, config, frozenset(ending), missing)
     if len(freed) < missing:
         return HoldPlan(
             nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
@@ -184,127 +175,6 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
         text=f"{len(ending)} nodes come free before the predicted arrival; {missing} are made free by then.",
         again_s=min((preemption.issue_s for preemption in chosen if preemption not in due), default=None),
     )
-
-
-def _preemptions(
-    request: Request, config: HybridConfig, ending: frozenset[str], missing: int
-) -> tuple[list["_TimedPreemption"], list[str], list["_TimedPreemption"]]:
-    """Which jobs are preempted before the predicted arrival, the least overhead first, and the nodes that
-    they make free; then all that could be.
-
-    `ending`: nodes that are free by then anyway. `missing`: how many more are needed.
-    """
-    cluster, demand = request.cluster, request.urgent.job.demand
-    unusable = request.unusable.union(ending)
-    if demand is None:
-        groups = victim_groups(cluster, request.urgent, unusable=unusable, excluded=request.excluded)
-        ranked = _ranked(groups, request, config)
-        return (*take_until(ranked, missing, lambda preemption: preemption.group.nodes), ranked)
-    expected_s = request.deadline_s
-    considered = shared_candidates(
-        cluster,
-        request.urgent,
-        unusable=unusable.union(request.free),
-        excluded=request.excluded,
-        latest_s=expected_s,
-        ending=ends_by(cluster, expected_s),
-    )
-    ranked = _ranked(considered.groups(cluster), request, config)
-    jobs, freed = take_until_room(
-        (preemption.group.jobs[0] for preemption in ranked), considered, cluster, demand, missing
-    )
-    return [preemption for preemption in ranked if preemption.group.jobs[0] in jobs], freed, ranked
-
-
-def _ranked(
-    groups: Iterable[VictimGroup], request: Request, config: HybridConfig
-) -> list["_TimedPreemption"]:
-    """The groups that may be preempted, the least overhead first."""
-    return sorted(
-        (_timed_preemption(group, request, config) for group in groups if not group.protected_by),
-        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TimedPreemption:
-    """How a victim group leaves before a predicted arrival, at the least overhead, and when
-    that begins.
-    """
-
-    group: VictimGroup
-    methods: tuple[Method, ...]
-    """One for each job of the group."""
-    overhead_node_s: int
-    issue_s: float
-    """When the eviction is issued."""
-    by_s: float
-    """When the jobs must have left."""
-
-    def actions(self, request: Request, held: Reserve) -> tuple[Action, ...]:
-        """The evictions of its jobs that use nodes of the hold."""
-        gone = leavers(self.group, held)
-        return tuple(
-            action
-            for job, method in zip(self.group.jobs, self.methods, strict=True)
-            if job in gone
-            for action in eviction_actions(
-                request, job, method, request.cluster.now_s if method is Method.KILL else self.by_s
-            )
-        )
-
-    def candidate(self, *, chosen: bool) -> Candidate:
-        """The preemption as a candidate of the rationale."""
-        return Candidate(
-            job_ids=self.group.job_ids,
-            method=self.methods[0],
-            node_count=len(self.group.nodes),
-            loss_node_s=self.overhead_node_s,
-            delay_s=0.0,
-            chosen=chosen,
-            note="loss is the preemption overhead: lost work and the setup",
-        )
-
-
-def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig) -> _TimedPreemption:
-    """After the last regular checkpoint before the predicted arrival, else by a warning or a kill shortly
-    before it.
-    """
-    now_s, expected_s = request.cluster.now_s, request.deadline_s
-    setup_node_s = sum(math.ceil(job.setup_s * node_equivalents(job)) for job in group.jobs)
-    if group.application_s is not None and now_s + group.application_s <= expected_s:
-        next_s = now_s + group.application_s
-        period_s = _period_s(group.jobs[0])
-        return _TimedPreemption(
-            group=group,
-            methods=(Method.APPLICATION,),
-            overhead_node_s=setup_node_s,
-            # The job may go on until the next checkpoint is the last one before the arrival.
-            issue_s=now_s if next_s + period_s > expected_s else next_s,
-            by_s=expected_s,
-        )
-    issue_s = max(now_s, expected_s - config.warning_s)
-    # A cycle may be late: the job gets its whole warning all the same.
-    methods = tuple(way_out(job, config.warning_s) for job in group.jobs)
-    warned = Method.SYSTEM in methods
-    lost_node_s = sum(
-        price_node_s(job, issue_s)
-        for job, method in zip(group.jobs, methods, strict=True)
-        if method is Method.KILL
-    )
-    return _TimedPreemption(
-        group=group,
-        methods=methods,
-        overhead_node_s=setup_node_s + lost_node_s,
-        issue_s=issue_s,
-        by_s=max(expected_s, issue_s + config.warning_s) if warned else expected_s,
-    )
-
-
-def _period_s(job: Job) -> float:
-    """From one regular checkpoint of the job to the next."""
-    spec = job.checkpoint
-    return math.inf if spec is None else (spec.interval_s or 0.0) + (spec.application_s or 0.0)
 
 
 def _collecting(operation: Operation) -> bool:

@@ -57,7 +57,8 @@ def priced(
     """An item of the eviction problem with the total price of each way to leave.
 
     Args:
-        item: the item, with the loss of work alone.
+        item: the item, with the loss of work alone. Its wait for a regular checkpoint may be counted from
+            the end of the checkpoints for other urgent jobs on.
         group: the jobs that it is made of.
         now_s: the instant of the snapshot.
         within_s: in how many seconds the jobs must have left. A regular checkpoint that is complete by then
@@ -67,13 +68,14 @@ def priced(
     regular = sum(_price_node_s(job, Method.APPLICATION, now_s) for job in group.jobs)
     requested = sum(_price_node_s(job, Method.SYSTEM, now_s) for job in group.jobs)
     killed = sum(_price_node_s(job, Method.KILL, now_s) for job in group.jobs)
+    complete_in_time = _in_time(group.application_s, within_s) is not None
     alone = frozenset({Method.APPLICATION, Method.SYSTEM} if parallel else {Method.APPLICATION})
     return replace(
         item,
         setup_node_s=regular,
         saving_node_s=requested - regular,
         loss_node_s=killed - regular,
-        application_s=_in_time(item.application_s, within_s),
+        application_s=item.application_s if complete_in_time else None,
         system_s=_in_time(item.system_s, within_s),
         application_wait_s=0.0,
         alone=alone,

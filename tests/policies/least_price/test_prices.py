@@ -86,6 +86,10 @@ def test_checkpoints_that_take_no_time_of_others_are_complete_in_time(running: B
         assert (found.turn_s(Method.APPLICATION), found.turn_s(Method.SYSTEM)) == times
     assert item("a", 1).turn_s(Method.SYSTEM) is None
 
+    # The item counts the wait for the regular checkpoint from the end of the checkpoints of others on.
+    found = priced(item("a", 1, 7, None, 20.0), group, NOW_S, 49.0, parallel=False)
+    assert found.turn_s(Method.APPLICATION) is None
+
 
 def in_turn(combination: Sequence[Choice]) -> int:
     """Steps of the checkpoints that take turns."""

@@ -129,6 +129,21 @@ KEPT_STORIES = (
         law="one_leader",
         broke="the controller forgot a lease by which one daemon acted, and which the other had not seen",
     ),
+    KeptStory(
+        seed=20022761,
+        policy="least-price",
+        troubles=ALL,
+        components=True,
+        law="as_decided",
+        broke="the wait of job 11 for its checkpoint counted only from the end of another checkpoint on",
+    ),
+    KeptStory(
+        seed=20026507,
+        policy="cup-spaa",
+        troubles=ALL,
+        law="stuck",
+        broke="the holds of two announced jobs on shared nodes changed places without end",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,
