@@ -10,8 +10,9 @@ from makeway.policies.model import JobKind
 
 NODES = "nodes"
 SECONDS = "seconds"
-"""What a limit on the size and on the time limit of a job is called; others have the names of trackable
-resources.
+JOBS = "jobs"
+"""What a limit on the size, on the time limit and on the number of jobs is called; others have the names of
+trackable resources.
 """
 
 
@@ -36,7 +37,7 @@ class SubmissionWay:
 
     def exceeded(self, job: AnnouncedJob) -> str | None:
         """What the job asks too much of, in words. None: nothing."""
-        needs = {NODES: float(job.node_count), SECONDS: job.walltime_s}
+        needs = {NODES: float(job.node_count), SECONDS: job.walltime_s, JOBS: 1.0}
         for name, amount in () if job.demand is None else job.demand.amounts:
             needs[name] = float(amount * job.node_count)
         for limit in self.limits:

@@ -105,16 +105,21 @@ class SlurmEntitlements:
         groups = self._groups(user)
         doors = [door for door in ways.partitions(shown.splitlines()) if door.opens(groups)]
         if not settings.get("AccountingStorageType", "").endswith("slurmdbd"):
-            return ways.ways(doors, (), {}, enforced=frozenset())
+            return ways.ways(doors, (), {}, {}, enforced=frozenset())
         cluster = settings.get("ClusterName", "")
         of_user = self._sacctmgr(
             *("associations", "where", f"user={user}", f"cluster={cluster}"),
             *_format(ways.ASSOCIATION_FIELDS),
         )
+        # An empty name: the associations of the accounts themselves.
+        of_accounts = self._sacctmgr(
+            *("associations", "where", "user=", f"cluster={cluster}"), *_format(ways.ACCOUNT_FIELDS)
+        )
         of_qos = self._sacctmgr("qos", *_format(ways.QOS_FIELDS))
         return ways.ways(
             doors,
             ways.associations(of_user, user),
+            ways.account_limits(of_accounts),
             ways.qos_limits(of_qos),
             enforced=enforced(settings),
         )

@@ -1,5 +1,9 @@
 """In which ways a user may submit jobs: what Slurm prints of partitions, associations and QOS. Pure.
 
+Of the limits of the same name, that of the partition's QOS comes before that of the job's QOS, or after it if
+the job's QOS has the flag OverPartQOS. Both come before those of the association and of the accounts above
+it, which all hold.
+
 Reference: 22.05, 24.11 as tried. `sacctmgr show associations` prints for a user also the limits that its
     association inherits, but not those on a group of jobs (`Grp...`), which accounts have for all their
     users together.
@@ -9,24 +13,22 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from makeway.adapters.site.entitlement import NODES, SECONDS, SubmissionLimit, SubmissionWay
+from makeway.adapters.site.entitlement import JOBS, NODES, SECONDS, SubmissionLimit, SubmissionWay
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import parse
+from makeway.adapters.slurm.resources.limits import accounts_above
 
-ASSOCIATION_FIELDS = (
-    "Account",
-    "Partition",
-    "QOS",
-    "MaxTRES",
-    "GrpTRES",
-    "MaxWall",
-    "MaxJobs",
-    "MaxSubmitJobs",
+_GROUP_LIMITS = ("GrpTRES", "GrpJobs", "GrpSubmit")
+_ASSOCIATION_LIMITS = ("MaxTRES", "MaxWall", "MaxJobs", "MaxSubmitJobs", *_GROUP_LIMITS)
+_QOS_LIMITS = (
+    *("MaxTRES", "MaxTRESPU", "MaxTRESPA", "MaxWall"),
+    *("MaxJobsPU", "MaxJobsPA", "MaxSubmitPU", "MaxSubmitPA", *_GROUP_LIMITS),
 )
-QOS_FIELDS = (
-    *("Name", "MaxTRES", "MaxTRESPU", "MaxTRESPA", "GrpTRES", "MaxWall"),
-    *("MaxJobsPU", "MaxSubmitPU"),
-)
+ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", *_ASSOCIATION_LIMITS)
+ACCOUNT_FIELDS = ("Account", "ParentName", *_GROUP_LIMITS)
+QOS_FIELDS = ("Name", "Flags", *_QOS_LIMITS)
+_COME_BEFORE = {"MaxJobs": ("MaxJobsPU", "MaxJobsPA"), "MaxSubmitJobs": ("MaxSubmitPU", "MaxSubmitPA")}
+"""Which limits of a QOS come before one of an association that has another name."""
 _WORD = re.compile(r"(?:^| )(?P<key>[A-Za-z]+)=(?P<text>\S*)")
 _ALL = "ALL"
 
@@ -71,6 +73,10 @@ def _admits(names: Collection[str], allowed: str, denied: str) -> bool:
     return not any(name in refused for name in names)
 
 
+LimitsByName = Mapping[str, tuple[SubmissionLimit, ...]]
+"""What Slurm's limits admit, by their names such as GrpTRES."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
     """A user's association: the account, and what its jobs may be."""
@@ -79,7 +85,25 @@ class Association:
     partition: str
     """Empty: any."""
     qos: frozenset[str]
-    limits: tuple[SubmissionLimit, ...]
+    limits: LimitsByName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountLimits:
+    """An account of the cluster, and what all jobs below it may be together."""
+
+    parent: str
+    """The account above it. Empty: there is none."""
+    limits: LimitsByName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QosLimits:
+    """What the jobs of a QOS may be."""
+
+    before_partition: bool
+    """Whether its limits come before those of a partition's QOS (OverPartQOS)."""
+    limits: LimitsByName
 
 
 def partitions(lines: Iterable[str]) -> tuple[PartitionDoor, ...]:
@@ -99,25 +123,39 @@ def associations(lines: Iterable[str], user: str) -> tuple[Association, ...]:
     found: list[Association] = []
     for row in _rows(lines, ASSOCIATION_FIELDS):
         whose = f"the association of {printable(user)} with account {printable(row['Account'])}"
-        limits = _limits(row, ("MaxTRES", "GrpTRES"), ("MaxJobs", "MaxSubmitJobs"), whose)
         found.append(
             Association(
                 account=row["Account"],
                 partition=row["Partition"],
                 qos=frozenset(name for name in row["QOS"].split(",") if name),
-                limits=limits,
+                limits=_limits(row, _ASSOCIATION_LIMITS, whose),
             )
         )
     return tuple(found)
 
 
-def qos_limits(lines: Iterable[str]) -> Mapping[str, tuple[SubmissionLimit, ...]]:
+def account_limits(lines: Iterable[str]) -> Mapping[str, AccountLimits]:
+    """The accounts that sacctmgr has printed, by `ACCOUNT_FIELDS`. Raises ValueError for text that cannot be
+    read.
+    """
+    return {
+        row["Account"]: AccountLimits(
+            parent=row["ParentName"],
+            limits=_limits(row, _GROUP_LIMITS, f"account {printable(row['Account'])}"),
+        )
+        for row in _rows(lines, ACCOUNT_FIELDS)
+    }
+
+
+def qos_limits(lines: Iterable[str]) -> Mapping[str, QosLimits]:
     """The limits of each QOS that sacctmgr has printed, by `QOS_FIELDS`. Raises ValueError for text that
     cannot be read.
     """
-    resources, jobs = ("MaxTRES", "MaxTRESPU", "MaxTRESPA", "GrpTRES"), ("MaxJobsPU", "MaxSubmitPU")
     return {
-        row["Name"]: _limits(row, resources, jobs, f"QOS {printable(row['Name'])}")
+        row["Name"]: QosLimits(
+            before_partition="OverPartQOS" in row["Flags"].split(","),
+            limits=_limits(row, _QOS_LIMITS, f"QOS {printable(row['Name'])}"),
+        )
         for row in _rows(lines, QOS_FIELDS)
     }
 
@@ -126,16 +164,17 @@ def _rows(lines: Iterable[str], fields: Sequence[str]) -> list[dict[str, str]]:
     return [dict(zip(fields, line.split("|"), strict=True)) for line in lines if line]
 
 
-def _limits(
-    row: Mapping[str, str], resources: Sequence[str], jobs: Sequence[str], whose: str
-) -> tuple[SubmissionLimit, ...]:
-    found = _limit(row["MaxWall"], SECONDS, whose)
-    for key in resources:
-        for part in row[key].split(","):
-            what, _, text = part.rpartition("=")
-            found += _limit(text, NODES if what == "node" else what, whose)
-    if any(row[key] == "0" for key in jobs):
-        found = (SubmissionLimit(what=NODES, most=0.0, whose=whose), *found)
+def _limits(row: Mapping[str, str], names: Sequence[str], whose: str) -> LimitsByName:
+    found: dict[str, tuple[SubmissionLimit, ...]] = {}
+    for name in names:
+        if name == "MaxWall":
+            found[name] = _limit(row[name], SECONDS, whose)
+        elif "TRES" in name:
+            parts = (part.rpartition("=") for part in row[name].split(","))
+            limits = (_limit(text, NODES if what == "node" else what, whose) for what, _, text in parts)
+            found[name] = tuple(limit for each in limits for limit in each)
+        else:
+            found[name] = _limit(row[name], JOBS, whose)
     return found
 
 
@@ -153,7 +192,8 @@ def _limit(text: str, what: str, whose: str) -> tuple[SubmissionLimit, ...]:
 def ways(
     doors: Iterable[PartitionDoor],
     known: Sequence[Association],
-    qos: Mapping[str, tuple[SubmissionLimit, ...]],
+    accounts: Mapping[str, AccountLimits],
+    qos: Mapping[str, QosLimits],
     *,
     enforced: frozenset[str],
 ) -> tuple[SubmissionWay, ...]:
@@ -162,25 +202,57 @@ def ways(
     Args:
         doors: these partitions.
         known: the user's associations.
+        accounts: all accounts of the cluster.
         qos: the limits of each QOS.
         enforced: the words of AccountingStorageEnforce: without `associations` every user may submit, without
             `qos` by every QOS, and limits count with `limits` alone.
     """
     by = list(known)
     if not by and "associations" not in enforced:
-        by = [Association(account="", partition="", qos=frozenset(), limits=())]
+        by = [Association(account="", partition="", qos=frozenset(), limits={})]
+    parents = {name: one.parent for name, one in accounts.items()}
     found: list[SubmissionWay] = []
     for door in doors:
         for one in by:
             if one.partition not in {"", door.name}:
                 continue
+            above = [
+                accounts[name].limits for name in accounts_above(one.account, parents) if name in accounts
+            ]
             names: Sequence[str | None] = sorted(one.qos) if "qos" in enforced else [*sorted(qos), None]
             for name in names:
                 account = one.account or None
                 if door.admits(account, name):
                     limits = door.limits()
                     if "limits" in enforced:
-                        more = (qos.get(which, ()) for which in (name or "", door.words.get("QoS", "")))
-                        limits += one.limits + tuple(limit for each in more for limit in each)
+                        order = _order(qos.get(name or ""), qos.get(door.words.get("QoS", "")))
+                        limits += _in_force(order, [one.limits, *above])
                     found.append(SubmissionWay(partition=door.name, qos=name, account=account, limits=limits))
+    return tuple(found)
+
+
+def _order(of_job: QosLimits | None, of_partition: QosLimits | None) -> list[LimitsByName]:
+    """The limits of a job's QOS and of its partition's, those first that come first."""
+    found = [one.limits for one in (of_partition, of_job) if one is not None]
+    return found[::-1] if of_job is not None and of_job.before_partition else found
+
+
+def _in_force(
+    qos: Iterable[LimitsByName], associations: Iterable[LimitsByName]
+) -> tuple[SubmissionLimit, ...]:
+    """The limits that hold for a job: those of QOS, the first first, and those of associations.
+
+    Reference: decision 25 has what was tried.
+    """
+    found: list[SubmissionLimit] = []
+    said: set[tuple[str, str]] = set()
+    """The limits that a QOS has: their names, and what they limit."""
+    for one in qos:
+        new = [(name, limit) for name, limits in one.items() for limit in limits]
+        found += [limit for name, limit in new if (name, limit.what) not in said]
+        said |= {(name, limit.what) for name, limit in new}
+    for one in associations:
+        for name, limits in one.items():
+            before = _COME_BEFORE.get(name, (name,))
+            found += [limit for limit in limits if not any((other, limit.what) in said for other in before)]
     return tuple(found)

@@ -1,6 +1,7 @@
 """Urgent jobs under limits of QOS and accounts: only as many are served as Slurm admits."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -33,7 +34,7 @@ ACCOUNTS = ("urgent", "saving", "other")
 STRANGER = "games"
 """A user who may not charge jobs to the account of urgent jobs."""
 MOST_NODES = 6
-"""So many may an urgent job have."""
+"""So many may an announced job have."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,6 @@ def add_associations(accounting: Accounting) -> None:
             qos,
             "defaultqos=normal",
         )
-    accounting.manage("modify", "account", "urgent", "set", f"MaxTRESPerJob=node={MOST_NODES}")
     accounting.manage("add", "user", STRANGER, "account=saving", f"cluster={CLUSTER_NAME}", qos)
 
 
@@ -125,21 +125,16 @@ class Above:
 @pytest.mark.parametrize(
     "above",
     [
-        Above(whose=("account", ABOVE), limit="GrpTRES=node={}"),
-        Above(whose=("qos", OF_PARTITION), limit="MaxTRESPerUser=node={}", options=("--partition=limited",)),
+        Above(whose=("account", ABOVE), limit="GrpTRES=node=3"),
+        Above(whose=("qos", OF_PARTITION), limit="MaxTRESPerUser=node=3", options=("--partition=limited",)),
     ],
     ids=["of the account above", "of the partition's QOS"],
 )
 def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
     story: Story, start_daemon: StartDaemon, above: Above
 ) -> None:
-    def admit(node_count: int) -> None:
-        change = ("sacctmgr", "--immediate", "modify", *above.whose, "set", above.limit.format(node_count))
-        story.world.cluster.run(*change)
-
     story.fill()
-    admit(3)
-    try:
+    with under(story, above.whose, above.limit):
         first, second = (story.urgent_comes(2, *above.options) for _ in range(2))
         daemon = start_daemon()
         explain = story.explain(daemon)
@@ -155,8 +150,6 @@ def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
         story.ends(after)
         await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
         nothing_is_left(story, daemon)
-    finally:
-        admit(-1)
 
 
 def test_a_limit_that_is_reached_after_the_signal(story: Story, start_daemon: StartDaemon) -> None:
@@ -186,25 +179,43 @@ def test_only_who_could_submit_an_urgent_job_may_announce_one(
     def announced(user: str, node_count: int) -> Printed:
         return daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m", f"--user={user}")
 
-    for user, node_count, why in (
-        (
-            STRANGER,
-            1,
-            f"user {STRANGER} may not submit urgent jobs, which are: class urgent (account urgent)",
-        ),
-        (user_name(), MOST_NODES + 1, f"{MOST_NODES + 1} nodes are asked for"),
-    ):
-        refused = announced(user, node_count)
-        assert refused.status != 0
-        assert why in refused.stderr
+    with under(story, ("account", ABOVE), f"GrpTRES=node={MOST_NODES}"):
+        for user, node_count, why in (
+            (
+                STRANGER,
+                1,
+                f"user {STRANGER} may not submit urgent jobs, which are: class urgent (account urgent)",
+            ),
+            (
+                user_name(),
+                MOST_NODES + 1,
+                f"{MOST_NODES + 1} nodes are asked for, account {ABOVE} admits {MOST_NODES}",
+            ),
+        ):
+            refused = announced(user, node_count)
+            assert refused.status != 0
+            assert why in refused.stderr
+        taken = announced(user_name(), MOST_NODES)
+    assert (taken.status, taken.stdout.split("-")[0]) == (0, "notice"), taken.stderr
     with pytest.raises(DevClusterError, match="Invalid account"):
         story.world.cluster.submit("exec true", f"--uid={STRANGER}", "--account=urgent", "--time=10")
-    taken = announced(user_name(), MOST_NODES)
-    assert (taken.status, taken.stdout.split("-")[0]) == (0, "notice"), taken.stderr
     nothing_is_left(story, daemon)
 
 
 def allow(story: Story, count: int) -> None:
     """Let so many jobs of the QOS run at once for each user."""
-    limit = f"MaxJobsPerUser={count}"
-    story.world.cluster.run("sacctmgr", "--immediate", "modify", "qos", ONE_AT_A_TIME, "set", limit)
+    set_limit(story, ("qos", ONE_AT_A_TIME), f"MaxJobsPerUser={count}")
+
+
+def set_limit(story: Story, whose: tuple[str, str], limit: str) -> None:
+    story.world.cluster.run("sacctmgr", "--immediate", "modify", *whose, "set", limit)
+
+
+@contextmanager
+def under(story: Story, whose: tuple[str, str], limit: str) -> Iterator[None]:
+    """A QOS or an account has the limit, such as `GrpTRES=node=3`, until the end of the block."""
+    set_limit(story, whose, limit)
+    try:
+        yield
+    finally:
+        set_limit(story, whose, f"{limit.rpartition('=')[0]}=-1")

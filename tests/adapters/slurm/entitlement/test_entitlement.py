@@ -1,12 +1,13 @@
 """Who could submit an urgent job, by what Slurm prints of partitions, associations and QOS."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AnnouncedJob, Unavailable, Unreadable
 from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.entitlement import ways
 from makeway.adapters.slurm.entitlement.reader import KNOWN_S, SlurmEntitlements, enforced
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import CheckpointSpec, JobKind, Resources
@@ -30,7 +31,27 @@ PARTITION = {
     "nodes": "UNLIMITED",
     "time": "UNLIMITED",
 }
-QOS = ("normal|||||||", "urgent|||||||")
+
+
+def row(fields: Sequence[str], **cells: str) -> str:
+    """A line of sacctmgr with these cells; the others are empty."""
+    assert cells.keys() <= set(fields)
+    return "|".join(cells.get(name, "") for name in fields)
+
+
+def association(account: str, qos: str, **cells: str) -> str:
+    return row(ways.ASSOCIATION_FIELDS, Account=account, QOS=qos, **cells)
+
+
+def account(name: str, parent: str, **cells: str) -> str:
+    return row(ways.ACCOUNT_FIELDS, Account=name, ParentName=parent, **cells)
+
+
+def of_qos(name: str, **cells: str) -> str:
+    return row(ways.QOS_FIELDS, Name=name, **cells)
+
+
+QOS = (of_qos("normal"), of_qos("urgent"))
 
 
 class FakeAccounting:
@@ -40,8 +61,9 @@ class FakeAccounting:
         self.config = CONFIG.format(enforced=enforced, storage=storage)
         self.partition: dict[str, str] = dict(PARTITION)
         self.associations: Mapping[str, tuple[str, ...]] = {
-            "ada": ("other||normal|||||", "light||normal,urgent|||||"),
-            "bob": ("light||normal|||||",),
+            "": (account("root", ""), account("other", "root"), account("light", "root")),
+            "ada": (association("other", "normal"), association("light", "normal,urgent")),
+            "bob": (association("light", "normal"),),
         }
         self.qos: tuple[str, ...] = QOS
         self.silent = False
@@ -134,73 +156,139 @@ def test_the_partition_decides_who_may_use_it(change: dict[str, str], refused: b
 
 
 @pytest.mark.parametrize(
-    ("partition", "association", "qos", "nodes", "hours", "refusal"),
+    ("partition", "nodes", "hours", "refusal"),
     [
-        ({"nodes": "3"}, "", "", 4, 1.0, "4 nodes are asked for, partition batch admits 3"),
-        ({}, "", "", 9, 1.0, "9 nodes are asked for, partition batch admits 8"),
-        (
-            {"time": "1-00:00:00"},
-            "",
-            "",
-            4,
-            24.5,
-            "88200 seconds are asked for, partition batch admits 86400",
-        ),
-        ({"time": "1-00:00:00"}, "", "", 4, 24.0, None),
-        (
-            {"time": "30-00:00:00"},
-            "",
-            "",
-            4,
-            960.0,
-            "3456000 seconds are asked for, partition batch admits 2592000",
-        ),
-        (
-            {},
-            "cpu=6,node=3||||",
-            "",
-            4,
-            1.0,
-            "4 nodes are asked for, the association of ada with account light admits 3",
-        ),
-        (
-            {},
-            "|node=2|00:30:00||",
-            "",
-            2,
-            1.0,
-            "3600 seconds are asked for, the association of ada with account light admits 1800",
-        ),
-        (
-            {},
-            "|||0|",
-            "",
-            1,
-            1.0,
-            "1 nodes are asked for, the association of ada with account light admits 0",
-        ),
-        ({}, "", "node=3|||||", 4, 1.0, "4 nodes are asked for, QOS urgent admits 3"),
-        ({}, "", "|node=3||||", 4, 1.0, "4 nodes are asked for, QOS urgent admits 3"),
-        ({}, "", "||||00:30:00|", 4, 1.0, "3600 seconds are asked for, QOS urgent admits 1800"),
-        ({}, "", "node=4|||||", 4, 1.0, None),
+        ({"nodes": "3"}, 4, 1.0, "4 nodes are asked for, partition batch admits 3"),
+        ({}, 9, 1.0, "9 nodes are asked for, partition batch admits 8"),
+        ({"time": "1-00:00:00"}, 4, 24.5, "88200 seconds are asked for, partition batch admits 86400"),
+        ({"time": "1-00:00:00"}, 4, 24.0, None),
+        ({"time": "30-00:00:00"}, 4, 960.0, "3456000 seconds are asked for, partition batch admits 2592000"),
     ],
 )
-def test_the_most_that_the_limits_admit(
-    partition: dict[str, str], association: str, qos: str, nodes: int, hours: float, refusal: str | None
+def test_the_most_that_the_partition_admits(
+    partition: dict[str, str], nodes: int, hours: float, refusal: str | None
 ) -> None:
     slurm = FakeAccounting()
     slurm.partition |= partition
-    slurm.associations = {"ada": (f"light||urgent|{association or '||||'}",)}
-    slurm.qos = (f"urgent|{qos or '|||||'}|",)
-    found, _ = asked(slurm, nodes=nodes, hours=hours)
-    wanted = None if refusal is None else f"user ada may not submit such an urgent job: {refusal}"
-    assert found == wanted
+    assert asked(slurm, nodes=nodes, hours=hours)[0] == too_much(refusal)
+
+
+def too_much(what: str | None) -> str | None:
+    return None if what is None else f"user ada may not submit such an urgent job: {what}"
+
+
+OF_ADA = "the association of ada with account light"
+
+
+@pytest.mark.parametrize(
+    ("of_association", "of_qos_urgent", "nodes", "refusal"),
+    [
+        ({"MaxTRES": "cpu=6,node=3"}, {}, 4, f"4 nodes are asked for, {OF_ADA} admits 3"),
+        (
+            {"GrpTRES": "node=2", "MaxWall": "00:30:00"},
+            {},
+            2,
+            f"3600 seconds are asked for, {OF_ADA} admits 1800",
+        ),
+        ({"MaxJobs": "0"}, {}, 1, f"1 jobs are asked for, {OF_ADA} admits 0"),
+        ({"MaxJobs": "1", "GrpJobs": "1"}, {}, 1, None),
+        ({"GrpSubmit": "0"}, {}, 1, f"1 jobs are asked for, {OF_ADA} admits 0"),
+        ({}, {"MaxTRES": "node=3"}, 4, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, {"MaxTRESPU": "node=3"}, 4, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, {"MaxTRESPA": "node=3"}, 4, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, {"GrpTRES": "node=3"}, 4, "4 nodes are asked for, QOS urgent admits 3"),
+        ({}, {"MaxJobsPA": "0"}, 4, "1 jobs are asked for, QOS urgent admits 0"),
+        ({}, {"MaxWall": "00:30:00"}, 4, "3600 seconds are asked for, QOS urgent admits 1800"),
+        ({}, {"MaxTRES": "node=4"}, 4, None),
+    ],
+)
+def test_the_most_that_the_limits_admit(
+    of_association: dict[str, str], of_qos_urgent: dict[str, str], nodes: int, refusal: str | None
+) -> None:
+    slurm = FakeAccounting()
+    slurm.associations = {"ada": (association("light", "urgent", **of_association),)}
+    slurm.qos = (of_qos("urgent", **of_qos_urgent),)
+    assert asked(slurm, nodes=nodes)[0] == too_much(refusal)
+
+
+@pytest.mark.parametrize(
+    ("of_association", "of_qos_urgent", "refusal"),
+    [
+        ({"MaxTRES": "node=3"}, {"MaxTRES": "node=5"}, None),
+        ({"MaxTRES": "cpu=3"}, {"MaxTRES": "node=5"}, f"4 cpu are asked for, {OF_ADA} admits 3"),
+        ({"MaxTRES": "node=3"}, {"MaxTRESPU": "node=5"}, f"4 nodes are asked for, {OF_ADA} admits 3"),
+        ({"GrpTRES": "node=3"}, {"GrpTRES": "node=5"}, None),
+        ({"MaxWall": "00:30:00"}, {"MaxWall": "02:00:00"}, None),
+        ({"MaxJobs": "0"}, {"MaxJobsPU": "2"}, None),
+        ({"MaxJobs": "0"}, {"MaxJobsPA": "2"}, None),
+        ({"MaxJobs": "0"}, {"MaxSubmitPU": "2"}, f"1 jobs are asked for, {OF_ADA} admits 0"),
+        ({"MaxSubmitJobs": "0"}, {"MaxSubmitPA": "2"}, None),
+    ],
+)
+def test_what_a_qos_limits_comes_before_the_same_limit_of_the_association(
+    of_association: dict[str, str], of_qos_urgent: dict[str, str], refusal: str | None
+) -> None:
+    slurm = FakeAccounting()
+    slurm.associations = {"ada": (association("light", "urgent", **of_association),)}
+    slurm.qos = (of_qos("urgent", **of_qos_urgent),)
+    assert asked(slurm, demand=Resources.of({"cpu": 1}))[0] == too_much(refusal)
+
+
+@pytest.mark.parametrize(
+    ("of_partition", "of_job", "refusal"),
+    [
+        ({"MaxTRES": "node=3"}, {"MaxTRES": "node=5"}, "4 nodes are asked for, QOS door admits 3"),
+        ({"MaxTRES": "node=5"}, {"MaxTRES": "node=3"}, None),
+        ({"MaxTRES": "node=3"}, {"MaxTRES": "node=5", "Flags": "DenyOnLimit,OverPartQOS"}, None),
+        (
+            {"MaxTRES": "node=5"},
+            {"MaxTRES": "node=3", "Flags": "OverPartQOS"},
+            "4 nodes are asked for, QOS urgent admits 3",
+        ),
+        ({"MaxTRES": "node=5"}, {"GrpTRES": "node=3"}, "4 nodes are asked for, QOS urgent admits 3"),
+    ],
+)
+def test_which_of_two_qos_comes_first(
+    of_partition: dict[str, str], of_job: dict[str, str], refusal: str | None
+) -> None:
+    slurm = FakeAccounting()
+    slurm.partition["own"] = "door"
+    slurm.qos = (of_qos("urgent", **of_job), of_qos("door", **of_partition))
+    assert asked(slurm)[0] == too_much(refusal)
+
+
+@pytest.mark.parametrize(
+    ("of_account", "of_account_above", "of_qos_urgent", "refusal"),
+    [
+        ({"GrpTRES": "node=3"}, {}, {}, "4 nodes are asked for, account light admits 3"),
+        ({}, {"GrpTRES": "cpu=64,node=3"}, {}, "4 nodes are asked for, account physics admits 3"),
+        ({}, {"GrpSubmit": "0"}, {}, "1 jobs are asked for, account physics admits 0"),
+        ({}, {"GrpTRES": "node=3"}, {"GrpTRES": "node=5"}, None),
+        ({"GrpTRES": "node=9"}, {"GrpTRES": "node=4"}, {}, None),
+    ],
+)
+def test_the_limits_on_all_jobs_of_accounts_above(
+    of_account: dict[str, str],
+    of_account_above: dict[str, str],
+    of_qos_urgent: dict[str, str],
+    refusal: str | None,
+) -> None:
+    slurm = FakeAccounting()
+    accounts = (
+        account("root", ""),
+        account("dark", "root", GrpTRES="node=1"),
+        account("light", "physics", **of_account),
+        account("physics", "root", **of_account_above),
+    )
+    slurm.associations = {"ada": (association("light", "urgent"),), "": accounts}
+    slurm.qos = (of_qos("urgent", **of_qos_urgent),)
+    assert asked(slurm)[0] == too_much(refusal)
 
 
 def test_limits_on_resources_and_of_the_partitions_qos() -> None:
     slurm = FakeAccounting()
     slurm.partition["own"] = "door"
-    slurm.qos = (*QOS, "door|cpu=15,mem=10G|||||||"[:-1])
+    slurm.qos = (*QOS, of_qos("door", MaxTRES="cpu=15,mem=10G"))
     refusal, _ = asked(slurm, demand=Resources.of({"cpu": 4}))
     assert refusal == "user ada may not submit such an urgent job: 16 cpu are asked for, QOS door admits 15"
     refusal, _ = asked(slurm, demand=Resources.of({"mem": 2_561}))
@@ -272,7 +360,7 @@ def test_accounting_that_does_not_answer_is_unavailable() -> None:
 
 def test_what_cannot_be_read_is_said() -> None:
     slurm = FakeAccounting()
-    slurm.qos = ("urgent|node=some||||||",)
+    slurm.qos = (of_qos("urgent", MaxTRES="node=some"),)
     with pytest.raises(Unreadable, match="what user ada may submit: "):
         asked(slurm)
 
