@@ -124,7 +124,6 @@ class SlurmClient:
         self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._instance = settings.instance
         self._known: Controller | None = None
-        self._before_partitions: frozenset[str] | None = None
         self._may_send: Callable[[], bool] = lambda: True
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
@@ -141,23 +140,20 @@ class SlurmClient:
         if done.returncode != 0:
             raise refusal(done)
         self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
-        self._before_partitions = None
         return self._known
 
-    def qos_before_partitions(self) -> frozenset[str]:
-        """The QOS whose limits come before those of a partition's QOS (OverPartQOS). Read once, and again
-        after the configuration was; none where the database does not answer.
+    def qos_before_partitions(self) -> frozenset[str] | None:
+        """The QOS whose limits come before those of a partition's QOS (OverPartQOS). None: the database does
+        not say.
         """
-        if self._before_partitions is None:
-            try:
-                printed = self.run(_QOS_FLAGS).stdout
-            except Unavailable:
-                printed = ""
-            rows = (line.partition("|") for line in printed.splitlines())
-            self._before_partitions = frozenset(
-                name for name, _, flags in rows if "OverPartQOS" in flags.split(",")
-            )
-        return self._before_partitions
+        try:
+            done = self.run(_QOS_FLAGS)
+        except Unavailable:
+            return None
+        if done.returncode != 0:
+            return None
+        rows = (line.partition("|") for line in done.stdout.splitlines())
+        return frozenset(name for name, _, flags in rows if "OverPartQOS" in flags.split(","))
 
     def all_jobs(self) -> tuple[RawJob, ...]:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""

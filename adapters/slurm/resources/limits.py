@@ -12,6 +12,7 @@ The lines of the two releases differ in the names of users: `0={...}` and `root(
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,8 @@ from makeway.policies.model import Quota
 
 JOBS = "jobs"
 """What a limit on the number of jobs is called here; the others have the names of trackable resources."""
+FLAGS_KNOWN_S = 60.0
+"""How long the flags of QOS are used before they are read again, in seconds."""
 _RUN_MINUTES = " run minutes"
 """What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
 _NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
@@ -87,14 +90,16 @@ class KnownLimits:
     before_partitions: frozenset[str] = frozenset()
     """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
 
-    def order(self, raw: RawJob) -> tuple[str, ...]:
-        """The QOS whose limits hold for a job, first the one whose limits come first. With several
-        partitions, the QOS of a partition counts only if they all have it.
+    def orders(self, raw: RawJob) -> tuple[tuple[str, ...], ...]:
+        """The QOS whose limits hold for a job in each of its partitions, first the one whose limits come
+        first.
         """
-        there = {self.of_partitions.get(name) for name in raw.partitions}
-        shared = next(iter(there)) if len(there) == 1 else None
-        found = [name for name in (shared, raw.qos) if name]
-        return tuple(dict.fromkeys(reversed(found) if raw.qos in self.before_partitions else found))
+        found: dict[tuple[str, ...], None] = {}
+        for partition in raw.partitions or ("",):
+            names = [name for name in (self.of_partitions.get(partition), raw.qos) if name]
+            ordered = reversed(names) if raw.qos in self.before_partitions else names
+            found[tuple(dict.fromkeys(ordered))] = None
+        return tuple(found)
 
 
 NO_LIMITS = KnownLimits()
@@ -104,11 +109,18 @@ class LimitsReader:
     """What to ask for the limits of waiting jobs, from one snapshot to the next.
 
     Args:
-        before_partitions: reads the QOS with the flag OverPartQOS; only asked where that makes a difference.
+        read_flags: reads the QOS with the flag OverPartQOS; None: they are not known now. Only asked where
+            that makes a difference.
+        clock: a monotonic clock, in seconds.
     """
 
-    def __init__(self, before_partitions: Callable[[], frozenset[str]]) -> None:
-        self._before_partitions = before_partitions
+    def __init__(
+        self, read_flags: Callable[[], frozenset[str] | None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read_flags = read_flags
+        self._clock = clock
+        self._before_partitions: frozenset[str] = frozenset()
+        self._flags_read_s: float | None = None
         self._parents: dict[str, str] = {}
         self._of_partitions: dict[str, str] = {}
 
@@ -133,8 +145,18 @@ class LimitsReader:
             limited=limits(lines),
             parents=self._parents,
             of_partitions=self._of_partitions,
-            before_partitions=self._before_partitions() if several else frozenset(),
+            before_partitions=self._flags() if several else frozenset(),
         )
+
+    def _flags(self) -> frozenset[str]:
+        """The QOS with the flag, as they were last known. A database that hangs delays a snapshot: it is not
+        asked for every one.
+        """
+        if self._flags_read_s is None or self._clock() - self._flags_read_s >= FLAGS_KNOWN_S:
+            found = self._read_flags()
+            self._before_partitions = self._before_partitions if found is None else found
+            self._flags_read_s = self._clock()
+        return self._before_partitions
 
 
 def accounts_above(account: str, parents: Mapping[str, str]) -> tuple[str, ...]:
@@ -207,12 +229,20 @@ def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
 
 
 def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
-    """The limits that a waiting job draws on."""
+    """The limits that a waiting job draws on. With several partitions, it starts where Slurm admits it first:
+    a limit counts if it holds in all of them.
+    """
+    first, *others = [_quotas(raw, known, order) for order in known.orders(raw)]
+    return tuple(quota for quota in first if all(quota in one for one in others))
+
+
+def _quotas(raw: RawJob, known: KnownLimits, order: tuple[str, ...]) -> list[Quota]:
+    """The limits that it draws on where those of the QOS hold in this order."""
     needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
     found: list[Quota] = []
     said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
     """What the QOS that come first limit."""
-    for qos in (*known.order(raw), None):
+    for qos in (*order, None):
         said_before = {scope: frozenset(what) for scope, what in said.items()}
         for limited in known.limited:
             if not limited.holds_for(raw, qos, accounts):
@@ -224,7 +254,7 @@ def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
                 for what, left in sorted(limited.left.items())
                 if needs.get(what) and what not in before
             ]
-    return tuple(found)
+    return found
 
 
 def _said_of(scope: Scope, said: Mapping[Scope, frozenset[str]]) -> frozenset[str]:

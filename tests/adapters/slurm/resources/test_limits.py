@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.adapters.slurm.access import SlurmClient
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.limits import (
+    FLAGS_KNOWN_S,
     NO_LIMITS,
     KnownLimits,
     Limited,
@@ -17,7 +19,9 @@ from makeway.adapters.slurm.resources.limits import (
     parents_of,
     quotas,
 )
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Quota
+from tests.adapters.slurm.fake_slurm import FakeSlurm
 from tests.adapters.slurm.jobs.raw_jobs import PENDING
 from tests.paths import CAPTURED
 
@@ -150,9 +154,19 @@ def test_a_limit_of_the_partitions_qos_comes_before_the_same_one_of_the_jobs() -
     over = replace(known, before_partitions=frozenset({"urgent"}))
     found = {quota.name: quota.left for quota in quotas(raw, over)}
     assert found == mixed | {"jobs of QOS urgent, user 0": 1.0}
-    # It starts in one of them, and which is not known.
-    several = {quota.name for quota in quotas(replace(raw, partitions=("batch", "other")), known)}
-    assert several == {"jobs of QOS urgent", "jobs of QOS urgent, user 0"}
+
+
+def test_of_several_partitions_a_limit_has_to_hold_in_all() -> None:
+    printed = [of_qos("urgent", jobs="5", user="1"), of_qos("part", user="2", tres="node=9(0)")]
+    known = KnownLimits(limited=limits(printed), of_partitions={"batch": "part", "twin": "part"})
+
+    def drawn(*partitions: str) -> set[str]:
+        return {quota.name for quota in quotas(replace(WAITS, partitions=partitions), known)}
+
+    of_part = {"jobs of QOS part, user 0", "node of QOS part", "jobs of QOS urgent"}
+    assert drawn("batch", "twin") == of_part
+    assert drawn("other") == {"jobs of QOS urgent", "jobs of QOS urgent, user 0"}
+    assert drawn("batch", "other") == {"jobs of QOS urgent"}, "each has another limit on the jobs of a user"
 
 
 def test_a_limit_of_a_qos_comes_before_the_same_one_of_an_association() -> None:
@@ -193,3 +207,28 @@ def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None
     same = [RawPartition(name=WAITS.partitions[0], state="UP", qos="urgent")]
     assert reader.learn(printed, same, waiting).before_partitions == frozenset()
     assert asked == [1]
+
+
+def test_the_flags_are_read_again_after_a_while_and_kept_if_the_database_is_silent() -> None:
+    urgent, none = frozenset({"urgent"}), frozenset[str]()
+    answers = [None, urgent, None, none]
+    now_s = [0.0]
+    reader = LimitsReader(lambda: answers.pop(0), clock=lambda: now_s[0])
+    partitions = [RawPartition(name=WAITS.partitions[0], state="UP", qos="part")]
+
+    def at(time_s: float) -> frozenset[str]:
+        now_s[0] = time_s
+        return reader.learn([of_qos("part")], partitions, [WAITS]).before_partitions
+
+    wait_s = FLAGS_KNOWN_S
+    assert [at(0.0), at(wait_s - 1.0), at(wait_s)] == [none, none, urgent]
+    assert [at(2.0 * wait_s - 1.0), at(2.0 * wait_s), at(3.0 * wait_s)] == [urgent, urgent, none]
+    assert answers == []
+
+
+def test_the_flags_that_sacctmgr_prints() -> None:
+    refused = (1, "", "sacctmgr: error: slurm_persist_conn_open: Connection refused")
+    printed = "normal|\nurgent|DenyOnLimit,OverPartQOS\nslow|NoReserve\n"
+    client = SlurmClient(SlurmSettings(classes=()), FakeSlurm(script=((0, printed, ""), refused)))
+    assert client.qos_before_partitions() == frozenset({"urgent"})
+    assert client.qos_before_partitions() is None
