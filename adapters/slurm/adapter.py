@@ -238,7 +238,6 @@ class SlurmCliAdapter:
         last = self._known_resources
         if (
             last is not None
-            and last[1].lasts
             and last[0].partitions == read.partitions
             and parse_cluster.same_hardware(last[0].nodes, read.nodes)
         ):
@@ -251,7 +250,6 @@ class SlurmCliAdapter:
                 read.partitions,
                 counts=known.counts,
                 holdings=self._holdings(),
-                jobs=jobs,
                 details=read.details,
                 tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
                 by_weights=self._settings.price is Price.BILLING_WEIGHTS,

@@ -11,13 +11,13 @@ checkpoints, once one was requested. Where a run may have ended by itself, nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final, NamedTuple
 
 from makeway.daemon.operation.signal_deaths import put_back_of
 from makeway.daemon.operation.tasks import ENDED, evictions, open_evictions
 from makeway.policies.model import (
     CPU,
-    GPU,
     Acknowledgement,
     Cancel,
     Checkpoint,
@@ -31,6 +31,7 @@ from makeway.policies.model import (
     Requeue,
     Resources,
     Task,
+    gpu_equivalents,
     total,
 )
 from makeway.policies.safety.prices import node_equivalents, payer_of, unsaved_s
@@ -67,7 +68,7 @@ class HeldAmounts:
     cpus: int | None
     """None: unknown, because the cluster does not say what its nodes have."""
     gpus: int | None
-    """None: unknown."""
+    """Rounded up, if it holds parts of GPUs. None: unknown."""
 
     def cost(self, duration_s: float) -> Cost:
         """What it costs to hold this for a time. No time costs nothing, whatever is held."""
@@ -89,7 +90,7 @@ def held_amounts(job: Job, capacities: Mapping[str, Resources]) -> HeldAmounts:
     if parts is None:
         return HeldAmounts(nodes=nodes, cpus=None, gpus=None)
     held = total(parts)
-    return HeldAmounts(nodes=nodes, cpus=held.amount(CPU), gpus=held.amount(GPU))
+    return HeldAmounts(nodes=nodes, cpus=held.amount(CPU), gpus=ceil(gpu_equivalents(dict(held.amounts))))
 
 
 class RunKey(NamedTuple):

@@ -16,7 +16,16 @@ from makeway.policies.common.requests import Request, candidates_of, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.common.victims import victim_groups
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
-from makeway.policies.model import NO_RESOURCES, Cluster, Job, JobKind, JobState, NodeState, Resources
+from makeway.policies.model import (
+    NO_RESOURCES,
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    NodeState,
+    Resources,
+    without_numbers,
+)
 
 STEPS_WANTED = 60
 """Most points of the curve if no step is given."""
@@ -90,7 +99,8 @@ def question_like(
     if job.allocation is not None:
         most: dict[str, int] = {}
         for part in job.allocation:
-            most |= {name: max(amount, most.get(name, 0)) for name, amount in part.amounts}
+            asked = without_numbers(dict(part.amounts), as_held=True)
+            most |= {name: max(amount, most.get(name, 0)) for name, amount in asked.items()}
         demand = Resources.of(most)
     return WhatIfQuestion(
         node_count=job.node_count,

@@ -33,7 +33,7 @@ class Space:
         """Among how many nodes each job is shared out: at most as many of its nodes are chosen."""
         kept = numbered(self.covers.places, len(self.table.place_job))[0]
         if self.has_crowded:
-            kept = np.flatnonzero(np.isin(self.table.place_node, self.covers.nodes))
+            kept = np.flatnonzero(np.isin(self.table.host[self.table.place_node], self.covers.nodes))
         nodes = np.bincount(self.table.place_job[kept], minlength=len(self.table.jobs))
         return np.minimum(self.count, np.maximum(1, nodes))
 

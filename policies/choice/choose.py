@@ -21,7 +21,7 @@ import numpy as np
 
 from makeway.policies.choice.ascent import Raised, ascend
 from makeway.policies.choice.bounds import Bounds, Space, shared_bounds, step_price_of
-from makeway.policies.choice.covers import Covers, covers_of, crowded_nodes
+from makeway.policies.choice.covers import MOST_JOBS, Covers, covers_of, crowded_nodes
 from makeway.policies.choice.crowded import with_good_covers
 from makeway.policies.choice.highs import relax, solve_whole
 from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof, LeavingOccupant
@@ -57,7 +57,7 @@ def choose(instance: ChoiceInstance, time_limit_s: float = TIME_LIMIT_S) -> Choi
     Raises:
         ValueError: losses that 62 bits do not hold.
     """
-    table = tabulate(instance)
+    table = tabulate(instance, MOST_JOBS)
     missing = instance.node_count - len(table.ready)
     if missing <= 0:
         return Choice(
@@ -67,7 +67,7 @@ def choose(instance: ChoiceInstance, time_limit_s: float = TIME_LIMIT_S) -> Choi
             bound_node_s=0,
             proof=ChoiceProof.BOUNDS,
         )
-    if len(table.names) < missing:
+    if len(set(table.host.tolist())) < missing:
         return None
     pricing = price_jobs(table, missing, instance.budget_steps)
     return _Solving(table, pricing, missing).solve(time_limit_s)

@@ -147,7 +147,7 @@ def _parts(table: ChoiceTable) -> Iterator[_Part]:
             rows: Integers = np.add.outer(table.first_place[nodes], np.arange(count))
             sets, which = _minimal(table.gives[rows], table.need[nodes])
             members = _members(count)[sets]
-            yield nodes[which], members.sum(axis=1), rows[which][members]
+            yield table.host[nodes[which]], members.sum(axis=1), rows[which][members]
 
 
 def _minimal(gives: Integers, need: Integers) -> tuple[Integers, Integers]:

@@ -7,7 +7,7 @@ nodes. Which nodes the urgent job gets is a part of the choice.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from makeway.policies.model import Method, Resources
@@ -110,6 +110,10 @@ class ChoiceInstance:
     """The running jobs, each once; one that holds nothing on a candidate node does not matter."""
     budget_steps: int = 0
     """How many serial steps all that leave may use together."""
+    alternatives: Mapping[str, tuple[Resources, ...]] = field(
+        default_factory=dict[str, tuple[Resources, ...]]
+    )
+    """The nodes that can meet the demand in several ways, and what each way needs. One way is enough."""
 
     def __post_init__(self) -> None:
         if self.node_count < 0 or self.budget_steps < 0:

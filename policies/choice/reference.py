@@ -39,8 +39,9 @@ def enumerate_choice(instance: ChoiceInstance) -> Choice | None:
     )
 
 
-_Lacking = Mapping[str, tuple[int, ...]]
-"""What is missing on each candidate node, in each resource of the demand; nothing below 0 counts."""
+_Lacking = Mapping[tuple[str, int], tuple[int, ...]]
+"""What is missing on each candidate node in each of its ways to serve, resource by resource; nothing below 0
+counts."""
 
 
 class _Enumeration:
@@ -92,12 +93,17 @@ class _Enumeration:
 def _lacking(instance: ChoiceInstance) -> _Lacking:
     if instance.demand is None:
         holders = [name for occupant in instance.occupants for name in occupant.nodes]
-        return {name: (holders.count(name),) for name in instance.free}
-    wanted = instance.demand.amounts
+        return {(name, 0): (holders.count(name),) for name in instance.free}
     return {
-        name: tuple(amount - free.amount(resource) for resource, amount in wanted)
+        (name, way): tuple(amount - free.amount(resource) for resource, amount in wanted.amounts)
         for name, free in instance.free.items()
+        for way, wanted in enumerate(_ways(instance, name, instance.demand))
     }
+
+
+def _ways(instance: ChoiceInstance, name: str, demand: Resources) -> tuple[Resources, ...]:
+    """What a candidate node needs in each way in which it can serve."""
+    return instance.alternatives.get(name, (demand,))
 
 
 def _gives(instance: ChoiceInstance, occupant: Occupant) -> _Lacking:
@@ -108,8 +114,12 @@ def _gives(instance: ChoiceInstance, occupant: Occupant) -> _Lacking:
         if name in instance.free
     ]
     if instance.demand is None:
-        return dict.fromkeys((name for name, _ in here), (1,))
-    return {name: _amounts(held, (name for name, _ in instance.demand.amounts)) for name, held in here}
+        return dict.fromkeys(((name, 0) for name, _ in here), (1,))
+    return {
+        (name, way): _amounts(held, (resource for resource, _ in wanted.amounts))
+        for name, held in here
+        for way, wanted in enumerate(_ways(instance, name, instance.demand))
+    }
 
 
 def _amounts(held: Resources, names: Iterable[str]) -> tuple[int, ...]:
@@ -126,7 +136,7 @@ def _minus(lacking: _Lacking, gives: _Lacking) -> _Lacking:
 
 def _served(lacking: _Lacking) -> list[str]:
     """The nodes on which nothing is missing, sorted."""
-    return sorted(name for name, amounts in lacking.items() if all(amount <= 0 for amount in amounts))
+    return sorted({name for (name, _), amounts in lacking.items() if all(amount <= 0 for amount in amounts)})
 
 
 def _plus(price: EnumeratedPrice, way: WayToLeave) -> EnumeratedPrice:

@@ -25,7 +25,11 @@ class ChoiceTable:
     ready: tuple[str, ...]
     """The nodes that serve at once, sorted by name."""
     names: tuple[str, ...]
-    """The nodes that serve if jobs leave, sorted by name."""
+    """The nodes that serve if jobs leave, sorted by name. A node with several ways to serve is there once for
+    each of them."""
+    host: Integers
+    """(nodes): which of `names` a node counts as. Where more than one node is chosen, the ways of a node have
+    the same host, because one of them at most is taken."""
     need: Integers
     """(nodes, resources): what is missing on each of `names`; never negative, and not all 0 on a node."""
     jobs: tuple[Occupant, ...]
@@ -40,26 +44,42 @@ class ChoiceTable:
     """(nodes + 1): where the places of each node begin."""
 
 
-def tabulate(instance: ChoiceInstance) -> ChoiceTable:
+def tabulate(instance: ChoiceInstance, most_jobs: int | None = None) -> ChoiceTable:
     """The instance as arrays. Nodes that cannot serve, whatever leaves, and what does not matter are left
     out.
+
+    `most_jobs`: where several nodes are chosen, a node with a way that concerns more jobs has one way alone,
+    the first that can serve. None: no number of jobs is too many.
     """
     names = sorted(instance.free)
     jobs = sorted((job for job in instance.occupants if job.ways), key=_job_id)
-    wanted = () if instance.demand is None else instance.demand.amounts
-    node, job, amounts = _places(names, jobs, tuple(name for name, _ in wanted))
+    demands = [] if instance.demand is None else _demands(instance, instance.demand, names)
+    wanted = tuple(dict.fromkeys(name for _, demand in demands for name, _ in demand.amounts))
+    node, job, amounts = _places(names, jobs, wanted)
     if instance.demand is None:
         need = _occupancy(instance, names)
         amounts = np.ones((len(node), 1), dtype=np.int64)
     else:
-        asked = np.array([amount for _, amount in wanted], dtype=np.int64)
-        free = _rows([instance.free[name] for name in names], tuple(name for name, _ in wanted))
-        need = np.maximum(0, asked - free)
+        free = _rows([instance.free[name] for name in names], wanted)
+        if instance.alternatives:
+            asked = _rows([demand for _, demand in demands], wanted)
+            each = np.array([index for index, _ in demands], dtype=np.int64)
+            need = np.maximum(0, asked - free[each])
+            node, job, amounts = _in_each_way(node, job, amounts, each, len(names))
+            names = [names[index] for index in each.tolist()]
+        else:
+            need = np.maximum(0, _rows([instance.demand], wanted) - free)
     gives = np.minimum(amounts, need[node])
     total = np.zeros_like(need)
     np.add.at(total, node, gives)
     lacking: Flags = np.any(need, axis=1)
     able: Flags = lacking & np.all(total >= need, axis=1)
+    serving = frozenset(name for name, missing in zip(names, lacking.tolist(), strict=True) if not missing)
+    if instance.alternatives:
+        able &= np.array([name not in serving for name in names])
+        if most_jobs is not None and instance.node_count - len(serving) > 1:
+            crowds = np.bincount(node[np.any(gives, axis=1)], minlength=len(names)) > most_jobs
+            able &= _first_of_crowded(names, able, crowds)
     useful: Flags = able[node] & np.any(gives, axis=1)
     node, job, gives = node[useful], job[useful], gives[useful]
     order = np.lexsort((job, node))
@@ -67,9 +87,11 @@ def tabulate(instance: ChoiceInstance) -> ChoiceTable:
     node = number[node[order]]
     used, job = numbered(job[order], len(jobs))
     named: list[int] = used.tolist()
+    kept = tuple(name for name, can in zip(names, able.tolist(), strict=True) if can)
     return ChoiceTable(
-        ready=tuple(name for name, missing in zip(names, lacking.tolist(), strict=True) if not missing),
-        names=tuple(name for name, can in zip(names, able.tolist(), strict=True) if can),
+        ready=tuple(sorted(serving)),
+        names=kept,
+        host=_hosts(kept, merged=bool(instance.alternatives) and instance.node_count - len(serving) > 1),
         need=need[able],
         jobs=tuple(jobs[index] for index in named),
         place_node=node,
@@ -85,6 +107,55 @@ def numbered(members: Integers, size: int) -> tuple[Integers, Integers]:
     there[members] = True
     number = np.cumsum(there) - 1
     return np.flatnonzero(there), number[members]
+
+
+def _demands(
+    instance: ChoiceInstance, demand: Resources, names: Sequence[str]
+) -> list[tuple[int, Resources]]:
+    """What each node needs in each of its ways, with the number of the node."""
+    if not instance.alternatives:
+        return [(0, demand)]
+    return [
+        (index, way) for index, name in enumerate(names) for way in instance.alternatives.get(name, (demand,))
+    ]
+
+
+def _in_each_way(
+    node: Integers, job: Integers, amounts: Integers, each: Integers, size: int
+) -> tuple[Integers, Integers, Integers]:
+    """The places of jobs on nodes, for each way of the node.
+
+    `each`: the node of each way, ascending, among `size` nodes.
+    """
+    ways = np.bincount(each, minlength=size)
+    first = np.cumsum(ways) - ways
+    count = ways[node]
+    place = np.repeat(np.arange(len(node)), count)
+    later = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    return first[node][place] + later, job[place], amounts[place]
+
+
+def _first_of_crowded(names: Sequence[str], able: Flags, crowds: Flags) -> Flags:
+    """The ways that are kept: of a node on which a way concerns too many jobs, the first that can serve."""
+    crowded = {
+        name for name, can, many in zip(names, able.tolist(), crowds.tolist(), strict=True) if can and many
+    }
+    kept = np.ones(len(names), dtype=np.bool_)
+    met: set[str] = set()
+    for index, name in enumerate(names):
+        if able[index] and name in crowded:
+            kept[index] = name not in met
+            met.add(name)
+    return kept
+
+
+def _hosts(names: Sequence[str], *, merged: bool) -> Integers:
+    if not merged:
+        return np.arange(len(names))
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        first.setdefault(name, index)
+    return np.array([first[name] for name in names], dtype=np.int64)
 
 
 def _job_id(occupant: Occupant) -> str:

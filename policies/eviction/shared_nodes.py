@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from makeway.policies.choice.alternatives import with_alternatives
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
 from makeway.policies.common.departures import NodeRelease
@@ -48,13 +49,14 @@ def make_room_on_shared_nodes(
     within_s = latest_s - request.cluster.now_s
     candidates = candidates_of(request, latest_s, ending)
     occupants = tuple(_occupant(job, request, candidates, within_s, step_s) for job in candidates.jobs)
-    instance = ChoiceInstance(
+    plain = ChoiceInstance(
         free=candidates.room,
         demand=request.urgent.job.demand,
         node_count=request.shortage,
         occupants=occupants,
         budget_steps=serial_budget(at_once_s(request, latest_s), step_s),
     )
+    instance = with_alternatives(plain, request.cluster.capacities())
     choice, in_turn = choose(instance), False
     in_turn_steps = serial_budget(in_turn_s(request, latest_s), step_s)
     if choice is not None and choice.loss_node_s and in_turn_steps > instance.budget_steps:

@@ -58,6 +58,14 @@ from makeway.policies.model.entities import (
     SignalTarget,
     reservation_name,
 )
+from makeway.policies.model.gpu_parts import (
+    GPU,
+    PartedGpu,
+    alternatives,
+    gpu_equivalents,
+    parted_gpu,
+    without_numbers,
+)
 from makeway.policies.model.kind import OperationKind
 from makeway.policies.model.node_sets import NodeSet, NodeSets, set_of_places
 from makeway.policies.model.operation import (
@@ -72,7 +80,6 @@ from makeway.policies.model.operation import (
 )
 from makeway.policies.model.resources import (
     CPU,
-    GPU,
     MEMORY,
     NO_RESOURCES,
     Resources,
@@ -119,6 +126,7 @@ __all__ = [
     "Operation",
     "OperationKind",
     "OperationOutcome",
+    "PartedGpu",
     "Phase",
     "Placement",
     "Plan",
@@ -140,14 +148,18 @@ __all__ = [
     "TakenFromJob",
     "Task",
     "Verb",
+    "alternatives",
     "dominant_share",
+    "gpu_equivalents",
     "kind_of",
     "memoise_each",
     "memoise_last",
     "names",
+    "parted_gpu",
     "reservation_name",
     "set_of_places",
     "taken_anew",
     "total",
     "weighted_share",
+    "without_numbers",
 ]

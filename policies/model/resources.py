@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from makeway.policies.model.gpu_parts import available
+
 CPU = "cpu"
 MEMORY = "mem"
-GPU = "gres/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,15 @@ class Resources:
         return next((amount for known, amount in self.amounts if known == name), 0)
 
     def covers(self, needed: "Resources") -> bool:
-        """Whether there is at least as much of every resource as is needed."""
+        """Whether there is at least as much of every resource as is needed.
+
+        Parts of GPUs have to be those of one GPU: see `gpu_parts`.
+        """
         if not needed.amounts:
             return True
         own = dict(self.amounts)
-        for name, amount in needed.amounts:  # noqa: SIM110 - a generator would cost more than all the rest
-            if own.get(name, 0) < amount:
+        for name, amount in needed.amounts:
+            if own.get(name, 0) < amount and (name[:5] != "gres/" or available(own, name) < amount):
                 return False
         return True
 

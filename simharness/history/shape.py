@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from makeway.adapters.slurm.accounting.jobs import AccountedRun
 from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
 from makeway.adapters.slurm.accounting.rows import BadExport
-from makeway.policies.model import MEMORY, Resources, dominant_share
+from makeway.policies.model import MEMORY, Resources, dominant_share, without_numbers
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.history.source import HistoryError, HistorySource
 
@@ -103,7 +103,7 @@ def shape_of(nodes: Sequence[MachineNode]) -> MachineShape:
 
 
 def _capacity(node: MachineNode, partitioned: frozenset[str]) -> Resources:
-    own = {_WHOLE: 1} if node.capacity is None else dict(node.capacity.amounts)
+    own = {_WHOLE: 1} if node.capacity is None else without_numbers(dict(node.capacity.amounts))
     return Resources.of(own | {_seat(name): _SEATS for name in node.partitions & partitioned})
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from makeway.adapters.hostlist import expand
 from makeway.adapters.slurm.parse import RawJob, gres, memory_mb
 from makeway.adapters.slurm.resources.counting import gres_amounts
-from makeway.adapters.slurm.resources.gpu_parts import gpus_by_parts, numbers
+from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numbers
 from makeway.policies.model import CPU, MEMORY, Resources
 
 _HEAD = re.compile(
@@ -53,8 +53,8 @@ class JobDetails:
 
     held: Mapping[str, Resources] | None
     """What it holds, by node. None: it holds nothing, or that could not be read."""
-    by_parts: Mapping[str, frozenset[int]]
-    """By node: the numbers of the GPUs of which it holds parts. Nodes with none are absent."""
+    gpus: Mapping[str, HeldGpus]
+    """By node: which GPUs it holds. Nodes with none are absent."""
     exclusive: bool
     """Whether it shares its nodes with no job, or with none of other users."""
     memory_per: MemoryPer
@@ -119,7 +119,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
     try:
         return JobDetails(
             held=_held(body["held"]),
-            by_parts=_by_parts(body["held"]),
+            gpus=_gpus(body["held"]),
             # From 26.05 on it has a field of its own.
             exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
             memory_per=MemoryPer(body["per"]),
@@ -172,10 +172,11 @@ def _held(text: str) -> Mapping[str, Resources] | None:
     return found or None
 
 
-def _by_parts(text: str) -> Mapping[str, frozenset[int]]:
-    """The GPUs of which it holds parts. Raises ValueError if it does not say which they are."""
-    found: dict[str, frozenset[int]] = {}
+def _gpus(text: str) -> Mapping[str, HeldGpus]:
+    """The GPUs that it holds. Raises ValueError if their numbers are none."""
+    found: dict[str, HeldGpus] = {}
     for nodes, _, _, generic in _HELD.findall(text):
-        if gpus := gpus_by_parts(generic):
+        gpus = held_gpus(generic)
+        if gpus.whole or gpus.part_counts:
             found.update(dict.fromkeys(expand(nodes), gpus))
     return found

@@ -1,21 +1,35 @@
 """GPUs that Slurm gives out by parts: `gres/shard` and `gres/mps`. Pure functions.
 
 A GPU is given to one job as a whole, or to several jobs by parts, never both at once. A request gets its
-parts from one GPU, unless SelectTypeParameters has MULTIPLE_SHARING_GRES_PJ (tried on 22.05 to 26.05). The
-model compares sums. A request for one part is read exactly: it fits if any part is free. So is a request for
-more parts on a node that has one such GPU. No other request for parts is served.
+parts from one GPU, unless SelectTypeParameters has MULTIPLE_SHARING_GRES_PJ (tried on 22.05 to 26.05). So
+each GPU of such a node is a resource of its own (`policies.model.gpu_parts`).
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from makeway.adapters.slurm.parse import Gres
-from makeway.policies.model import GPU, Resources
+from makeway.policies.model import GPU, PartedGpu, Resources
 
 GPU_PARTS = frozenset({"shard", "mps"})
-_HELD = re.compile(r"(?:^|,)(?:shard|mps):[^,(]*(?:\(([^)]*)\))?")
-_NOTHING = frozenset[int]()
+_HELD = re.compile(r"(?:^|,)(gpu|shard|mps):[^,(]*(?:\(([^)]*)\))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldGpus:
+    """Which GPUs of a node a job holds."""
+
+    whole: frozenset[int] = frozenset()
+    """The numbers of those that it has for itself."""
+    part_counts: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
+    """How many parts of the others it holds, by their numbers. None: all parts that it holds (22.05)."""
+
+    def parts(self, part_count: int) -> dict[int, int]:
+        """The same of a job that holds so many parts in all. Empty: it does not say where they are."""
+        if None in self.part_counts.values():
+            return dict.fromkeys(self.part_counts, part_count) if len(self.part_counts) == 1 else {}
+        return {number: count for number, count in self.part_counts.items() if count is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,50 +44,50 @@ class PartedGpus:
     parts_per_gpu: int
     """0: the node does not say which GPU has how many. Then neither its GPUs nor their parts are given."""
 
-    def most_for_one_job(self, whole: Resources, *, across_gpus: bool) -> Resources:
-        """What a node that has `whole` can give to one job.
+    def capacity(self, whole: Resources, *, across_gpus: bool) -> Resources:
+        """What jobs may use of a node that has `whole`: each of these GPUs is a resource of its own.
 
-        `across_gpus`: whether the parts of a job may be those of several GPUs.
+        `across_gpus`: whether the parts of a job may be those of several GPUs, so that their sum counts too.
         """
-        most = self.parts_per_gpu if self.gpu_count == 1 else 1
-        if not self.parts_per_gpu:
-            return self.capacity(whole, _NOTHING)
-        return whole if across_gpus else self._changed(whole, parts=lambda count: min(count, most))
+        amounts = self._others(whole)
+        amounts |= dict.fromkeys(self._names(), self.parts_per_gpu)
+        return Resources.of(amounts | (self._sums(whole) if across_gpus else {}))
 
-    def capacity(self, whole: Resources, shared: frozenset[int]) -> Resources:
-        """What jobs may use of a node that has `whole`.
+    def allocation(self, held: Resources, gpus: HeldGpus, *, across_gpus: bool) -> Resources:
+        """What others cannot use because of a job that holds `held`.
 
-        A GPU of which several jobs hold parts (`shared`) counts as not there: it is free when all of them
-        have left, which no sum can say.
+        A job that does not say of which GPUs it holds how much holds all of them.
         """
-        if self.parts_per_gpu:
-            return self._changed(whole, gpus=lambda count: max(0, count - len(shared)))
-        kept = (pair for pair in whole.amounts if pair[0].partition(":")[0] not in {GPU, self.name})
-        return Resources(tuple(kept))
+        names = self._names()
+        parts = dict.fromkeys(names, self.parts_per_gpu)
+        gpu_count = held.amount(f"{GPU}:{self.type}" if self.type else GPU)
+        part_count = held.amount(self.name)
+        by_number = gpus.parts(part_count)
+        known = len(gpus.whole) == gpu_count and sum(by_number.values()) == part_count
+        if known and max((*gpus.whole, *by_number, -1)) < self.gpu_count:
+            taken = by_number | dict.fromkeys(gpus.whole, self.parts_per_gpu)
+            parts = {name: taken.get(number, 0) for number, name in enumerate(names)}
+        amounts = self._others(held) | parts
+        if across_gpus:
+            amounts |= {name: sum(parts.values()) for name in self._sums(held)}
+        return Resources.of(amounts)
 
-    def allocation(self, held: Resources, by_parts: frozenset[int], shared: frozenset[int]) -> Resources:
-        """What a job that holds `held` leaves less for others.
+    def _names(self) -> tuple[str, ...]:
+        """The resources that the GPUs are, by their numbers. None, if they are not known."""
+        gpus = (
+            PartedGpu(generic=self.name, type=self.type, number=number, part_count=self.parts_per_gpu)
+            for number in range(self.gpu_count if self.parts_per_gpu else 0)
+        )
+        return tuple(gpu.name for gpu in gpus)
 
-        Its GPUs have no free parts, and the GPUs of which it alone holds parts (`by_parts` without `shared`)
-        are not free.
-        """
-        whole_gpus = held.amount(f"{GPU}:{self.type}" if self.type else GPU)
-        alone, parts = len(by_parts - shared), held.amount(self.name) + whole_gpus * self.parts_per_gpu
-        return self._changed(held, gpus=lambda count: count + alone, parts=lambda _: parts)
+    def _others(self, amounts: Resources) -> dict[str, int]:
+        """The amounts of what is no GPU and no part of one."""
+        return {name: n for name, n in amounts.amounts if name.partition(":")[0] not in {GPU, self.name}}
 
-    def _changed(
-        self,
-        amounts: Resources,
-        *,
-        gpus: Callable[[int], int] = lambda count: count,
-        parts: Callable[[int], int] = lambda count: count,
-    ) -> Resources:
-        """The amounts with other numbers of these GPUs and of their parts, under both names of each."""
-        found = dict(amounts.amounts)
-        for generic, change in ((GPU, gpus), (self.name, parts)):
-            for name in (generic, f"{generic}:{self.type}")[: 2 if self.type else 1]:
-                found[name] = change(found.get(name, 0))
-        return Resources.of(found)
+    def _sums(self, whole: Resources) -> dict[str, int]:
+        """The parts by their sums, under both names."""
+        amount = whole.amount(self.name)
+        return dict.fromkeys((self.name, f"{self.name}:{self.type}")[: 2 if self.type else 1], amount)
 
 
 def parted_gpus(gres: Iterable[Gres]) -> PartedGpus | None:
@@ -83,8 +97,11 @@ def parted_gpus(gres: Iterable[Gres]) -> PartedGpus | None:
     if not parts:
         return None
     first = parts[0]
-    gpu_count = sum(one.count for one in there if one.name == "gpu" and one.type == first.type)
-    known = len(parts) == 1 and gpu_count > 0 and first.count % gpu_count == 0
+    gpus = [one for one in there if one.name == "gpu"]
+    gpu_count = sum(one.count for one in gpus)
+    # Which numbers the GPUs of one type among several have, the node does not say.
+    alike = {one.type for one in gpus} == {first.type}
+    known = len(parts) == 1 and alike and gpu_count > 0 and first.count % gpu_count == 0
     return PartedGpus(
         name=f"gres/{first.name}",
         type=first.type,
@@ -102,19 +119,23 @@ def for_one_job(gres: tuple[Gres, ...], *, across_gpus: bool) -> tuple[Gres, ...
     return tuple(replace(one, count=min(one.count, most)) if one.name in GPU_PARTS else one for one in gres)
 
 
-def gpus_by_parts(text: str) -> frozenset[int]:
-    """The numbers of the GPUs of which `shard:2(IDX:0)` or, from 24.11 on, `shard:2(2/4,0/4)` holds parts.
+def held_gpus(text: str) -> HeldGpus:
+    """The GPUs of `gpu:a100:1(IDX:1),shard:2(IDX:0)` or, from 24.11 on, `shard:2(2/4,0/4)`.
 
-    Raises ValueError if parts are held, and it does not say of which GPUs.
+    Raises ValueError if numbers are none.
     """
-    found: set[int] = set()
-    for where in _HELD.findall(text):
-        if where.startswith("IDX:"):
-            found.update(numbers(where.removeprefix("IDX:")))
-        else:
-            held = (part.partition("/")[0] for part in where.split(","))
-            found.update(number for number, count in enumerate(held) if int(count))
-    return frozenset(found)
+    whole: set[int] = set()
+    parts: dict[int, int | None] = {}
+    for name, where in _HELD.findall(text):
+        ids = tuple(numbers(where.removeprefix("IDX:"))) if where.startswith("IDX:") else ()
+        if name == "gpu":
+            whole.update(ids)
+        elif ids:
+            parts.update(dict.fromkeys(ids))
+        elif where:
+            counts = [int(part.partition("/")[0]) for part in where.split(",")]
+            parts.update({number: count for number, count in enumerate(counts) if count})
+    return HeldGpus(whole=frozenset(whole), part_counts=parts)
 
 
 def numbers(ids: str) -> Iterable[int]:

@@ -1,12 +1,12 @@
 """What running jobs hold on each node: read once for each run of a job, checked, and priced."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.counting import Counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
+from makeway.adapters.slurm.resources.gpu_parts import HeldGpus
 from makeway.policies.model import CPU, MEMORY, Resources, dominant_share, total, weighted_share
 
 MOST_BY_ID = 40
@@ -35,8 +35,8 @@ class Holding:
     """By node. None: its details cannot be read or contradict squeue, so that it counts as holding whole
     nodes.
     """
-    by_parts: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
-    """By node: the numbers of the GPUs of which it holds parts. Nodes with none are absent."""
+    gpus: Mapping[str, HeldGpus] = field(default_factory=dict[str, HeldGpus])
+    """By node: which GPUs it holds. Nodes with none are absent."""
     exclusive: bool
 
 
@@ -101,23 +101,9 @@ class Holdings:
         return Holding(
             run=_run(job),
             held=held if sound else None,
-            by_parts={} if found is None else found.by_parts,
+            gpus={} if found is None else found.gpus,
             exclusive=found is not None and found.exclusive,
         )
-
-
-def gpus_of_several(jobs: Iterable[RawJob], holdings: Holdings) -> dict[str, frozenset[int]]:
-    """By node: the numbers of the GPUs of which several jobs hold parts."""
-    users = Counter[tuple[str, int]]()
-    for job in jobs:
-        holding = holdings.of(job) if job.nodes else None
-        for name, gpus in holding.by_parts.items() if holding is not None else ():
-            users.update((name, number) for number in gpus if name in job.nodes)
-    found: dict[str, frozenset[int]] = {}
-    for (name, number), count in users.items():
-        if count > 1:
-            found[name] = found.get(name, frozenset()) | {number}
-    return found
 
 
 def parts_of(

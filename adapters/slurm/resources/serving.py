@@ -176,7 +176,7 @@ def _hardware(one: RawNode, counts: Counting) -> Resources:
     parted = parted_gpus(one.gres)
     if parted is None:
         return whole
-    return parted.most_for_one_job(whole, across_gpus=counts.parts_across_gpus)
+    return parted.capacity(whole, across_gpus=counts.parts_across_gpus)
 
 
 def _uncounted(nodes: Iterable[RawNode], counts: Counting) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """The resources of one snapshot: what its nodes have, its running jobs hold and its waiting jobs ask."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,11 +17,10 @@ from makeway.adapters.slurm.resources.counting import (
     shared_partitions,
 )
 from makeway.adapters.slurm.resources.details import JobDetails
-from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, parted_gpus
+from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
     Holding,
     Holdings,
-    gpus_of_several,
     node_equivalents,
     parts_of,
 )
@@ -68,7 +67,6 @@ class SnapshotResources:
         partitions: its partitions.
         counts: what this Slurm counts.
         holdings: what is known of running jobs.
-        jobs: its jobs, of which several may hold parts of one GPU.
         details: what is known of waiting jobs besides squeue's lines, by job id.
         tells_exclusive: whether squeue tells which waiting jobs share no node.
         by_weights: whether a job's share of its nodes follows TRESBillingWeights, where the partition has
@@ -82,7 +80,6 @@ class SnapshotResources:
         *,
         counts: Counting = WHOLE_NODES,
         holdings: Holdings | None = None,
-        jobs: Sequence[RawJob] = (),
         details: Mapping[str, JobDetails] | None = None,
         tells_exclusive: bool = True,
         by_weights: bool = False,
@@ -97,7 +94,6 @@ class SnapshotResources:
         self._holdings = Holdings(counts) if holdings is None else holdings
         known = ((one.name, parted_gpus(one.gres)) for one in nodes if one.name in self._has)
         self._parted = {name: parted for name, parted in known if parted is not None}
-        self._of_several = gpus_of_several(jobs, self._holdings) if self._parted else {}
         self.capacities: Mapping[str, Resources] = self._capacities()
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
@@ -113,11 +109,6 @@ class SnapshotResources:
     def _serving(self) -> Serving:
         """What serves jobs that share nodes: not needed, and large, where none do."""
         return Serving(self._nodes, self._shared, self._counts, self._limits)
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it serves later snapshots of the same nodes and partitions: nothing depends on the jobs."""
-        return not self._parted
 
     def with_details(self, details: Mapping[str, JobDetails]) -> Self:
         """The same for a later snapshot of the same nodes and partitions."""
@@ -230,7 +221,7 @@ class SnapshotResources:
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)
         for name, parted in self._parted.items():
-            found[name] = parted.capacity(found[name], self._of_several.get(name, frozenset()))
+            found[name] = parted.capacity(found[name], across_gpus=self._counts.parts_across_gpus)
         return found
 
     def _taken(
@@ -250,8 +241,8 @@ class SnapshotResources:
         parted = self._parted.get(name)
         if parted is None:
             return part
-        by_parts = holding.by_parts.get(name, frozenset())
-        return parted.allocation(part, by_parts, self._of_several.get(name, frozenset()))
+        gpus = holding.gpus.get(name, HeldGpus())
+        return parted.allocation(part, gpus, across_gpus=self._counts.parts_across_gpus)
 
     def _shares(self, job: RawJob) -> bool:
         """Whether a waiting job shares its nodes, in at least one of its partitions."""

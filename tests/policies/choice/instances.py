@@ -72,6 +72,48 @@ def random_instance(seed: int, most_jobs: int = 12) -> ChoiceInstance:
     )
 
 
+def with_random_ways(asked: ChoiceInstance, seed: int) -> ChoiceInstance:
+    """The instance, in which most nodes can meet the demand in one to four ways."""
+    rng = random.Random(seed)
+    if asked.demand is None:
+        return asked
+    names = [name for name in asked.free if rng.random() < 0.8]
+    resources = [*(name for name, _ in asked.demand.amounts), "gres/shard#0/4", "gres/shard#1/4"]
+
+    def way() -> Resources:
+        return Resources.of(
+            {name: rng.randint(0, 4) for name in rng.sample(resources, min(3, len(resources)))}
+        )
+
+    ways = {name: tuple(way() for _ in range(rng.randint(1, 4))) for name in names}
+    return replace(asked, alternatives=ways)
+
+
+def parted_instance(seed: int, node_count: int = 1) -> tuple[ChoiceInstance, dict[str, Resources]]:
+    """Nodes with up to three GPUs of four shards, on which jobs have shards or GPUs, and what the nodes have.
+
+    Up to 9 jobs, on one node or two; some are protected.
+    """
+    rng = random.Random(seed)
+    gpus = [f"gres/shard#{number}/4" for number in range(rng.randint(1, 3))]
+    whole = {"cpu": 8} | dict.fromkeys(gpus, 4)
+    free = {f"n{index}": dict(whole) for index in range(rng.randint(node_count, 3))}
+    occupants: list[Occupant] = []
+    for number in range(rng.randint(1, 9)):
+        held: dict[str, dict[str, int]] = {}
+        for name in rng.sample(sorted(free), rng.choice((1, 1, min(2, len(free))))):
+            gpu, parts = rng.choice(gpus), rng.choice((1, 1, 2, 3, 4))
+            if free[name][gpu] >= parts:
+                free[name][gpu] -= parts
+                held[name] = {"cpu": 1, gpu: parts}
+        ways = [kill(rng.randint(0, 9)), *([system(rng.randint(1, 3))] if rng.random() < 0.3 else [])]
+        if held:
+            occupants.append(occupant(f"j{number}", held, *(ways if rng.random() < 0.8 else [])))
+    demand = {"cpu": 1} | rng.choice(({"gres/shard": rng.randint(1, 5)}, {"gres/gpu": rng.randint(1, 3)}))
+    asked = instance(free, demand, node_count, *occupants, budget_steps=rng.choice((0, 2)))
+    return asked, dict.fromkeys(free, Resources.of(whole))
+
+
 def _random_occupant(
     rng: random.Random, job_id: str, nodes: Sequence[str], resources: Sequence[str], alike: bool
 ) -> Occupant:
@@ -98,7 +140,8 @@ def faults(asked: ChoiceInstance, choice: Choice) -> list[str]:
     for node in choice.nodes:
         there = {job_id for job_id, nodes in held.items() if node in nodes}
         freed = total([asked.free[node], *(held[job_id][node] for job_id in there & gone)])
-        if there - gone if asked.demand is None else not freed.covers(asked.demand):
+        ways = () if asked.demand is None else asked.alternatives.get(node, (asked.demand,))
+        if there - gone if asked.demand is None else not any(map(freed.covers, ways)):
             found.append(f"{node} does not serve")
     if any(leaving.way not in leaving.occupant.ways for leaving in choice.leaving):
         found.append("a job leaves in a way that it does not have")

@@ -46,7 +46,6 @@ class Shared:
         *,
         detailed: bool = True,
         by_weights: bool = False,
-        jobs: tuple[RawJob, ...] | None = None,
         parts_across_gpus: bool = False,
     ) -> SnapshotResources:
         """The resources of the snapshot.
@@ -54,7 +53,6 @@ class Shared:
         Args:
             detailed: with the details of the waiting jobs.
             by_weights: as `SnapshotResources` has it.
-            jobs: the jobs that are there. None: all.
             parts_across_gpus: whether Slurm gives a job shards of several GPUs.
         """
         counts = replace(self.counts, parts_across_gpus=parts_across_gpus)
@@ -65,7 +63,6 @@ class Shared:
             self.partitions,
             counts=counts,
             holdings=holdings,
-            jobs=self.jobs if jobs is None else jobs,
             details={job.job_id: self.details(job.name) for job in self.jobs if not job.nodes}
             if detailed
             else None,

@@ -2,7 +2,9 @@
 
 import pytest
 
+from makeway.adapters.slurm.parse import Gres
 from makeway.adapters.slurm.resources.details import details
+from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
@@ -13,6 +15,8 @@ from tests.slurm.support.sharing import PARTS_REQUESTS
 A100, SLICE = "gres/gpu:a100", "gres/gpu:1g.10gb"
 SHARD, SHARD_A100 = "gres/shard", "gres/shard:a100"
 SHARDED = {"n1", "n3"}
+FIRST, SECOND = (f"{SHARD_A100}#{number}/4" for number in range(2))
+"""The GPUs of n1, the first one also that of n3: the shards have the type of their GPU."""
 
 
 @pytest.fixture(params=sorted(RELEASES))
@@ -21,8 +25,9 @@ def found(request: pytest.FixtureRequest) -> Shared:
 
 
 def amounts(cpus: int = 1, memory_mb: int = 100, **generic: int) -> Resources:
-    """With `gpus`, `a100`, `slices`, `shards` and `shards_a100`."""
+    """With `gpus`, `a100`, `slices`, `shards` and `shards_a100`; `first` and `second` are shards of a GPU."""
     names = {"gpus": GPU, "a100": A100, "slices": SLICE, "shards": SHARD, "shards_a100": SHARD_A100}
+    names |= {"first": FIRST, "second": SECOND}
     named = {names[name]: amount for name, amount in generic.items()}
     return Resources.of({CPU: cpus, MEMORY: memory_mb} | named)
 
@@ -36,13 +41,12 @@ def free(found: Shared, resources: SnapshotResources) -> dict[str, Resources]:
     return left
 
 
-def test_a_gpu_that_several_jobs_share_counts_as_not_there(found: Shared) -> None:
-    """Two jobs have shards of the first GPU of n1, a job has the second one."""
+def test_each_gpu_with_shards_is_a_resource_of_its_own(found: Shared) -> None:
     whole = {"cpus": 8, "memory_mb": 16000}
     assert found.resources().capacities == {
-        "n1": amounts(**whole, gpus=1, a100=1, shards=8, shards_a100=8),
+        "n1": amounts(**whole, first=4, second=4),
         "n2": amounts(**whole, gpus=4, slices=4),
-        "n3": amounts(**whole, gpus=1, a100=1, shards=4, shards_a100=4),
+        "n3": amounts(**whole, first=4),
         "n4": amounts(**whole, gpus=3, a100=1, slices=2),
     }
 
@@ -50,12 +54,12 @@ def test_a_gpu_that_several_jobs_share_counts_as_not_there(found: Shared) -> Non
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("two-shards", amounts(shards=2, shards_a100=2)),
-        ("next-to-it", amounts(shards=1, shards_a100=1)),
-        ("whole-gpu", amounts(gpus=1, a100=1, shards=4, shards_a100=4)),
+        ("two-shards", amounts(first=2)),
+        ("next-to-it", amounts(first=1)),
+        ("whole-gpu", amounts(second=4)),
         ("slice", amounts(gpus=1, slices=1)),
         ("slice-by-task", amounts(cpus=2, gpus=2, slices=2)),
-        ("alone", amounts(gpus=1, a100=1, shards=3, shards_a100=3)),
+        ("alone", amounts(first=3)),
         ("any-two", amounts(gpus=2, a100=1, slices=1)),
     ],
 )
@@ -78,25 +82,34 @@ def test_what_is_free_is_what_slurm_would_give(found: Shared) -> None:
         for name, has in left.items()
     }
     assert generic == {
-        "n1": {SHARD: 1, SHARD_A100: 1},
+        "n1": {FIRST: 1},
         "n2": {GPU: 1, SLICE: 1},
-        "n3": {SHARD: 1, SHARD_A100: 1},
+        "n3": {FIRST: 1},
         "n4": {GPU: 1, SLICE: 1},
     }
 
 
-def test_the_last_job_on_a_gpu_holds_all_of_it(found: Shared) -> None:
-    remaining = tuple(job for job in found.jobs if job.name != "next-to-it")
-    resources = found.resources(jobs=remaining)
-    assert resources.capacities["n1"].amount(A100) == 2
-    held = resources.held(found.job("two-shards")).allocation
-    assert held == (amounts(gpus=1, a100=1, shards=2, shards_a100=2),)
+def test_a_job_that_does_not_say_which_gpus_it_holds_has_all(found: Shared) -> None:
+    parted = parted_gpus(next(one for one in found.nodes if one.name == "n1").gres)
+    assert parted is not None
+    held = amounts(shards=2, shards_a100=2)
+    for gpus in (HeldGpus(), HeldGpus(part_counts={0: None, 1: None}), HeldGpus(part_counts={7: 2})):
+        assert parted.allocation(held, gpus, across_gpus=False) == amounts(first=4, second=4)
+
+
+def test_gpus_of_several_types_of_which_one_has_shards_serve_no_job() -> None:
+    """Which numbers those of one type have, the node does not say."""
+    kinds = (("gpu", "a100", 1), ("gpu", "v100", 1), ("shard", "a100", 4))
+    there = [Gres(name=name, type=kind, count=count) for name, kind, count in kinds]
+    parted = parted_gpus(there)
+    assert parted is not None
+    whole = Resources.of({CPU: 8, GPU: 2, A100: 1, SHARD: 4, SHARD_A100: 4})
+    assert parted.capacity(whole, across_gpus=False) == Resources.of({CPU: 8})
 
 
 ASKED: dict[str, tuple[Resources | None, set[str] | None]] = {
     "--gres=shard:1": (amounts(shards=1), SHARDED),
-    # Both nodes have two shards. Which of the GPUs of n1 has both free, no sum says.
-    "--gres=shard:2": (amounts(shards=2), {"n3"}),
+    "--gres=shard:2": (amounts(shards=2), SHARDED),
     "--gres=shard:6": (amounts(shards=6), set()),
     "--gres=shard:a100:1": (amounts(shards=1, shards_a100=1), SHARDED),
     "--gres=shard:3 --exclusive": (None, SHARDED),
@@ -170,8 +183,11 @@ def test_what_is_not_counted_does_not_matter_for_jobs_that_are_not_urgent(found:
 
 
 def test_shards_of_several_gpus_count_together_where_slurm_gives_them(found: Shared) -> None:
-    asked = found.resources(parts_across_gpus=True).asked(found.job("--gres=shard:6"), urgent=True)
+    resources = found.resources(parts_across_gpus=True)
+    asked = resources.asked(found.job("--gres=shard:6"), urgent=True)
     assert (asked.eligible_nodes, asked.uncounted) == (frozenset({"n1"}), "")
+    held = resources.held(found.job("whole-gpu")).allocation
+    assert held == (amounts(second=4, shards=4, shards_a100=4),)
 
 
 def test_a_request_for_shards_needs_a_node_that_has_some(found: Shared) -> None:
