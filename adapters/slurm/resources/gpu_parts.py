@@ -81,8 +81,12 @@ class PartedGpus:
         return tuple(gpu.name for gpu in gpus)
 
     def _others(self, amounts: Resources) -> dict[str, int]:
-        """The amounts of what is no GPU and no part of one."""
-        return {name: n for name, n in amounts.amounts if name.partition(":")[0] not in {GPU, self.name}}
+        """The amounts of all but these GPUs and their parts; of GPUs, those of other types."""
+        kept = {name: count for name, count in amounts.amounts if name.partition(":")[0] != self.name}
+        kept.pop(GPU, None)
+        kept.pop(f"{GPU}:{self.type}", None)
+        others = sum(count for name, count in kept.items() if name.startswith(f"{GPU}:"))
+        return kept | {GPU: others} if others else kept
 
     def _sums(self, whole: Resources) -> dict[str, int]:
         """The parts by their sums, under both names."""

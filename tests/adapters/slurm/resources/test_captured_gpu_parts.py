@@ -97,14 +97,14 @@ def test_a_job_that_does_not_say_which_gpus_it_holds_has_all(found: Shared) -> N
         assert parted.allocation(held, gpus, across_gpus=False) == amounts(first=4, second=4)
 
 
-def test_gpus_of_several_types_of_which_one_has_shards_serve_no_job() -> None:
-    """Which numbers those of one type have, the node does not say."""
+def test_of_gpus_of_several_types_those_without_shards_serve_jobs() -> None:
+    """Which numbers those with shards have, the node does not say."""
     kinds = (("gpu", "a100", 1), ("gpu", "v100", 1), ("shard", "a100", 4))
     there = [Gres(name=name, type=kind, count=count) for name, kind, count in kinds]
     parted = parted_gpus(there)
     assert parted is not None
-    whole = Resources.of({CPU: 8, GPU: 2, A100: 1, SHARD: 4, SHARD_A100: 4})
-    assert parted.capacity(whole, across_gpus=False) == Resources.of({CPU: 8})
+    whole = Resources.of({CPU: 8, GPU: 2, A100: 1, "gres/gpu:v100": 1, SHARD: 4, SHARD_A100: 4})
+    assert parted.capacity(whole, across_gpus=False) == Resources.of({CPU: 8, GPU: 1, "gres/gpu:v100": 1})
 
 
 ASKED: dict[str, tuple[Resources | None, set[str] | None]] = {
