@@ -51,33 +51,18 @@ def tabulate(instance: ChoiceInstance, most_jobs: int | None = None) -> ChoiceTa
     `most_jobs`: where several nodes are chosen, a node with a way that concerns more jobs has one way alone,
     the first that can serve. None: no number of jobs is too many.
     """
-    names = sorted(instance.free)
     jobs = sorted((job for job in instance.occupants if job.ways), key=_job_id)
-    demands = [] if instance.demand is None else _demands(instance, instance.demand, names)
-    wanted = tuple(dict.fromkeys(name for _, demand in demands for name, _ in demand.amounts))
-    node, job, amounts = _places(names, jobs, wanted)
-    if instance.demand is None:
-        need = _occupancy(instance, names)
-        amounts = np.ones((len(node), 1), dtype=np.int64)
-    else:
-        free = _rows([instance.free[name] for name in names], wanted)
-        if instance.alternatives:
-            asked = _rows([demand for _, demand in demands], wanted)
-            each = np.array([index for index, _ in demands], dtype=np.int64)
-            need = np.maximum(0, asked - free[each])
-            node, job, amounts = _in_each_way(node, job, amounts, each, len(names))
-            names = [names[index] for index in each.tolist()]
-        else:
-            need = np.maximum(0, _rows([instance.demand], wanted) - free)
+    names, need, (node, job, amounts) = _needs(instance, jobs)
     gives = np.minimum(amounts, need[node])
     total = np.zeros_like(need)
     np.add.at(total, node, gives)
     lacking: Flags = np.any(need, axis=1)
     able: Flags = lacking & np.all(total >= need, axis=1)
     serving = frozenset(name for name, missing in zip(names, lacking.tolist(), strict=True) if not missing)
+    several = bool(instance.alternatives) and instance.node_count - len(serving) > 1
     if instance.alternatives:
         able &= np.array([name not in serving for name in names])
-        if most_jobs is not None and instance.node_count - len(serving) > 1:
+        if most_jobs is not None and several:
             crowds = np.bincount(node[np.any(gives, axis=1)], minlength=len(names)) > most_jobs
             able &= _first_of_crowded(names, able, crowds)
     useful: Flags = able[node] & np.any(gives, axis=1)
@@ -91,7 +76,7 @@ def tabulate(instance: ChoiceInstance, most_jobs: int | None = None) -> ChoiceTa
     return ChoiceTable(
         ready=tuple(sorted(serving)),
         names=kept,
-        host=_hosts(kept, merged=bool(instance.alternatives) and instance.node_count - len(serving) > 1),
+        host=_hosts(kept, merged=several),
         need=need[able],
         jobs=tuple(jobs[index] for index in named),
         place_node=node,
@@ -109,6 +94,29 @@ def numbered(members: Integers, size: int) -> tuple[Integers, Integers]:
     return np.flatnonzero(there), number[members]
 
 
+_Places = tuple[Integers, Integers, Integers]
+"""Node, job and held amounts of places."""
+
+
+def _needs(instance: ChoiceInstance, jobs: list[Occupant]) -> tuple[list[str], Integers, _Places]:
+    """The nodes, each once for every way in which it can serve, what is missing there, and the places."""
+    names = sorted(instance.free)
+    if instance.demand is None:
+        node, job, _ = _places(names, jobs, ())
+        return names, _occupancy(instance, names), (node, job, np.ones((len(node), 1), dtype=np.int64))
+    demands = _demands(instance, instance.demand, names)
+    wanted = tuple(dict.fromkeys(name for _, demand in demands for name, _ in demand.amounts))
+    places = _places(names, jobs, wanted)
+    free = _rows([instance.free[name] for name in names], wanted)
+    asked = _rows([demand for _, demand in demands], wanted)
+    if not instance.alternatives:
+        return names, np.maximum(0, asked - free), places
+    nodes = [index for index, _ in demands]
+    each = np.array(nodes, dtype=np.int64)
+    need = np.maximum(0, asked - free[each])
+    return [names[index] for index in nodes], need, _in_each_way(places, each, len(names))
+
+
 def _demands(
     instance: ChoiceInstance, demand: Resources, names: Sequence[str]
 ) -> list[tuple[int, Resources]]:
@@ -120,13 +128,9 @@ def _demands(
     ]
 
 
-def _in_each_way(
-    node: Integers, job: Integers, amounts: Integers, each: Integers, size: int
-) -> tuple[Integers, Integers, Integers]:
-    """The places of jobs on nodes, for each way of the node.
-
-    `each`: the node of each way, ascending, among `size` nodes.
-    """
+def _in_each_way(places: _Places, each: Integers, size: int) -> _Places:
+    """The places for each way of their nodes. `each`: the node of each way, ascending, among `size` nodes."""
+    node, job, amounts = places
     ways = np.bincount(each, minlength=size)
     first = np.cumsum(ways) - ways
     count = ways[node]
@@ -162,9 +166,7 @@ def _job_id(occupant: Occupant) -> str:
     return occupant.job_id
 
 
-def _places(
-    names: list[str], jobs: list[Occupant], resources: tuple[str, ...]
-) -> tuple[Integers, Integers, Integers]:
+def _places(names: list[str], jobs: list[Occupant], resources: tuple[str, ...]) -> _Places:
     """Node, job and held amounts of every place of the jobs on the nodes."""
     index = {name: number for number, name in enumerate(names)}
     unknown = len(names)

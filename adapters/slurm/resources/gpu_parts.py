@@ -43,6 +43,8 @@ class PartedGpus:
     gpu_count: int
     parts_per_gpu: int
     """0: the node does not say which GPU has how many. Then neither its GPUs nor their parts are given."""
+    numbered: bool
+    """Whether they have the numbers from 0 on. If not, they are given to no job that shares the node."""
 
     def capacity(self, whole: Resources, *, across_gpus: bool) -> Resources:
         """What jobs may use of a node that has `whole`: each of these GPUs is a resource of its own.
@@ -51,7 +53,7 @@ class PartedGpus:
         """
         amounts = self._others(whole)
         amounts |= dict.fromkeys(self._names(), self.parts_per_gpu)
-        return Resources.of(amounts | (self._sums(whole) if across_gpus else {}))
+        return Resources.of(amounts | (self._sums(whole) if across_gpus and self.numbered else {}))
 
     def allocation(self, held: Resources, gpus: HeldGpus, *, across_gpus: bool) -> Resources:
         """What others cannot use because of a job that holds `held`.
@@ -69,14 +71,14 @@ class PartedGpus:
             parts = {name: taken.get(number, 0) for number, name in enumerate(names)}
         amounts = self._others(held) | parts
         if across_gpus:
-            amounts |= {name: sum(parts.values()) for name in self._sums(held)}
+            amounts |= dict.fromkeys(self._sums(held), sum(parts.values()))
         return Resources.of(amounts)
 
     def _names(self) -> tuple[str, ...]:
         """The resources that the GPUs are, by their numbers. None, if they are not known."""
         gpus = (
             PartedGpu(generic=self.name, type=self.type, number=number, part_count=self.parts_per_gpu)
-            for number in range(self.gpu_count if self.parts_per_gpu else 0)
+            for number in range(self.gpu_count if self.parts_per_gpu and self.numbered else 0)
         )
         return tuple(gpu.name for gpu in gpus)
 
@@ -102,15 +104,15 @@ def parted_gpus(gres: Iterable[Gres]) -> PartedGpus | None:
         return None
     first = parts[0]
     gpus = [one for one in there if one.name == "gpu"]
-    gpu_count = sum(one.count for one in gpus)
-    # Which numbers the GPUs of one type among several have, the node does not say.
-    alike = {one.type for one in gpus} == {first.type}
-    known = len(parts) == 1 and alike and gpu_count > 0 and first.count % gpu_count == 0
+    gpu_count = sum(one.count for one in gpus if one.type == first.type)
+    known = len(parts) == 1 and gpu_count > 0 and first.count % gpu_count == 0
     return PartedGpus(
         name=f"gres/{first.name}",
         type=first.type,
         gpu_count=gpu_count,
         parts_per_gpu=first.count // gpu_count if known else 0,
+        # Which numbers the GPUs of one type among several have, the node does not say.
+        numbered={one.type for one in gpus} == {first.type},
     )
 
 

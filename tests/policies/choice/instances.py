@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, WayToLeave
+from makeway.policies.choice.choose import choose
+from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof, Occupant, WayToLeave
+from makeway.policies.choice.reference import enumerate_choice
 from makeway.policies.model import Method, Resources, total
 
 NAMES = ("cpu", "mem", "gres/gpu", "gres/gpu:a100")
@@ -154,6 +156,23 @@ def faults(asked: ChoiceInstance, choice: Choice) -> list[str]:
     if choice.proven != (choice.bound_node_s == choice.loss_node_s):
         found.append("proven, and not by its bound")
     return found
+
+
+def price(choice: Choice) -> tuple[int, int, int]:
+    return choice.loss_node_s, choice.checkpoint_steps, len(choice.leaving)
+
+
+def compare(asked: ChoiceInstance) -> ChoiceProof | None:
+    """Assert that the choice loses what the enumerator's loses; how it was proven."""
+    choice, expected = choose(asked), enumerate_choice(asked)
+    if choice is None or expected is None:
+        assert choice is expected
+        return None
+    assert faults(asked, choice) == []
+    assert choice.loss_node_s == expected.loss_node_s
+    assert choice.proven
+    assert price(choice) >= price(expected)
+    return choice.proof
 
 
 def shuffled(asked: ChoiceInstance, seed: int) -> ChoiceInstance:

@@ -10,6 +10,7 @@ from makeway.policies.choice.instance import ChoiceInstance, ChoiceProof
 from makeway.policies.choice.reference import enumerate_choice
 from makeway.policies.model import Resources, total
 from tests.policies.choice.instances import (
+    compare,
     faults,
     instance,
     kill,
@@ -20,17 +21,6 @@ from tests.policies.choice.instances import (
 )
 
 GPU_0, GPU_1 = "gres/shard#0/4", "gres/shard#1/4"
-
-
-def compare(asked: ChoiceInstance) -> ChoiceProof | None:
-    """Assert that the choice loses what the enumerator's loses; how it was proven."""
-    choice, expected = choose(asked), enumerate_choice(asked)
-    if choice is None or expected is None:
-        assert choice is expected
-        return None
-    assert faults(asked, choice) == []
-    assert (choice.loss_node_s, choice.proven) == (expected.loss_node_s, True)
-    return choice.proof
 
 
 @pytest.mark.parametrize("block", range(8))

@@ -8,38 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.choice.choose import choose
-from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof
+from makeway.policies.choice.instance import ChoiceProof
 from makeway.policies.choice.reference import enumerate_choice
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.programme.knapsack import solve
 from tests.policies.choice.instances import (
+    compare,
     faults,
     instance,
     kill,
     occupant,
+    price,
     random_instance,
     shuffled,
     system,
 )
 
 SEEDS = st.integers(min_value=0, max_value=1 << 40)
-
-
-def price(choice: Choice) -> tuple[int, int, int]:
-    return choice.loss_node_s, choice.checkpoint_steps, len(choice.leaving)
-
-
-def compare(asked: ChoiceInstance) -> ChoiceProof | None:
-    """Assert that the choice loses what the enumerator's loses; how it was proven."""
-    choice, expected = choose(asked), enumerate_choice(asked)
-    if choice is None or expected is None:
-        assert choice is expected
-        return None
-    assert faults(asked, choice) == []
-    assert choice.loss_node_s == expected.loss_node_s
-    assert choice.proven
-    assert price(choice) >= price(expected)
-    return choice.proof
 
 
 @pytest.mark.parametrize("block", range(10))
