@@ -300,6 +300,12 @@ def test_a_job_on_a_part_of_its_nodes_holds_what_is_allocated() -> None:
     assert held.cost(10.0) == Cost(node_s=20.0, core_s=640.0, gpu_s=80.0)
 
 
+def test_a_part_of_a_gpu_counts_as_one() -> None:
+    part = Resources.of({"cpu": 2, "gres/shard#0/4": 1, "gres/shard#1/4": 4})
+    job = replace(victim(), nodes=FOUR[:1], allocation=(part,), node_equivalents=0.5)
+    assert held_amounts(job, {}) == HeldAmounts(nodes=0.5, cpus=2, gpus=2)
+
+
 def test_a_job_on_whole_nodes_holds_all_of_them_if_that_is_known() -> None:
     capacities = dict.fromkeys(FOUR, NODE)
     assert held_amounts(victim(), capacities) == HeldAmounts(nodes=4.0, cpus=256, gpus=16)

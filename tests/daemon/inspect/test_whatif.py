@@ -11,7 +11,7 @@ from makeway.daemon.errors import UserError
 from makeway.daemon.inspect.loss_curves import Leaver, by_cost
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState
+from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, Limits, Method, NodeState, Resources
 from tests.builders import cluster, held, node_names, running, urgent
 from tests.policies.sharing import amounts, part, shared
 
@@ -252,6 +252,14 @@ def test_one_more_like_a_job() -> None:
         running("w", node_names(2)), deadline_s=1.0, walltime_s=None, step_s=None, shrink=False
     )
     assert (whole.node_count, whole.demand) == (2, None)
+
+
+def test_a_job_like_one_that_has_shards_asks_for_shards_of_any_gpu() -> None:
+    parts = (Resources.of({"gres/shard#1/4": 3}), Resources.of({"gres/shard#0/4": 4}))
+    for part_held, asked_for in zip(parts, ({"gres/shard": 3}, {"gres/gpu": 1}), strict=True):
+        job = replace(running("j", node_names(1)), allocation=(part_held,))
+        asked = question_like(job, deadline_s=60.0, walltime_s=None, step_s=None, shrink=False)
+        assert asked.demand == Resources.of(asked_for)
 
 
 def test_a_request_that_no_node_can_serve_is_refused() -> None:
