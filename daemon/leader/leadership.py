@@ -199,8 +199,7 @@ class Leadership:
     def _stand(self, seen: Cluster, role: Role | None = None) -> Cluster:
         """Report the role. None: this daemon follows if another one has a newer lease, or else waits."""
         if role is None:
-            # Another daemon has the term of this one's lease if the cluster has forgotten that.
-            newer = any(term >= self._notes.led for term in self._watch.alive())
+            newer = max(self._watch.alive(), default=0) > self._notes.led
             role = Role.FOLLOWS if newer else Role.WAITS
         if role is Role.FOLLOWS:
             self._stands_back_until_s = -inf

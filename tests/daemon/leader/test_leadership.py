@@ -57,7 +57,7 @@ def test_of_two_daemons_none_leads_by_a_lease_that_the_controller_forgot(world: 
         world.now_s += 5.0
         second.look()
     assert (first.acts, second.acts) == (False, True)
-    assert (first.look(), first.acts) == (Role.FOLLOWS, False)
+    assert (first.look(), first.acts) == (Role.WAITS, False)
 
 
 def test_a_lease_that_is_not_saved_yet_is_withdrawn_too(world: World) -> None:
