@@ -162,7 +162,7 @@ _makeway_arm() {
 
 _makeway_signalled() {
     _makeway_interrupted=1
-    if [ "$_makeway_kind" = forward ] && [ -n "$_makeway_starting" ]; then
+    if [ "$_makeway_kind" != steps ] && [ -n "$_makeway_starting" ]; then
         _makeway_deferred=1 # makeway_run comes back to it as soon as it knows the program
         return 0
     fi

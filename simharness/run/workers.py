@@ -13,6 +13,8 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 WATCH_S = 0.5
 """How often a worker looks whether the process that started it is there."""
+ENDS_S = 5.0
+"""How long the pool's thread is waited for at most, once its workers are killed."""
 _ORPHANED = 1
 
 
@@ -40,6 +42,7 @@ def spread(
         return
     # A fork of a process with threads may inherit a lock that is never released: with a number of
     # tasks, which is never reached here, new processes are started from scratch.
+    before = frozenset(threading.enumerate())
     pool = ProcessPoolExecutor(
         min(workers, len(items)), max_tasks_per_child=1_000_000, initializer=_begin, initargs=(os.getpid(),)
     )
@@ -58,6 +61,10 @@ def spread(
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         kill_children()
+        # The pool no longer waits for its thread, which would close a pipe while the interpreter ends.
+        for thread in threading.enumerate():
+            if thread not in before and not thread.daemon:
+                thread.join(ENDS_S)
         raise
     finally:
         pool.shutdown()

@@ -239,6 +239,20 @@ def test_a_signal_that_comes_before_the_number_of_the_program_is_forwarded(batch
     assert set(words(ended)) == {"ckpt-begin"}
 
 
+def test_a_command_that_signals_the_program_waits_for_its_number(batch: Batch) -> None:
+    ended = batch.run(
+        f"""
+        set -eu
+        makeway_on_checkpoint 'makeway_signal_and_await USR1 got'
+        _makeway_starting=1
+        kill -s USR1 $$
+        makeway_run sh -c '{HANDLES}; {UNTIL_GOT}; exit 3'
+        """
+    )
+    assert (ended.status, ended.errors) == (3, [])
+    assert set(words(ended)) == {"ckpt-begin", "ckpt"}
+
+
 def test_a_program_that_never_handles_the_signal_does_not_get_it(batch: Batch) -> None:
     batch.stand_in("sleep", DOZES)
     ended = batch.run(f"makeway_forward_checkpoint\nmakeway_run sh -c '{ASKS}; {UNTIL_DOZED}; exit 3'")
