@@ -228,7 +228,7 @@ class LeaseKeeper(Protocol):
 
     @property
     def saves_s(self) -> float:
-        """For so long after the answer, in real seconds, a crash of the controller may undo a command."""
+        """How long after its answer a crash of the controller may still undo a command, in real seconds."""
         raise NotImplementedError
 
     def create_lease(self, lease: LeaderLease) -> None:

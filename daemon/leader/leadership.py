@@ -1,9 +1,9 @@
 """The lease of this daemon: taken, renewed, given up, and read with each snapshot.
 
 A daemon takes the lease by making the next term, which the cluster allows once, and leads if a snapshot
-taken after that shows its lease, none higher, and no other that may still be in use. It is not before the
-cluster has saved the lease that it leads: a controller that crashed would else have forgotten it, and let
-another daemon lead. From then on it acts for as long as the lease lasts, counted from the beginning of the
+taken after that shows its lease, none higher, and no other that may still be in use. It leads only once the
+cluster has saved the lease: a controller that crashes before that may forget the lease, and let another
+daemon lead. From then on it acts for as long as the lease lasts, counted from the beginning of the
 last command that wrote it. A lease that was not renewed in time is never renewed: its daemon takes the next
 term, like any other.
 

@@ -15,7 +15,6 @@ job of the queue keep what they have got, so their operations give back at once:
 go first in the queue.
 """
 
-import math
 from dataclasses import replace
 from typing import assert_never
 
@@ -113,7 +112,7 @@ def _latest_s(operation: Operation) -> float:
     times_s = [operation.opened_s, operation.ended_s, operation.short_since_s]
     for task in operation.tasks:
         times_s += (task.issued_s, task.ended_s)
-    return max((time_s for time_s in times_s if time_s is not None), default=-math.inf)
+    return max(time_s for time_s in times_s if time_s is not None)
 
 
 def _at_most(time_s: float | None, now_s: float) -> float | None:

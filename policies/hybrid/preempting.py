@@ -5,7 +5,7 @@ Reference:
 
 Differs from the paper:
     Jobs that have no regular checkpoint before the predicted arrival leave `warning_s` before it. Where jobs
-    share nodes, those that are held already are preferred.
+    share nodes, the nodes that are held already are preferred.
 """
 
 import math

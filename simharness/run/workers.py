@@ -13,7 +13,7 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 WATCH_S = 0.5
 """How often a worker looks whether the process that started it is there."""
-ENDS_S = 5.0
+_ENDS_S = 5.0
 """How long the pool's thread is waited for at most, once its workers are killed."""
 _ORPHANED = 1
 
@@ -61,15 +61,21 @@ def spread(
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         kill_children()
-        # The pool no longer waits for its thread, which would close a pipe while the interpreter ends.
-        for thread in threading.enumerate():
-            if thread not in before and not thread.daemon:
-                thread.join(ENDS_S)
+        _await_others(before)
         raise
     finally:
         pool.shutdown()
     if failure is not None:
         raise failure
+
+
+def _await_others(before: frozenset[threading.Thread]) -> None:
+    """Wait for the pool's thread, which the pool itself no longer does: it closes a pipe that Python's exit
+    still writes to. `before`: the threads that were there before the pool.
+    """
+    for thread in threading.enumerate():
+        if thread not in before and not thread.daemon:
+            thread.join(_ENDS_S)
 
 
 def _begin(parent: int) -> None:
