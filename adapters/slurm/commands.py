@@ -339,6 +339,8 @@ class SlurmCommands:
             raise Gone(f"job {action.job_id} neither runs nor waits: it is {job.state}")
         if self._taken.of(job) != action.taken:
             raise Gone(f"job {action.job_id}: something else was taken from it since")
+        if state(job) is JobState.PENDING and action.taken.owes_turn(job.restarts):
+            raise Gone(f"job {action.job_id} waits for its turn since")
         limit_s = action.walltime_s
         lower = limit_s is not None and job.limit_s is not None and limit_s < job.limit_s
         limit_min = build.minutes(limit_s) if limit_s is not None and lower else None

@@ -27,17 +27,20 @@ class RecentLosses:
 
     def __init__(self) -> None:
         self._entries: dict[RunKey, RecentLoss] = {}
+        self._measured: dict[RunKey, RecentLoss] = {}
+        """What runs have lost. An old view may show such a run once more, as if it were still to leave."""
         self._found: tuple[RecentLoss, ...] = ()
         self._valid_until_s = -inf
         """`_found` is what counts up to this instant, unless an entry changes."""
 
     def expect(self, key: RunKey, run: LeavingRun) -> None:
         """Add a run that is to leave."""
-        self._set(key, _entry(run, run.expected.node_s))
+        self._set(key, self._entry(key, run, run.expected.node_s))
 
     def measured(self, key: RunKey, loss: RunLoss) -> None:
         """Replace what was expected by what was lost."""
-        self._set(key, _entry(loss.run, loss.lost.node_s))
+        self._measured[key] = entry = self._entry(key, loss.run, loss.lost.node_s)
+        self._set(key, entry)
 
     def learn(self, lesson: LossLesson) -> None:
         """Add what one cycle has observed."""
@@ -46,7 +49,15 @@ class RecentLosses:
         for key, loss in lesson.measured:
             self.measured(key, loss)
         for key in lesson.void:
-            self._set(key, None)
+            self._set(key, self._measured.get(key))
+
+    def _entry(self, key: RunKey, run: LeavingRun, node_s: float) -> RecentLoss:
+        """Who paid for the run before pays for it again: an old view may not show the urgent job."""
+        before = self._measured.get(key)
+        user, account = run.for_user, run.for_account
+        if before is not None and not user:
+            user, account = before.user, before.account
+        return RecentLoss(run.for_job_id, user, account, run.decided_s, node_s)
 
     def _set(self, key: RunKey, entry: RecentLoss | None) -> None:
         """Replace the entry of a run. None: it has none any more."""
@@ -63,6 +74,7 @@ class RecentLosses:
         if since_s > self._valid_until_s:
             for key in [key for key, entry in self._entries.items() if entry.decided_s < since_s]:
                 del self._entries[key]
+                self._measured.pop(key, None)
             self._found = tuple(entry for entry in self._entries.values() if entry.node_s)
             self._valid_until_s = min((entry.decided_s for entry in self._entries.values()), default=inf)
         return self._found
@@ -85,7 +97,3 @@ def totals(losses: tuple[RecentLoss, ...]) -> LossTotals:
             if name:
                 lost[name] = lost.get(name, 0.0) + entry.node_s
     return found
-
-
-def _entry(run: LeavingRun, node_s: float) -> RecentLoss:
-    return RecentLoss(run.for_job_id, run.for_user, run.for_account, run.decided_s, node_s)

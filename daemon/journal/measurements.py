@@ -42,16 +42,27 @@ _LEAVING_COLUMNS: Final = (
 )
 _PAYER_COLUMNS: Final = "for_user, for_account"
 """Since schema 6."""
-_LEAVE: Final = (
-    f"INSERT OR REPLACE INTO losses ({_LEAVING_COLUMNS}, {_PAYER_COLUMNS}) VALUES ({', '.join(['?'] * 19)})"
+_CHANGES: Final = ", ".join(
+    [
+        *[f"{name} = excluded.{name}" for name in _LEAVING_COLUMNS.split(", ")[3:]],
+        *[
+            f"{name} = iif(excluded.for_user = '', {name}, excluded.{name})"
+            for name in ("for_account", "for_user")
+        ],
+    ]
 )
+_LEAVE: Final = (
+    f"INSERT INTO losses ({_LEAVING_COLUMNS}, {_PAYER_COLUMNS}) VALUES ({', '.join(['?'] * 19)}) "
+    f"ON CONFLICT (operation_id, job_id, requeue_count) DO UPDATE SET {_CHANGES}"
+)
+"""An old view may show a run again that has left: what it has lost stays, and who pays for it."""
 _RUN: Final = "operation_id = ? AND job_id = ? AND requeue_count = ?"
 _LEFT: Final = f"UPDATE losses SET left_s = ?, lost_s = ?, overhead_s = ?, evicted = ? WHERE {_RUN}"
 _METHODS: Final = ", ".join(f"'{method}'" for method in Method)
 _WORDS: Final = ", ".join(f"'{word}'" for word in Acknowledgement)
 _READABLE: Final = f"method IN ({_METHODS}) AND acknowledgement IN ({_WORDS})"
 """SQL: no word in the row is one of a newer makeway."""
-_STAY: Final = f"DELETE FROM losses WHERE {_RUN}"
+_STAY: Final = f"DELETE FROM losses WHERE {_RUN} AND left_s IS NULL"
 
 
 _ANNOUNCED: Final = (

@@ -53,6 +53,10 @@ class TakenFromJob:
     lost_nodes: LostNodes | None = None
     """None: the run has not been shrunk."""
 
+    def owes_turn(self, requeue_count: int) -> bool:
+        """Whether a job that waits, and has been requeued so often, gets back its turn in the queue."""
+        return self.for_job_id is not None and requeue_count > self.run
+
     def usual_walltime_s(self, present_s: float) -> float | None:
         """The time limit that a later run of the job gets back. None: its present one is its own."""
         return self.walltime_s if present_s == self.raised_to_s else None

@@ -241,6 +241,8 @@ def _restore_limit(machine: SimMachine, action: RestoreLimit) -> None:
         raise Gone(f"job {action.job_id}: Invalid job id specified")
     if live.taken != action.taken:
         raise Gone(f"job {action.job_id}: something else was taken from it since")
+    if not live.nodes and action.taken.owes_turn(live.requeue_count):
+        raise Gone(f"job {action.job_id} waits for its turn since")
     live.taken = action.left
     machine.touch(live)
     if action.walltime_s is not None and live.nodes:

@@ -231,7 +231,9 @@ class _Telling(TwoDaemons):
             return
         machine = self._cluster.machine
         downs = [place for place, mark in enumerate(machine.marks) if mark.kind is MarkKind.NODE_DOWN]
-        for run in () if self._weather.any_now(self._cluster.now_s) else report.leaving:
+        # A daemon that waits for its lease sends nothing yet, and more is lost until it does.
+        calm = report.standing.begins and not self._weather.any_now(self._cluster.now_s)
+        for run in report.leaving if calm else ():
             self._laws.decided(run, met + bisect_left(downs, marks))
         for loss in report.losses:
             troubles = self._weather.met.total() + len(downs)

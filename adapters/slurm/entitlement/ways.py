@@ -2,7 +2,7 @@
 
 Of the limits of the same name, that of the partition's QOS comes before that of the job's QOS, or after it if
 the job's QOS has the flag OverPartQOS. Both come before those of the association and of the accounts above
-it, which all hold.
+it, which all hold. An association for the job's partition takes the place of the user's other one.
 
 Reference: 22.05, 24.11 as tried. `sacctmgr show associations` prints for a user also the limits that its
     association inherits, but not those on a group of jobs (`Grp...`), which accounts have for all their
@@ -83,7 +83,7 @@ class Association:
 
     account: str
     partition: str
-    """Empty: any."""
+    """In lower case. Empty: any."""
     qos: frozenset[str]
     limits: LimitsByName
 
@@ -213,8 +213,10 @@ def ways(
     parents = {name: one.parent for name, one in accounts.items()}
     found: list[SubmissionWay] = []
     for door in doors:
+        own = {one.account for one in by if one.partition == door.name.lower()}
+        """The accounts of which it has an association for the partition."""
         for one in by:
-            if one.partition not in {"", door.name}:
+            if one.partition != (door.name.lower() if one.account in own else ""):
                 continue
             above = [
                 accounts[name].limits for name in accounts_above(one.account, parents) if name in accounts

@@ -4,6 +4,9 @@ A job whose class says that it saves at the signal, and that has no handler for 
 takes that for the job's own end, FAILED. The same holds for a script that ends because its step did. A job
 that ends by itself with success, as some save and leave, is over.
 
+A slurmctld that is killed right after a requeue forgets it, although the node has ended the job by SIGTERM.
+Slurm takes that for the job's own end, too, and it is put back alike.
+
 Reference: 22.05, 24.11 as tried. squeue prints the wait status on 22.05 (`10`, `35328`), and the exit code
     and the signal on 24.11 (`0:10`, `138:0`). `scontrol requeue` takes a job that has ended until Slurm
     forgets it (MinJobAge).
@@ -19,6 +22,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.policies.model import Requeue
 
 _FIELDS = ("JobArrayID", "State", "RestartCnt", "StartTime", "exit_code")
+_REQUEUES_BY = Signals.SIGTERM.value
 _SHELL_ADDS = 128
 """A shell reports a program that a signal has ended by this exit code plus the signal's number."""
 
@@ -35,10 +39,11 @@ class LastRun:
     exit_signal: int
 
     def was_ended_by(self, signal: str) -> bool:
-        """Whether the run failed, and its exit status is that signal's."""
-        number = _number(signal)
+        """Whether the run failed, and its exit status is that signal's, or that of a forgotten requeue."""
         status = (self.exit_code, self.exit_signal)
-        return self.state == "FAILED" and status in {(0, number), (_SHELL_ADDS + number, 0)}
+        return self.state == "FAILED" and any(
+            status in {(0, number), (_SHELL_ADDS + number, 0)} for number in (_number(signal), _REQUEUES_BY)
+        )
 
 
 def put_back(client: SlurmClient, action: Requeue, signal: str) -> None:

@@ -6,7 +6,7 @@ wait, makeway counts itself how many Slurm will admit.
 Which limit holds (tried on 22.05 and 24.11): what the QOS of the partition limits comes before the same limit
 of the job's QOS, or after it if the job's QOS has the flag OverPartQOS; and what a QOS limits comes before
 the same limit of the association. The limits on a group of jobs (`Grp...`) of all accounts above the job's
-hold besides.
+hold besides. An association for the job's partition takes the place of the user's other one.
 
 The lines of the two releases differ in the names of users: `0={...}` and `root(0)={...}`.
 """
@@ -59,14 +59,27 @@ class Limited:
     qos: str | None = None
     account: str | None = None
     user_id: str | None = None
+    partition: str | None = None
+    """Of a user's association: the one partition that it is for, in lower case. None: any."""
     left: Mapping[str, float]
     """By what is limited; never below 0."""
 
-    def holds_for(self, raw: RawJob, qos: str | None, accounts: tuple[str, ...]) -> bool:
-        """Whether a job is under these limits. `accounts`: its account, and those above it."""
+    def holds_for(
+        self, raw: RawJob, qos: str | None, accounts: tuple[str, ...], partition: str | None
+    ) -> bool:
+        """Whether a job is under these limits.
+
+        Args:
+            raw: the job.
+            qos: the QOS whose limits are meant. None: those of associations.
+            accounts: its account, and those above it.
+            partition: the one that its user's association is for. None: any.
+        """
         above = self.scope is Scope.GROUP and self.user_id is None
+        of_user = self.qos is None and self.user_id is not None
         return (
             self.qos == qos
+            and (not of_user or self.partition == partition)
             and (self.account is None or self.account in (accounts if above else accounts[:1]))
             and self.user_id in (None, raw.user_id)
         )
@@ -74,7 +87,12 @@ class Limited:
     @property
     def name(self) -> str:
         """Whose limits they are."""
-        parts = (("QOS", self.qos), ("account", self.account), ("user", self.user_id))
+        parts = (
+            ("QOS", self.qos),
+            ("account", self.account),
+            ("user", self.user_id),
+            ("partition", self.partition),
+        )
         return printable(", ".join(f"{what} {name}" for what, name in parts if name is not None))
 
 
@@ -89,16 +107,19 @@ class KnownLimits:
     """The QOS of the partitions that have one."""
     before_partitions: frozenset[str] = frozenset()
     """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
+    for_partitions: frozenset[tuple[str, str, str]] = frozenset()
+    """As `for_partitions` reads them."""
 
-    def orders(self, raw: RawJob) -> tuple[tuple[str, ...], ...]:
-        """The QOS whose limits hold for a job in each of its partitions, first the one whose limits come
-        first.
+    def in_force(self, raw: RawJob) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
+        """Whose limits hold for a job, for each of its partitions: the one partition that its user's
+        association is for (None: any), and the QOS, first the one whose limits come first.
         """
-        found: dict[tuple[str, ...], None] = {}
+        found: dict[tuple[str | None, tuple[str, ...]], None] = {}
         for partition in raw.partitions or ("",):
             names = [name for name in (self.of_partitions.get(partition), raw.qos) if name]
             ordered = reversed(names) if raw.qos in self.before_partitions else names
-            found[tuple(dict.fromkeys(ordered))] = None
+            own = (raw.account, raw.user_id, partition.lower()) in self.for_partitions
+            found[partition.lower() if own else None, tuple(dict.fromkeys(ordered))] = None
         return tuple(found)
 
 
@@ -146,6 +167,7 @@ class LimitsReader:
             parents=self._parents,
             of_partitions=self._of_partitions,
             before_partitions=self._flags() if several else frozenset(),
+            for_partitions=for_partitions(lines),
         )
 
     def _flags(self) -> frozenset[str]:
@@ -210,6 +232,18 @@ def parents_of(lines: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def for_partitions(lines: Iterable[str]) -> frozenset[tuple[str, str, str]]:
+    """The associations that are for one partition: account, user's number, partition. Slurm keeps the names
+    of accounts and partitions in lower case there.
+    """
+    found = [one for line in lines if (one := _ASSOCIATION.match(line)) and one["partition"]]
+    return frozenset(
+        (one["account"], user["id"], one["partition"])
+        for one in found
+        if (user := _USER.fullmatch(one["user"]))
+    )
+
+
 def limits(lines: Iterable[str]) -> tuple[Limited, ...]:
     """The limits in those lines, each with what is left. What is unlimited is left out."""
     found: list[Limited] = []
@@ -232,12 +266,14 @@ def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
     """The limits that a waiting job draws on. With several partitions, it starts where Slurm admits it first:
     a limit counts if it holds in all of them.
     """
-    first, *others = [_quotas(raw, known, order) for order in known.orders(raw)]
+    first, *others = [_quotas(raw, known, *in_force) for in_force in known.in_force(raw)]
     return tuple(quota for quota in first if all(quota in one for one in others))
 
 
-def _quotas(raw: RawJob, known: KnownLimits, order: tuple[str, ...]) -> list[Quota]:
-    """The limits that it draws on where those of the QOS hold in this order."""
+def _quotas(raw: RawJob, known: KnownLimits, partition: str | None, order: tuple[str, ...]) -> list[Quota]:
+    """The limits that it draws on where those of its user's association for the partition (None: for any),
+    and those of the QOS in this order hold.
+    """
     needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
     found: list[Quota] = []
     said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
@@ -245,7 +281,7 @@ def _quotas(raw: RawJob, known: KnownLimits, order: tuple[str, ...]) -> list[Quo
     for qos in (*order, None):
         said_before = {scope: frozenset(what) for scope, what in said.items()}
         for limited in known.limited:
-            if not limited.holds_for(raw, qos, accounts):
+            if not limited.holds_for(raw, qos, accounts, partition):
                 continue
             before = _said_of(limited.scope, said_before)
             said[limited.scope].update(limited.left if qos is not None else ())
@@ -284,14 +320,15 @@ def _of_qos(found: re.Match[str]) -> list[Limited]:
 
 def _of_association(found: re.Match[str], line: str) -> list[Limited]:
     user, account = _USER.fullmatch(found["user"]), found["account"]
-    if found["partition"] or (found["user"] and user is None):
+    if found["user"] and user is None:
         return []
-    user_id = user["id"] if user else None
+    user_id, partition = user["id"] if user else None, found["partition"] or None
     left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
-    limited = [Limited(scope=Scope.GROUP, account=account, user_id=user_id, left=left)]
+    whose = {"account": account, "user_id": user_id, "partition": partition}
+    limited = [Limited(scope=Scope.GROUP, **whose, left=left)]
     if user is not None:  # that of an account is only what its users' associations inherit
         left = _left(line, "MaxJobs", "", "")
-        limited.append(Limited(scope=Scope.OWN, account=account, user_id=user_id, left=left))
+        limited.append(Limited(scope=Scope.OWN, **whose, left=left))
     return limited
 
 

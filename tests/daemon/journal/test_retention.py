@@ -142,8 +142,24 @@ def test_recent_losses_follow_each_change_and_the_clock() -> None:
         loss = RunLoss(run=leaving_run(200.0), left_s=210.0, lost_s=8.0, overhead_s=0.0, evicted=True)
         journal.note_losses(LossLesson(begun=(), changed=(), measured=((second, loss),), void=()))
         assert [loss.node_s for loss in journal.recent_losses(100.5)] == [10.0]
-        journal.note_losses(LossLesson(begun=(), changed=(), measured=(), void=(second,)))
-        assert journal.recent_losses(100.5) == ()
+        journal.note_losses(LossLesson(begun=(), changed=(), measured=(), void=(first,)))
+        assert [loss.node_s for loss in journal.recent_losses(0.0)] == [10.0]
+
+
+def test_what_a_run_has_lost_stays_if_an_old_view_shows_it_again(path: Path) -> None:
+    key, run = RunKey("u@1", "7", 1), leaving_run(100.0)
+    again = replace(run, for_user="", for_account="", expected_s=9.0)
+    loss = RunLoss(run=run, left_s=110.0, lost_s=8.0, overhead_s=0.0, evicted=True)
+    with closing(Journal(path)) as journal:
+        journal.note_losses(LossLesson(begun=((key, run),), changed=(), measured=(), void=()))
+        journal.note_losses(LossLesson(begun=(), changed=(), measured=((key, loss),), void=()))
+        journal.note_losses(LossLesson(begun=((key, again),), changed=(), measured=(), void=()))
+        assert [one.user for one in journal.recent_losses(0.0)] == ["beam"]
+        journal.note_losses(LossLesson(begun=(), changed=(), measured=(), void=(key,)))
+        lost = journal.recent_losses(0.0)
+        assert [(one.user, one.node_s) for one in lost] == [("beam", 10.0)]
+    with closing(Journal(path)) as opened:
+        assert opened.recent_losses(0.0) == lost
 
 
 def test_losses_of_schema_5_name_nobody_who_pays(path: Path) -> None:

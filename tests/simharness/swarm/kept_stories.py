@@ -144,6 +144,28 @@ KEPT_STORIES = (
         law="stuck",
         broke="the holds of two announced jobs on shared nodes changed places without end",
     ),
+    KeptStory(
+        seed=30005453,
+        policy="n-spaa",
+        troubles=ALL,
+        law="as_decided",
+        broke="a daemon that waited for its lease killed 31 s after its decision, which the law counted",
+    ),
+    KeptStory(
+        seed=30009070,
+        policy="eviction",
+        troubles=ALL,
+        law="restored",
+        broke="by an old view in which job 29 still ran, the word was taken away that gives it its turn",
+    ),
+    KeptStory(
+        seed=30012524,
+        policy="cua-paa",
+        troubles=ALL,
+        switches=True,
+        law="caps",
+        broke="the loss of a run was forgotten when an old view showed the run again",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,

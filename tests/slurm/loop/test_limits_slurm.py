@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 ONE_AT_A_TIME = "one-at-a-time"
 OF_PARTITION = "of-partition"
+ASSOCIATED = "Associated"
+"""A partition for which the user has an association. Slurm keeps its name in lower case there."""
 ABOVE = "beamline"
 """The account above that of urgent jobs."""
 ACCOUNTS = ("urgent", "saving", "other")
@@ -40,7 +42,7 @@ MOST_NODES = 6
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """Eight nodes with accounting, and a QOS of which each user may run one job. The account above that of
-    urgent jobs and the QOS of a partition may be limited, too.
+    urgent jobs, the QOS of a partition and the user's association for another may be limited, too.
     """
     spec = DevSpec(
         root=slurm_root,
@@ -48,6 +50,7 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
         partitions=(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             f"PartitionName=limited Nodes=ALL QoS={OF_PARTITION} MaxTime=INFINITE State=UP",
+            f"PartitionName={ASSOCIATED} Nodes=ALL MaxTime=INFINITE State=UP",
         ),
     )
     with accounted_cluster(spec, add_associations) as cluster:
@@ -72,6 +75,8 @@ def add_associations(accounting: Accounting) -> None:
             qos,
             "defaultqos=normal",
         )
+    own = ("account=urgent", f"partition={ASSOCIATED}", f"cluster={CLUSTER_NAME}", qos, "defaultqos=normal")
+    accounting.manage("add", "user", user_name(), *own)
     accounting.manage("add", "user", STRANGER, "account=saving", f"cluster={CLUSTER_NAME}", qos)
 
 
@@ -116,7 +121,7 @@ def test_of_three_jobs_under_a_limit_one_is_served_at_a_time(story: Story, start
 class Above:
     """A limit besides those of the jobs' own QOS and account, which admits one job of two nodes."""
 
-    whose: tuple[str, str]
+    whose: tuple[str, ...]
     limit: str
     options: tuple[str, ...] = ()
     """Of the jobs that are under it."""
@@ -127,8 +132,13 @@ class Above:
     [
         Above(whose=("account", ABOVE), limit="GrpTRES=node=3"),
         Above(whose=("qos", OF_PARTITION), limit="MaxTRESPerUser=node=3", options=("--partition=limited",)),
+        Above(
+            whose=("user", "where", f"name={user_name()}", "account=urgent", f"partition={ASSOCIATED}"),
+            limit="MaxJobs=1",
+            options=(f"--partition={ASSOCIATED}",),
+        ),
     ],
-    ids=["of the account above", "of the partition's QOS"],
+    ids=["of the account above", "of the partition's QOS", "of the association for the partition"],
 )
 def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
     story: Story, start_daemon: StartDaemon, above: Above
@@ -207,13 +217,13 @@ def allow(story: Story, count: int) -> None:
     set_limit(story, ("qos", ONE_AT_A_TIME), f"MaxJobsPerUser={count}")
 
 
-def set_limit(story: Story, whose: tuple[str, str], limit: str) -> None:
+def set_limit(story: Story, whose: tuple[str, ...], limit: str) -> None:
     story.world.cluster.run("sacctmgr", "--immediate", "modify", *whose, "set", limit)
 
 
 @contextmanager
-def under(story: Story, whose: tuple[str, str], limit: str) -> Iterator[None]:
-    """A QOS or an account has the limit, such as `GrpTRES=node=3`, until the end of the block."""
+def under(story: Story, whose: tuple[str, ...], limit: str) -> Iterator[None]:
+    """A QOS, an account or an association has the limit, such as `GrpTRES=node=3`, until the block ends."""
     set_limit(story, whose, limit)
     try:
         yield

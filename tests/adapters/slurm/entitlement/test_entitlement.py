@@ -235,6 +235,22 @@ def test_what_a_qos_limits_comes_before_the_same_limit_of_the_association(
 
 
 @pytest.mark.parametrize(
+    ("partition", "refusal"),
+    [
+        ("batch", f"4 nodes are asked for, {OF_ADA} admits 3"),
+        ("small", None),
+    ],
+)
+def test_an_association_for_the_partition_takes_the_place_of_the_other(
+    partition: str, refusal: str | None
+) -> None:
+    slurm = FakeAccounting()
+    own = association("light", "urgent", Partition=partition, MaxTRES="node=3")
+    slurm.associations = {"ada": (association("light", "urgent"), own)}
+    assert asked(slurm)[0] == too_much(refusal)
+
+
+@pytest.mark.parametrize(
     ("of_partition", "of_job", "refusal"),
     [
         ({"MaxTRES": "node=3"}, {"MaxTRES": "node=5"}, "4 nodes are asked for, QOS door admits 3"),

@@ -28,6 +28,11 @@ FAILED = RUNNING | {"State": "FAILED", "exit_code": "0:10"}
         ("FAILED", "138:0", True),
         ("FAILED", "85:0", False),
         ("FAILED", "0:9", False),
+        # A requeue that slurmctld has forgotten, 22.05 and 24.11.
+        ("FAILED", "15", True),
+        ("FAILED", "0:15", True),
+        ("FAILED", "143:0", True),
+        ("CANCELLED", "0:15", False),
         ("TIMEOUT", "0:10", False),
     ],
 )

@@ -163,6 +163,9 @@ def test_a_limit_is_restored_for_what_was_seen_alone() -> None:
         *build.resize("17", None, 40),
         "AdminComment=makeway:taken=c,run=1,limit=1800,raised=2400",
     )
+    waits = adapter_of(FakeSlurm(RUNNING | {"State": "PENDING", "RestartCnt": "2", "admin_comment": WORD}))
+    with pytest.raises(Gone, match="waits for its turn since"):
+        waits.apply(acts.restore_limit("17", TAKEN, None, left))
     # A limit never rises.
     adapter.apply(acts.restore_limit("17", TAKEN, 7200.0))
     assert slurm.calls[-1] == (*build.resize("17", None, None), "AdminComment=")

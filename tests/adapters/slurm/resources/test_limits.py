@@ -187,6 +187,31 @@ def test_a_limit_of_a_qos_comes_before_the_same_one_of_an_association() -> None:
     }, "what an account says of the jobs of each user is no limit on all of them"
 
 
+def of_user(partition: str, limited: str) -> str:
+    return f"ClusterName=c Account=a UserName=root(0) Partition={partition} {limited} "
+
+
+def test_an_association_for_the_partition_takes_the_place_of_the_other() -> None:
+    printed = [
+        of_user("", "MaxJobs=1(0) GrpTRES=node=3(0)"),
+        of_user("big", "MaxJobs=2(0) GrpTRES=node=N(0)"),
+        of_user("free", "MaxJobs= GrpTRES=node=N(0)"),
+        "ClusterName=c Account=a UserName= Partition= MaxJobs= GrpTRES=node=9(0) ",
+    ]
+    known = LimitsReader(frozenset).learn(printed, [], [WAITS])
+
+    def drawn(*partitions: str) -> dict[str, float]:
+        found = quotas(replace(WAITS, partitions=partitions), known)
+        return {quota.name: quota.left for quota in found}
+
+    above = {"node of account a": 9.0}
+    other = {"jobs of account a, user 0": 1.0, "node of account a, user 0": 3.0}
+    assert drawn("small") == above | other
+    assert drawn("Big") == above | {"jobs of account a, user 0, partition big": 2.0}
+    assert drawn("free") == above
+    assert drawn("small", "free") == above
+
+
 def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None:
     asked: list[int] = []
 
