@@ -47,10 +47,11 @@ _CHANGES: Final = ", ".join(
         *[f"{name} = excluded.{name}" for name in _LEAVING_COLUMNS.split(", ")[3:]],
         *[
             f"{name} = iif(excluded.for_user = '', {name}, excluded.{name})"
-            for name in ("for_account", "for_user")
+            for name in _PAYER_COLUMNS.split(", ")
         ],
     ]
 )
+"""SQL: how a stored run changes, apart from its three keys."""
 _LEAVE: Final = (
     f"INSERT INTO losses ({_LEAVING_COLUMNS}, {_PAYER_COLUMNS}) VALUES ({', '.join(['?'] * 19)}) "
     f"ON CONFLICT (operation_id, job_id, requeue_count) DO UPDATE SET {_CHANGES}"

@@ -4,8 +4,8 @@ A job whose class says that it saves at the signal, and that has no handler for 
 takes that for the job's own end, FAILED. The same holds for a script that ends because its step did. A job
 that ends by itself with success, as some save and leave, is over.
 
-A slurmctld that is killed right after a requeue forgets it, although the node has ended the job by SIGTERM.
-Slurm takes that for the job's own end, too, and it is put back alike.
+Some jobs save at the signal and requeue themselves. A slurmctld that is killed right after that forgets the
+requeue, although the node has ended the script by SIGTERM. Slurm takes that for the job's own end, too.
 
 Reference: 22.05, 24.11 as tried. squeue prints the wait status on 22.05 (`10`, `35328`), and the exit code
     and the signal on 24.11 (`0:10`, `138:0`). `scontrol requeue` takes a job that has ended until Slurm
@@ -22,7 +22,8 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.policies.model import Requeue
 
 _FIELDS = ("JobArrayID", "State", "RestartCnt", "StartTime", "exit_code")
-_REQUEUES_BY = Signals.SIGTERM.value
+_BY_REQUEUE = (0, Signals.SIGTERM.value)
+"""The exit code and the signal of a script that a requeue has ended."""
 _SHELL_ADDS = 128
 """A shell reports a program that a signal has ended by this exit code plus the signal's number."""
 
@@ -40,10 +41,9 @@ class LastRun:
 
     def was_ended_by(self, signal: str) -> bool:
         """Whether the run failed, and its exit status is that signal's, or that of a forgotten requeue."""
+        number = _number(signal)
         status = (self.exit_code, self.exit_signal)
-        return self.state == "FAILED" and any(
-            status in {(0, number), (_SHELL_ADDS + number, 0)} for number in (_number(signal), _REQUEUES_BY)
-        )
+        return self.state == "FAILED" and status in {(0, number), (_SHELL_ADDS + number, 0), _BY_REQUEUE}
 
 
 def put_back(client: SlurmClient, action: Requeue, signal: str) -> None:

@@ -108,7 +108,7 @@ class KnownLimits:
     before_partitions: frozenset[str] = frozenset()
     """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
     for_partitions: frozenset[tuple[str, str, str]] = frozenset()
-    """As `for_partitions` reads them."""
+    """The associations that are for one partition: account, user's number, partition in lower case."""
 
     def in_force(self, raw: RawJob) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
         """Whose limits hold for a job, for each of its partitions: the one partition that its user's
@@ -233,8 +233,8 @@ def parents_of(lines: Iterable[str]) -> dict[str, str]:
 
 
 def for_partitions(lines: Iterable[str]) -> frozenset[tuple[str, str, str]]:
-    """The associations that are for one partition: account, user's number, partition. Slurm keeps the names
-    of accounts and partitions in lower case there.
+    """The associations that are for one partition: account, user's number, partition in lower case, as Slurm
+    keeps it.
     """
     found = [one for line in lines if (one := _ASSOCIATION.match(line)) and one["partition"]]
     return frozenset(

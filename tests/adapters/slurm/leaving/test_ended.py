@@ -28,10 +28,10 @@ FAILED = RUNNING | {"State": "FAILED", "exit_code": "0:10"}
         ("FAILED", "138:0", True),
         ("FAILED", "85:0", False),
         ("FAILED", "0:9", False),
-        # A requeue that slurmctld has forgotten, 22.05 and 24.11.
+        # A requeue that slurmctld has forgotten, as both print it; a script that ends with 143 by itself.
         ("FAILED", "15", True),
         ("FAILED", "0:15", True),
-        ("FAILED", "143:0", True),
+        ("FAILED", "143:0", False),
         ("CANCELLED", "0:15", False),
         ("TIMEOUT", "0:10", False),
     ],
