@@ -91,8 +91,8 @@ class Adapter(Protocol):
       processes that `signal_to` names. `Gone` if it is not running.
     - `Requeue`: put the running job back into the queue; `Gone` if it is not running. With `forgotten_run`
       also a job that was requeued from that run and that a controller which crashed takes for ended; `Gone`
-      if it is over for another reason. With `ended_by` a job that this signal has ended; `Gone` if it ended
-      otherwise.
+      if it is over for another reason. With `ended_by` a job that this signal, or a requeue, has ended;
+      `Gone` if it ended otherwise.
     - `Cancel`: end the job, pending or running. `Gone` if there is none.
     - `Shrink`: leave the running job `keep_nodes` only and raise its time limit to `walltime_s` if it is
       less. `Gone` if it is not running, `Rejected` if `keep_nodes` lacks the batch host or has nodes that are

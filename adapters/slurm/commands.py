@@ -31,6 +31,7 @@ from makeway.policies.model import (
     Reserve,
     RestoreLimit,
     RestorePriority,
+    RunIdentity,
     Shrink,
     TakenFromJob,
 )
@@ -127,7 +128,7 @@ class SlurmCommands:
 
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:
-            self._requeue_again(action.job_id, action.forgotten_run)
+            self._requeue_again(action.job_id, action.forgotten_run, action.run)
         elif action.ended_by is not None:
             put_back(self._client, action, action.ended_by)
         else:
@@ -138,8 +139,8 @@ class SlurmCommands:
             self._tell(action)
             self._client.do(build.requeue(action.job_id))
 
-    def _requeue_again(self, job_id: str, run: int) -> None:
-        """Put back a job that was requeued and then taken for ended.
+    def _requeue_again(self, job_id: str, requeue_count: int, run: RunIdentity | None) -> None:
+        """Put back a job that was requeued from a run and then taken for ended.
 
         slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is
         started again, hears from the node that the job has ended by a signal, and takes that for the job's
@@ -147,8 +148,9 @@ class SlurmCommands:
         ended.
         """
         job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
-        if job is None or job.restarts != run or not (over(job) or state(job) in _LEAVING):
+        if job is None or job.restarts != requeue_count or not (over(job) or state(job) in _LEAVING):
             raise Gone(f"job {job_id} is over")
+        check_run(job, run)
         self._client.do(build.requeue_any(job_id))
 
     def _shrink(self, action: Shrink) -> None:

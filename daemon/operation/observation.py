@@ -1,6 +1,5 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
@@ -85,7 +84,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:
-        return _doubt(task, task.issued_s, cluster, timeouts)
+        return _doubt(task, task.issued_s, cluster, jobs, timeouts)
     gives = isinstance(task.action, Release | Prioritise | RestorePriority | RestoreLimit)
     if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
         # Forgotten, or undone by others: it takes nothing from any job, so it may be asked for again.
@@ -93,23 +92,33 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     return task
 
 
+def shows_nothing_new(operation: Operation, cluster: Cluster) -> bool:
+    """Whether a snapshot can show nothing new of its tasks: all have ended, and each job that was requeued
+    waits, or was seen running again.
+    """
+    requeues = _waiting_after(operation)
+    if requeues is None:
+        return False
+    jobs = cluster.jobs_by_id()
+    return all(_waits_again(task, jobs.get(task.action.job_id)) for task in requeues)
+
+
 @memoise_each
-def settled_s(operation: Operation) -> float:
-    """From when on no snapshot can show anything new of its tasks: all have ended, too long ago to be
-    forgotten. Infinite: some have not ended.
+def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
+    """The requeues of jobs that were not seen running again. None: some task of the operation has not
+    ended.
     """
     if any(task.progress not in ENDED for task in operation.tasks):
-        return math.inf
-    return max(
-        (
-            task.ended_s + FORGETS_S
-            for task in operation.tasks
-            if task.progress is Progress.DONE
-            and isinstance(task.action, Requeue)
-            and task.ended_s is not None
-        ),
-        default=-math.inf,
+        return None
+    return tuple(
+        task
+        for task in operation.tasks
+        if isinstance(task.action, Requeue) and task.progress is Progress.DONE and not task.ran_again
     )
+
+
+def _waits_again(task: Task, job: Job | None) -> bool:
+    return job is not None and job.state is JobState.PENDING and job.requeue_count > task.requeue_count
 
 
 def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
@@ -120,7 +129,7 @@ def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
         and task.progress is Progress.DONE
         and job is not None
         and job.state is JobState.RUNNING
-        and job.requeue_count > task.requeue_count
+        and not _in_its_run(task, job)
     )
     return replace(task, ran_again=True) if again and not task.ran_again else task
 
@@ -128,8 +137,8 @@ def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
 def _is_forgotten(
     task: Task, action: Requeue, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> bool:
-    """Whether a requeue that was accepted, or even seen done just now, was forgotten by a controller that
-    crashed.
+    """Whether a requeue that was accepted, or even seen done, was forgotten by a controller that crashed,
+    however long it was away.
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the
     job's own end. (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster
@@ -137,9 +146,8 @@ def _is_forgotten(
     """
     job = jobs.get(action.job_id)
     same_run = _in_its_run(task, job)
-    if task.progress is Progress.DONE and task.ended_s is not None:
-        ended = job is None and not task.ran_again
-        return (ended or same_run) and cluster.now_s < task.ended_s + FORGETS_S
+    if task.progress is Progress.DONE:
+        return same_run or (job is None and not task.ran_again)
     if task.progress is not Progress.ACCEPTED or task.issued_s is None:
         return False
     # A requeued job stops at once; one that runs after a while does so in the memory of the controller alone.
@@ -163,6 +171,7 @@ def _in_its_run(task: Task, job: Job | None) -> bool:
         and job.state is JobState.RUNNING
         and bool(task.nodes)
         and job.requeue_count == task.requeue_count
+        and task.start_s in {None, job.start_s}
     )
 
 
@@ -270,11 +279,17 @@ def _seen_checkpoint(task: Task, action: Checkpoint, cluster: Cluster, job: Job 
     return None
 
 
-def _doubt(task: Task, issued_s: float, cluster: Cluster, timeouts: Timeouts) -> Task:
+def _doubt(
+    task: Task, issued_s: float, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
+) -> Task:
     """A command without an answer that no snapshot shows: after a while it counts as not carried out.
 
-    A signal leaves no trace, and may arrive late: no run is signalled twice.
+    A signal leaves no trace, and may arrive late: no run is signalled twice. The requeue of a job that is
+    completing may have ended it, and been forgotten by a controller that crashed: that is known later.
     """
     if cluster.now_s < issued_s + timeouts.settle_s or isinstance(task.action, Checkpoint):
+        return task
+    job = jobs.get(task.action.job_id)
+    if isinstance(task.action, Requeue) and job is not None and job.state is JobState.COMPLETING:
         return task
     return to_do_again(task)

@@ -1,10 +1,11 @@
-"""Jobs that vanish after makeway's signal: each is put back into the queue if the signal has ended it.
+"""Jobs that vanish after makeway's signal or requeue: each is put back into the queue if that has ended it.
 
 A snapshot does not show how a job ended. So the adapter is asked about each job that vanishes soon after a
-signal: it looks, and puts back only a job that the signal has ended. One that has left by itself with success
-is over.
+signal, or before an answer to its requeue has come: it looks, and puts back only a job that the signal or the
+requeue has ended. One that has left by itself with success is over.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from makeway.daemon.operation.observation import FORGETS_S
@@ -13,6 +14,7 @@ from makeway.policies.model import (
     Cancel,
     Checkpoint,
     Cluster,
+    Ending,
     Method,
     Operation,
     Progress,
@@ -21,28 +23,53 @@ from makeway.policies.model import (
     Task,
 )
 
+_TERM = "TERM"
+"""The signal by which a requeue ends a job."""
 
-def put_back_signalled(operation: Operation, cluster: Cluster) -> Operation:
-    """The operation with a task for each signalled job that has vanished; itself where there is none."""
-    if not signals(operation):
-        return operation
-    jobs = cluster.jobs_by_id()
-    tasks = tuple(
-        _put_back(task, task.action, cluster)
-        for task in signals(operation)
-        if isinstance(task.action, Checkpoint)
-        and task.action.job_id not in jobs
-        and _may_have_ended_it(operation, task, cluster.now_s)
-    )
-    return replace(operation, tasks=operation.tasks + tasks) if tasks else operation
+
+def put_back_ended(operation: Operation, before: Operation, cluster: Cluster) -> Operation:
+    """The operation with a task for each job that has vanished, and that makeway may have ended; itself where
+    there is none.
+
+    `before`: the operation as it was before this snapshot.
+    """
+    if tasks := tuple(_signalled(operation, cluster)):
+        operation = replace(operation, tasks=operation.tasks + tasks)
+    if tasks := tuple(_in_doubt(operation, before, cluster.now_s)):
+        operation = replace(operation, tasks=operation.tasks + tasks)
+    return operation
 
 
 def put_back_of(operation: Operation, job_id: str) -> Task | None:
-    """The task that puts a job back which the signal may have ended. None: there is none."""
+    """The task that puts a job back which makeway may have ended. None: there is none."""
     for task in operation.tasks:
         if isinstance(task.action, Requeue) and task.action.ended_by and task.action.job_id == job_id:
             return task
     return None
+
+
+def _signalled(operation: Operation, cluster: Cluster) -> Iterator[Task]:
+    """Tasks for the jobs that the signal may have ended."""
+    if not signals(operation):
+        return
+    jobs = cluster.jobs_by_id()
+    for task in signals(operation):
+        action = task.action
+        if (
+            isinstance(action, Checkpoint)
+            and action.job_id not in jobs
+            and _may_have_ended_it(operation, task, cluster.now_s)
+        ):
+            put_back = Requeue(
+                job_id=action.job_id,
+                for_job_id=action.for_job_id,
+                policy=action.policy,
+                reason=Reason.ENDED_BY_SIGNAL,
+                method=Method.SYSTEM,
+                not_after_s=cluster.now_s,
+                ended_by=action.signal,
+            )
+            yield _of_the_run(task, put_back, cluster.now_s)
 
 
 def _may_have_ended_it(operation: Operation, signal: Task, now_s: float) -> bool:
@@ -60,19 +87,29 @@ def _may_have_ended_it(operation: Operation, signal: Task, now_s: float) -> bool
     )
 
 
-def _put_back(signal: Task, action: Checkpoint, cluster: Cluster) -> Task:
+def _in_doubt(operation: Operation, before: Operation, now_s: float) -> Iterator[Task]:
+    """Tasks for the jobs that have vanished since their requeue was sent, of which no answer has come. A
+    controller that crashed may have carried the requeue out and forgotten it.
+    """
+    if operation is before:
+        return
+    for was, task in zip(before.tasks, operation.tasks, strict=False):
+        action = task.action
+        if (
+            isinstance(action, Requeue)
+            and was.progress is Progress.ISSUING
+            and task.ending is Ending.ENDED_ITSELF
+            and put_back_of(operation, action.job_id) is None
+        ):
+            yield _of_the_run(task, replace(action, ended_by=_TERM), now_s)
+
+
+def _of_the_run(task: Task, put_back: Requeue, now_s: float) -> Task:
+    """A task that puts the job of `task` back, in the run that `task` means."""
     return Task(
-        action=Requeue(
-            job_id=action.job_id,
-            for_job_id=action.for_job_id,
-            policy=action.policy,
-            reason=Reason.ENDED_BY_SIGNAL,
-            method=Method.SYSTEM,
-            not_after_s=cluster.now_s,
-            ended_by=action.signal,
-        ),
-        requeue_count=signal.requeue_count,
-        start_s=signal.start_s,
-        nodes=signal.nodes,
-        planned_s=cluster.now_s,
+        action=put_back,
+        requeue_count=task.requeue_count,
+        start_s=task.start_s,
+        nodes=task.nodes,
+        planned_s=now_s,
     )

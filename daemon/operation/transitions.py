@@ -28,10 +28,10 @@ from makeway.daemon.operation.fitness import (
     without_outdated,
 )
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
-from makeway.daemon.operation.observation import Timeouts, observe_all, settled_s
+from makeway.daemon.operation.observation import Timeouts, observe_all, shows_nothing_new
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
-from makeway.daemon.operation.signal_deaths import put_back_signalled
+from makeway.daemon.operation.signal_deaths import put_back_ended
 from makeway.daemon.operation.tasks import (
     ENDED,
     ended,
@@ -72,12 +72,13 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     """
     if operation.observe:
         return advance_observed(operation, cluster)
-    if cluster.now_s < settled_s(operation):
+    before = operation
+    if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
         tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
-    operation = put_back_signalled(operation, cluster)
+    operation = put_back_ended(operation, before, cluster)
     operation = _advance_kind(operation, cluster, timeouts)
     over = operation.phase is Phase.RETURNING and is_over(operation)
     if over and not awaits_a_reason(operation, cluster, timeouts):

@@ -112,8 +112,8 @@ class Requeue(RunActionBase):
     The job may then count as ended, and is put back all the same. None: the job is running.
     """
     ended_by: str | None = None
-    """The signal that makeway sent to the run, which is over since. If it has ended the run, the job is put
-    back; else the job is over. None: the job is running."""
+    """The signal that makeway sent to the run, which is over since; TERM: by a requeue. If it has ended the
+    run, the job is put back; else the job is over. None: the job is running."""
     verb: Literal["requeue"] = "requeue"
 
     @property

@@ -5,7 +5,8 @@ takes that for the job's own end, FAILED. The same holds for a script that ends 
 that ends by itself with success, as some save and leave, is over.
 
 Some jobs save at the signal and requeue themselves. A slurmctld that is killed right after that forgets the
-requeue, although the node has ended the script by SIGTERM. Slurm takes that for the job's own end, too.
+requeue, although the node has ended the script by SIGTERM. Slurm takes that for the job's own end, too. The
+same holds for makeway's own requeue.
 
 Reference: 22.05, 24.11 as tried. squeue prints the wait status on 22.05 (`10`, `35328`), and the exit code
     and the signal on 24.11 (`0:10`, `138:0`). `scontrol requeue` takes a job that has ended until Slurm

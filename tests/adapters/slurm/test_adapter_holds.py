@@ -6,6 +6,7 @@ import pytest
 
 from makeway.adapters.protocol import Gone, Rejected
 from makeway.adapters.slurm import build
+from makeway.policies.model import RunIdentity
 from tests import acts
 from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.test_parse import ROW
@@ -330,6 +331,15 @@ def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, st
     slurm = FakeSlurm(*rows)
     with pytest.raises(Gone):
         adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1))
+    assert slurm.acts == []
+
+
+def test_a_run_of_the_same_number_that_started_later_is_not_requeued() -> None:
+    """slurmctld had forgotten the start of the run that was meant, not its requeue."""
+    slurm = FakeSlurm(RUNNING | {"State": "COMPLETED", "RestartCnt": "1", "StartTime": "1795249999"})
+    meant = RunIdentity(requeue_count=1, start_s=1_795_249_000.0)
+    with pytest.raises(Gone, match="is in another one"):
+        adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1, run=meant))
     assert slurm.acts == []
 
 

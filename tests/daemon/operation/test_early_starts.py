@@ -203,7 +203,7 @@ def test_way_is_made_under_a_hold_and_who_left_goes_first_as_soon_as_the_first_r
     )
     operation, issued = issue_all(advance(operation, first, PATIENCE), first)
     assert [(type(action), action.job_id) for action in issued] == [(Release, "h")]
-    back = cluster(4, running("h", ALL, start_s=1520.0), now_s=1590.0)
+    back = cluster(4, running("x", ALL[:2], start_s=1585.0, requeue_count=1), now_s=1590.0)
     assert advance(operation, back, PATIENCE).phase is Phase.CLOSED
 
 

@@ -82,10 +82,19 @@ def test_a_signal_that_an_old_view_kept_from_being_sent_is_sent() -> None:
     assert [action.verb for action in issued] == ["checkpoint"]
 
 
-def test_a_job_that_is_gone_long_after_it_was_requeued_was_not_forgotten() -> None:
+@pytest.mark.parametrize("lender", [None, running("v", NODES)])
+def test_a_controller_that_was_away_for_long_has_forgotten_it_too(lender: Job | None) -> None:
+    """As after a crash of its machine. Whether the job was cancelled while it waited, the cluster shows."""
     operation = lent_operation(requeue("v"))
-    view = replace(lent_view(now_s=1081.0), jobs=(running("u", NODES, start_s=1020.0),))
-    assert due(advance(operation, view, PATIENCE), view) == []
+    jobs = () if lender is None else (lender,)
+    view = replace(lent_view(now_s=4000.0), jobs=(running("u", NODES, start_s=1020.0), *jobs))
+    operation = advance(operation, view, PATIENCE)
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    assert operation.tasks[index].action == replace(requeue("v"), forgotten_run=0)
+    operation = record(issuing(operation, index, 4000.0), index, Progress.GONE, 4000.0, "job v is over")
+    later = replace(view, now_s=4010.0)
+    assert due(advance(operation, later, PATIENCE), later) == []
 
 
 def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> None:
@@ -99,13 +108,25 @@ def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> 
     assert not any(task.puts_back for task in operation.tasks)
 
 
+def test_a_job_whose_start_was_forgotten_runs_again_in_a_run_of_the_same_number() -> None:
+    """It was seen waiting, as one that was requeued is, and was started once more."""
+    operation = lent_operation(requeue("v"))
+    assert operation.tasks[-1].requeue_count == 0
+    elsewhere = running("v", node_names(4, first=5), start_s=1800.0)
+    for job in ((elsewhere,), ()):
+        view = replace(lent_view(now_s=2000.0), jobs=(running("u", NODES, start_s=1020.0), *job))
+        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+        assert issued == []
+
+
 def test_a_release_that_is_not_seen_is_repeated() -> None:
     operation = lent_operation(requeue("v"))
-    gone = after_view(now_s=2000.0)
+    back = running("v", NODES, start_s=1990.0, requeue_count=1)
+    gone = after_view(back, now_s=2000.0)
     operation, issued = issue_all(advance(operation, gone, PATIENCE), gone)
     assert [type(action) for action in issued] == [Release]
     for now_s, verbs in ((2029.0, []), (2030.0, [Release])):
-        view = after_view(now_s=now_s)
+        view = after_view(back, now_s=now_s)
         operation, issued = issue_all(advance(operation, view, PATIENCE), view)
         assert [type(action) for action in issued] == verbs
 
@@ -156,7 +177,7 @@ def test_an_urgent_job_that_waits_again_once_its_end_was_seen_keeps_its_nodes() 
 
 def test_a_hold_that_was_asked_to_end_is_not_taken_up_again() -> None:
     operation = lent_operation(requeue("v"))
-    over = after_view()
+    over = after_view(running("v", NODES, start_s=1990.0, requeue_count=1))
     operation, issued = issue_all(advance(operation, over, PATIENCE), over)
     assert [type(action) for action in issued] == [Release]
     again = after_view(urgent("u", 4, reservation="mw_u"), now_s=2001.0)

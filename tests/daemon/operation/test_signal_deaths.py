@@ -11,6 +11,7 @@ from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Action,
     Cluster,
+    JobState,
     Method,
     Operation,
     Phase,
@@ -130,3 +131,61 @@ def test_a_job_that_ends_long_after_its_signal_is_over() -> None:
 def test_a_job_that_was_not_signalled_is_over() -> None:
     _, issued = due_after(held_operation(requeue("v")), holding(now_s=1015.0))
     assert puts_back(issued) == []
+
+
+def in_doubt(*actions: Action) -> Operation:
+    """The requeue of `v` was written down at 1010 s, and no answer after it."""
+    operation = held_operation(*actions)
+    view = holding(running("v", NODES, checkpoint=COMMENTS))
+    if len(actions) > 1:
+        operation, _ = issue_all(operation, view)
+        view = holding(running("v", NODES, checkpoint=COMMENTS, last_checkpoint_s=1011.0), now_s=1011.0)
+        operation = advance(operation, view, PATIENCE)
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    assert isinstance(operation.tasks[index].action, Requeue)
+    return issuing(operation, index, view.now_s)
+
+
+@pytest.mark.parametrize("now_s", [1015.0, 1200.0])
+@pytest.mark.parametrize("signalled_first", [False, True])
+def test_a_job_that_vanishes_before_its_requeue_is_answered_is_put_back_once(
+    now_s: float, signalled_first: bool
+) -> None:
+    """slurmctld may have carried it out, and may have been killed before it saved that."""
+    actions = (signal("v"), requeue("v", Method.SYSTEM)) if signalled_first else (requeue("v"),)
+    operation, issued = due_after(in_doubt(*actions), holding(now_s=now_s))
+    (put_back,) = (task for task in operation.tasks if task.puts_back)
+    assert issued == [put_back.action]
+    assert isinstance(put_back.action, Requeue)
+    assert put_back.action.ended_by in {"TERM", "USR1"}
+    named = naming_its_run(put_back)
+    assert isinstance(named, Requeue)
+    assert named.run == RunIdentity(requeue_count=0, start_s=0.0)
+    for later_s in (1.0, 20.0, 200.0):
+        waits = holding(pending("v", 4, requeue_count=1), now_s=now_s + later_s)
+        operation, issued = due_after(operation, waits)
+        assert issued == []
+    operation, _ = due_after(operation, lent_view(waits.jobs_by_id()["v"], now_s=now_s + 201.0))
+    operation, issued = due_after(operation, after_view(waits.jobs_by_id()["v"]))
+    assert [(type(action), action.job_id) for action in issued] == [(Prioritise, "v")]
+
+
+def test_a_job_whose_requeue_the_cluster_refused_as_over_is_over() -> None:
+    view = holding(running("v", NODES, checkpoint=COMMENTS))
+    operation = in_doubt(requeue("v"))
+    (index,) = (at for at, task in enumerate(operation.tasks) if task.progress is Progress.ISSUING)
+    operation = record(operation, index, Progress.GONE, view.now_s, "job v is over")
+    _, issued = due_after(operation, holding(now_s=1015.0))
+    assert issued == []
+
+
+def test_a_requeue_in_doubt_is_not_repeated_while_its_job_completes() -> None:
+    """A cluster answers that the job is over, and nobody would look how it ended."""
+    completes = replace(running("v", NODES), state=JobState.COMPLETING)
+    operation = in_doubt(requeue("v"))
+    for now_s in (1020.0, 1045.0, 1090.0):
+        operation, issued = due_after(operation, holding(completes, now_s=now_s))
+        assert issued == []
+    _, issued = due_after(operation, holding(now_s=1100.0))
+    assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"]

@@ -49,7 +49,7 @@ def test_a_job_is_put_back_if_the_signal_has_ended_it(state: str, status: str, b
 
 
 @pytest.mark.parametrize(
-    ("signal", "by_signal"), [("USR1", True), ("10", True), ("USR2", False), ("X", False)]
+    ("signal", "by_signal"), [("USR1", True), ("10", True), ("USR2", False), ("TERM", False), ("X", False)]
 )
 def test_only_the_signal_that_was_sent_counts(signal: str, by_signal: bool) -> None:
     slurm = FakeSlurm(FAILED)

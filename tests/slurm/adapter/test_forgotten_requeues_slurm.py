@@ -1,0 +1,63 @@
+"""A slurmctld that is killed right after a requeue forgets it, and takes the end of the job for its own."""
+
+from contextlib import suppress
+
+import pytest
+
+from makeway.adapters.protocol import Gone
+from makeway.adapters.slurm import build
+from makeway.policies.model import RunIdentity
+from tests import acts
+from tests.adapters.conformance import job_of, over, running, waits
+from tests.slurm.support.controller import revive_controller
+from tests.slurm.support.world import SlurmWorld
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+
+ENDS_LATE = """
+end() {
+    echo to end
+    until [ -e "end-$SLURM_JOB_ID" ]; do sleep 0.2; done
+    trap - TERM
+    kill $$
+}
+trap end TERM
+echo begun
+while :; do sleep 1; done
+"""
+"""SIGTERM ends it when it is told so: after slurmctld has died, which learns of the end in its next life."""
+
+
+def save(world: SlurmWorld, job_id: str) -> None:
+    """Wait until slurmctld has saved the job. It saves no more for five seconds."""
+
+    def saved() -> bool:
+        with suppress(FileNotFoundError):  # slurmctld is about to replace it
+            return b"saved by now" in (world.cluster.folder / "state" / "job_state").read_bytes()
+        return False
+
+    world.cluster.run("scontrol", "update", f"JobId={job_id}", "AdminComment=saved by now")
+    await_that("slurmctld saves its state", saved, world.cluster.log_end)
+
+
+def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) -> None:
+    """makeway knows no answer to the requeue; the exit status tells that it was carried out."""
+    world, cluster = slurm_world, slurm_world.cluster
+    job_id = cluster.submit(ENDS_LATE, "-N1", "--no-kill", "--time=60")
+    run = RunIdentity(requeue_count=0, start_s=running(world, job_id).start_s)
+    await_that("it has begun", lambda: "begun" in cluster.output(job_id))
+    save(world, job_id)
+    cluster.run(*build.requeue(job_id))
+    await_that("SIGTERM has come", lambda: "to end" in cluster.output(job_id), cluster.log_end)
+    cluster.stop_controller(kill=True)
+    (cluster.folder / "work" / f"end-{job_id}").touch()
+    revive_controller(cluster)
+    world.wait(over(job_id), "Slurm takes it for ended")
+    put_back = acts.requeue(job_id, ended_by="TERM", run=run)
+    world.adapter.apply(put_back)
+    job = job_of(world.wait(waits(job_id), "it waits"), job_id)
+    assert job.requeue_count == 1
+    with pytest.raises(Gone, match="has left the run"):
+        world.adapter.apply(put_back)
