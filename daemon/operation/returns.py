@@ -1,5 +1,6 @@
 """What jobs have lent to an urgent job, and what gives it back."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import filterfalse
@@ -10,6 +11,7 @@ from makeway.policies.model import (
     Cancel,
     Checkpoint,
     Cluster,
+    Ending,
     Expand,
     Job,
     JobState,
@@ -114,15 +116,20 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
 
 def _outdated(operation: Operation, given: Task) -> bool:
     """Whether a lender got something back before it left (again), because a controller had forgotten that it
-    was gone.
+    was gone; or could not get it, because it was taken for ended.
     """
-    return given.ended_s is not None and any(
-        method_of(task.action) is not None
+    if given.ended_s is None:
+        return False
+    left_s = [
+        task.ended_s
+        for task in operation.tasks
+        if method_of(task.action) is not None
         and task.action.job_id == given.action.job_id
         and task.ended_s is not None
-        and task.ended_s > given.ended_s
-        for task in operation.tasks
-    )
+    ]
+    latest_s = max(left_s, default=-math.inf)
+    # It can be seen to be gone and to be back within one instant of a clock.
+    return latest_s > given.ended_s or (latest_s == given.ended_s and given.ending is Ending.ENDED_ITSELF)
 
 
 def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:

@@ -78,15 +78,27 @@ def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
 
 
 def _requeue(machine: SimMachine, action: Requeue) -> None:
-    """Put the running job back into the queue. This cluster forgets nothing: a job that is over stays
-    over.
-    """
+    """Put the running job back into the queue, or one whose requeue was forgotten."""
+    if action.puts_back and action.job_id in machine.taken_for_ended:
+        _put_back(machine, action)
+        return
     live = _running(machine, action.job_id, action.run)
     if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
         raise Gone(f"job {action.job_id}: it has been requeued")
     _keep_taken(machine, live, action)
     _count_eviction(machine, live)
     machine.requeue(live, RunEnding.REQUEUED)
+
+
+def _put_back(machine: SimMachine, action: Requeue) -> None:
+    """Put a job back into the queue whose requeue was forgotten."""
+    live = machine.taken_for_ended[action.job_id]
+    meant = {action.forgotten_run, None if action.run is None else action.run.requeue_count}
+    started_s = live.start_s if action.run is None else action.run.start_s
+    if live.requeue_count not in meant or started_s not in {None, live.start_s}:
+        raise Gone(f"job {action.job_id} has left the run that is meant")
+    machine.live[action.job_id] = machine.taken_for_ended.pop(action.job_id)
+    machine.make_wait(live)
 
 
 def _cancel(machine: SimMachine, action: Cancel) -> None:

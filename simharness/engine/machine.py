@@ -61,8 +61,7 @@ class SimMachine:
         self.records = [JobRecord(job) for job in jobs]
         self.segments: list[Segment] = []
         self.marks: list[Mark] = []
-        self.free = (1 << node_count) - 1
-        """Nodes that are up and held by no job."""
+        self.free = (1 << node_count) - 1  # nodes that are up and held by no job
         self.down = self.drained = 0  # no job starts on a drained node any more; an idle one is down, too
         self.reserved = 0
         """Nodes of all reservations."""
@@ -75,12 +74,12 @@ class SimMachine:
         self.het_jobs: dict[str, list[JobRun]] = {}  # the components that have not ended, by their job
         self.holds: dict[str, SimHold] = {}
         self.leases = LeaseBook()
+        self.taken_for_ended: dict[str, JobRun] = {}  # a requeue was forgotten
         self.pass_due = False
         """Whether the scheduler is to look at the queue before time goes on."""
         self.interference = 0
         """Counts what may rightly delay the first job of the queue: commands, failures, reservations."""
-        self.nodes_version = 0
-        """Goes up when a node changes its state."""
+        self.nodes_version = 0  # goes up when a node changes its state
         self.touched: set[str] | None = None
         """Ids of the jobs that changed or ended since the last snapshot. None: no snapshot is kept."""
         self.changes: list[Change] | None = []
@@ -101,9 +100,8 @@ class SimMachine:
         return releases_with_holds(holds, self.running.values(), self.free) if holds else self._releases
 
     def start(self, live: JobRun, node_count: int) -> None:
-        """Start a job of the common queue on the lowest-numbered available nodes.
-
-        With fewer nodes than it asked for, its time limit grows accordingly.
+        """Start a job of the common queue on the lowest-numbered available nodes, with a longer time limit if
+        they are fewer than it asked for.
         """
         if node_count != live.size:
             live.usual_walltime_s = live.walltime_s
@@ -179,6 +177,10 @@ class SimMachine:
         self.interfere()
         self._leave(live, ending)
         live.abandon(self.now_s, safe=True)
+        self.make_wait(live)
+
+    def make_wait(self, live: JobRun) -> None:
+        """Put a job into the queue again whose run is over."""
         live.requeue_count += 1
         at_s = self.now_s + self.requeue_delay_s
         live.eligible_s = live.eligible_since_s = at_s
@@ -208,9 +210,8 @@ class SimMachine:
         self.note(ChangeKind.PRIORITISED, live)
 
     def give_queue_position(self, live: JobRun, queue_position: int | None) -> None:
-        """Serve the pending job in the planned order: after the front and before the common queue.
-
-        `queue_position` None: put it back into the common queue.
+        """Serve the pending job in the planned order, after the front and before the common queue. None: put
+        it back into that.
         """
         self.interfere()
         self.scheduler.remove(live)

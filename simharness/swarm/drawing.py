@@ -1,6 +1,6 @@
 """Random stories: everything in one is drawn from its seed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -57,12 +57,7 @@ def draw(
         for _ in range(random.randint(1, 3))
         if (trouble := _trouble(random, kind, jobs, node_count, span_s)) is not None
     ]
-    if TroubleKind.SECOND_DAEMON in kinds:
-        troubles += _second_daemons(Random(f"second daemon:{seed}"), span_s)
-    if TroubleKind.SILENT in kinds:
-        troubles += _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
-    if TroubleKind.HOLDS_LOST in kinds:
-        troubles += _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
+    troubles += _drawn_apart(seed, kinds, jobs, span_s, part)
     return Story(
         seed=seed,
         policy=policy,
@@ -199,8 +194,22 @@ def _trouble(
     return Trouble(kind=kind, at_s=at_s, lasts_s=lasts_s, amount=amount)
 
 
+def _drawn_apart(
+    seed: int, kinds: Sequence[TroubleKind], jobs: Sequence[SimJob], span_s: float, part: float
+) -> Iterator[Trouble]:
+    """The troubles on which the others do not depend, nor they on each other."""
+    if TroubleKind.SECOND_DAEMON in kinds:
+        yield from _second_daemons(Random(f"second daemon:{seed}"), span_s)
+    if TroubleKind.SILENT in kinds:
+        yield from _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
+    if TroubleKind.HOLDS_LOST in kinds:
+        yield from _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
+    if TroubleKind.REQUEUES_LOST in kinds:
+        yield from _lost_requeues(Random(f"requeues lost:{seed}"), jobs, kinds)
+
+
 def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Trouble]:
-    """When no node has answered the controller yet. Drawn apart, as a second daemon is."""
+    """When no node has answered the controller yet."""
     if random.random() >= part:
         return []
     return [
@@ -215,7 +224,7 @@ def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Tr
 
 def _lost_holds(random: Random, jobs: Sequence[SimJob], kinds: Sequence[TroubleKind]) -> list[Trouble]:
     """When the controller loses the holds of urgent jobs that have just come, in some stories; now and then
-    the daemon, or its journal too, is lost with them. Drawn apart, as a second daemon is.
+    the daemon, or its journal too, is lost with them.
     """
     urgent = [job for job in jobs if job.kind is JobKind.ON_DEMAND]
     if random.random() >= 0.4:
@@ -231,8 +240,39 @@ def _lost_holds(random: Random, jobs: Sequence[SimJob], kinds: Sequence[TroubleK
     return troubles
 
 
+def _lost_requeues(random: Random, jobs: Sequence[SimJob], kinds: Sequence[TroubleKind]) -> list[Trouble]:
+    """When the controller forgets the next requeues after urgent jobs have come, in some stories; now and
+    then the daemon is lost with it, or the answer to the requeue.
+    """
+    urgent = [job for job in jobs if job.kind is JobKind.ON_DEMAND]
+    if random.random() >= 0.4:
+        return []
+    troubles: list[Trouble] = []
+    for job in random.sample(urgent, min(len(urgent), random.randint(1, 6))):
+        lost = Trouble(
+            kind=TroubleKind.REQUEUES_LOST,
+            at_s=job.submit_s + random.choice((0.0, 60.0, 300.0)) * random.random(),
+            lasts_s=random.choice((60.0, 600.0, HOUR_S)),
+            amount=random.choice((1.0, 5.0, 30.0)),
+        )
+        troubles.append(lost)
+        too = random.choice((None, TroubleKind.KILLED_WRITING, TroubleKind.ANSWER_LOST, TroubleKind.HANGS))
+        if too is not None and too in kinds:
+            amount = {TroubleKind.KILLED_WRITING: float(random.randint(1, 12)), TroubleKind.HANGS: 10.0}
+            troubles.append(
+                Trouble(
+                    kind=too,
+                    at_s=lost.at_s,
+                    lasts_s=random.choice((60.0, 600.0)),
+                    chance=0.5,
+                    amount=amount.get(too, 0.0),
+                )
+            )
+    return troubles
+
+
 def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
-    """When another daemon runs, in some stories. Drawn apart: the other troubles do not depend on it."""
+    """When another daemon runs, in some stories."""
     if random.random() >= 0.2:
         return []
     return [
@@ -245,7 +285,12 @@ def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     ]
 
 
-_APART = (TroubleKind.SECOND_DAEMON, TroubleKind.SILENT, TroubleKind.HOLDS_LOST)
+_APART = (
+    TroubleKind.SECOND_DAEMON,
+    TroubleKind.SILENT,
+    TroubleKind.HOLDS_LOST,
+    TroubleKind.REQUEUES_LOST,
+)
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)
 _OF_JOBS: dict[TroubleKind, Callable[[SimJob], bool]] = {
     TroubleKind.HOLDS: lambda job: job.kind is JobKind.ON_DEMAND,

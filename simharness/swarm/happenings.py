@@ -54,6 +54,30 @@ def forget(machine: SimMachine, since_s: float) -> int:
     return len(lost)
 
 
+def forget_requeues(machine: SimMachine, since_s: float) -> int:
+    """The controller has started again, and takes the waiting jobs for ended that were requeued by a command
+    since then. Returns how many.
+
+    Reference: slurmctld 22.05 and 24.11 as tried: such a job is FAILED, with the restart count of the run
+        that it has left; `scontrol requeue` puts it back. Simplified: Slurm takes the job for running until
+        it hears from the node, and forgets jobs that have ended (MinJobAge); this cluster does neither.
+    """
+    requeued: set[str] = set()
+    for segment in reversed(machine.segments):
+        if segment.end_s < since_s:
+            break
+        if segment.ending is RunEnding.REQUEUED:
+            requeued.add(machine.jobs[segment.job].job_id)
+    forgotten = [machine.live[job_id] for job_id in sorted(requeued & machine.live.keys())]
+    forgotten = [live for live in forgotten if live.evicted and not live.nodes]
+    for live in forgotten:
+        machine.end(live, RunEnding.CANCELLED)
+        live.rank = 0
+        live.requeue_count -= 1
+        machine.taken_for_ended[live.job.job_id] = live
+    return len(forgotten)
+
+
 def lose_holds(machine: SimMachine, since_s: float, keeps: Callable[[JobRun], bool]) -> int:
     """The controller has lost the reservations made since then, and keeps the waiting jobs from starting that
     it knows to be bound to them, as Slurm 24.11 does. Returns how many jobs.

@@ -207,11 +207,11 @@ class Laws:
     def before(self, action: Action) -> Before:
         """The job of a command that is about to be carried out."""
         self._restoring.before(action)
-        live = self._machine.live.get(action.job_id)
-        runs = live is not None and live.nodes != 0
+        live, ended = (of.get(action.job_id) for of in (self._machine.live, self._machine.taken_for_ended))
+        ran = live if live is not None and live.nodes else ended
         return Before(
             at_s=self._machine.now_s,
-            run=live.requeue_count if live is not None and runs else None,
+            run=None if ran is None else ran.requeue_count,
             checkpointing=live is not None and live.checkpointing_since_s is not None,
         )
 
@@ -335,10 +335,12 @@ class Laws:
         self._check(Law.STUCK, False, text)
 
     def over(self) -> None:
-        """The story is over: nothing more happens on the cluster, and the daemon has looked at it since."""
+        """The story is over: nothing more happens on the cluster, and the daemon has looked since."""
         stuck = sorted(self._machine.live)
         self._check(Law.STUCK, not stuck, f"jobs never end: {', '.join(stuck)}")
-        mine = sorted(name for name in self._machine.holds if name not in self.foreign)
+        lost = () if self._memory else sorted(self._machine.taken_for_ended)
+        self._check(Law.STUCK, not lost, f"requeues stay forgotten: {', '.join(lost)}")
+        mine = sorted(self._machine.holds.keys() - self.foreign)
         self._check(Law.LEFT_BEHIND, not mine, f"reservations are left: {', '.join(mine)}")
         left = [f"{operation.kind} for {operation.for_job_id}" for operation in self.operations()]
         self._check(Law.LEFT_BEHIND, not left, f"operations are open: {', '.join(left)}")

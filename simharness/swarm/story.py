@@ -33,6 +33,7 @@ class TroubleKind(StrEnum):
     SLOW = "slow"  # every call takes `amount` seconds
     HANGS = "hangs"  # every call takes `amount` seconds and is not answered; commands may be carried out
     FORGETS = "forgets"  # it starts again without the reservations of the last `amount` seconds
+    REQUEUES_LOST = "requeues_lost"  # it starts again, and takes the jobs requeued in that time for ended
     HOLDS_LOST = "holds_lost"  # it loses those reservations, and keeps the jobs bound to them from starting
     # Nodes and administrators
     NODE_DOWN = "node_down"  # node number `amount` fails, for as long as the trouble lasts

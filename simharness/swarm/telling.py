@@ -241,12 +241,16 @@ class _Telling(TwoDaemons):
 
     def _forget(self, now_s: float) -> None:
         """The controller may start again now: once in each trouble, when it has something to forget."""
-        trouble = self._weather.now(TroubleKind.FORGETS, now_s)
-        if trouble is None or trouble in self._forgotten:
-            return
-        if happenings.forget(self._cluster.machine, now_s - trouble.amount):
-            self._met(TroubleKind.FORGETS)
-            self._forgotten.add(trouble)
+        for kind, forget in (
+            (TroubleKind.FORGETS, happenings.forget),
+            (TroubleKind.REQUEUES_LOST, happenings.forget_requeues),
+        ):
+            trouble = self._weather.now(kind, now_s)
+            if trouble is None or trouble in self._forgotten:
+                continue
+            if forget(self._cluster.machine, now_s - trouble.amount):
+                self._met(kind)
+                self._forgotten.add(trouble)
 
     def _last_looks(self) -> None:
         """Nothing happens any more on the cluster: the daemon polls on and may tidy up."""

@@ -108,6 +108,25 @@ def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> 
     assert not any(task.puts_back for task in operation.tasks)
 
 
+@pytest.mark.parametrize("later_s", [0.0, 5.0])
+def test_a_lender_whose_requeue_was_forgotten_after_its_turn_gets_its_turn_again(later_s: float) -> None:
+    """Also if it is seen to be back in the instant in which it was seen to be gone."""
+    waits = pending("v", 4, requeue_count=1)
+    operation, issued = issue_all(
+        advance(lent_operation(requeue("v")), after_view(waits), PATIENCE), after_view(waits)
+    )
+    assert [type(action) for action in issued] == [Prioritise]
+
+    forgotten = after_view(now_s=2010.0)
+    operation, issued = issue_all(advance(operation, forgotten, PATIENCE), forgotten)
+    assert issued == [replace(requeue("v"), forgotten_run=0)]
+    again = after_view(waits, now_s=2010.0 + later_s)
+    operation, issued = issue_all(advance(operation, again, PATIENCE), again)
+    assert [(type(action), action.job_id) for action in issued] == [(Prioritise, "v")]
+    _, issued = issue_all(advance(operation, again, PATIENCE), again)
+    assert issued == []
+
+
 def test_a_job_whose_start_was_forgotten_runs_again_in_a_run_of_the_same_number() -> None:
     """It was seen waiting, as one that was requeued is, and was started once more."""
     operation = lent_operation(requeue("v"))
