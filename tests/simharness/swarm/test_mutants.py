@@ -13,7 +13,7 @@ from makeway.daemon.control import reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
-from makeway.daemon.operation import due, fitness, observation, orphans, transitions
+from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.observation import Timeouts
@@ -204,6 +204,14 @@ def a_daemon_without_the_lease_acts(patch: Patch) -> None:
     patch.setattr(Leadership, "may_act", lambda _: True)
 
 
+def forgotten_requeues_stay_forgotten(patch: Patch) -> None:
+    patch.setattr(observation, "_is_forgotten", lambda *_: False)
+
+
+def requeues_in_doubt_are_believed_to_be_lost(patch: Patch) -> None:
+    patch.setattr(signal_deaths, "_in_doubt", lambda *_: ())
+
+
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -315,6 +323,18 @@ MUTANTS = (
         law=Law.ONE_LEADER,
         make=a_daemon_without_the_lease_acts,
         story=LOST_LEASE,
+    ),
+    Mutant(
+        name="forgotten requeues stay forgotten",
+        law=Law.STUCK,
+        make=forgotten_requeues_stay_forgotten,
+        troubles=(TroubleKind.REQUEUES_LOST,),
+    ),
+    Mutant(
+        name="requeues in doubt are believed to be lost",
+        law=Law.STUCK,
+        make=requeues_in_doubt_are_believed_to_be_lost,
+        troubles=(TroubleKind.REQUEUES_LOST, TroubleKind.ANSWER_LOST),
     ),
     Mutant(name="no job is missed", law=Law.NO_SHOW, make=no_job_is_missed, story=NEVER_COMES),
 )
