@@ -10,7 +10,14 @@ from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.control.report import Deferral, Deferred
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.operation.returns import method_of
-from makeway.policies.model import Operation, OperationKind, OperationOutcome, Progress, Reason
+from makeway.policies.model import (
+    Operation,
+    OperationKind,
+    OperationOutcome,
+    Progress,
+    Reason,
+    Requeue,
+)
 
 _WHY_DEFERRED = MappingProxyType(
     {
@@ -44,9 +51,9 @@ def sentence_of(
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
     parts += [
-        f"the signal ended job {one.action.job_id}, which has no handler for it and is put back"
+        _put_back(one.action)
         for one in reports
-        if one.action.reason is Reason.ENDED_BY_SIGNAL and one.outcome is Outcome.ACCEPTED
+        if isinstance(one.action, Requeue) and one.action.puts_back and one.outcome is Outcome.ACCEPTED
     ]
     parts += [f"{one.count} not sent: {_WHY_DEFERRED[one.why]}" for one in deferred]
     parts += [_start(operation) for operation in started]
@@ -59,6 +66,12 @@ def sentence_of(
         parts.append(f"no new plan: {planning_failure}")
     parts.append(f"{open_count} operation{'' if open_count == 1 else 's'} open")
     return f"{mode}: " + "; ".join(parts)
+
+
+def _put_back(action: Requeue) -> str:
+    if action.reason is Reason.ENDED_BY_SIGNAL:
+        return f"the signal ended job {action.job_id}, which has no handler for it and is put back"
+    return f"the controller has forgotten the requeue of job {action.job_id}, which is put back"
 
 
 def outcome_text(operation: Operation) -> str:

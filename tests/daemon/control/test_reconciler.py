@@ -69,11 +69,14 @@ def test_what_was_accepted_and_not_yet_seen_is_not_sent_again() -> None:
 def test_a_run_that_goes_on_long_after_its_requeue_was_accepted_is_requeued_once_more() -> None:
     adapter = FakeAdapter(busy())
     loop = daemon(adapter)
+    sentences: list[str] = []
     for step in range(8):
         adapter.view = replace(adapter.view, now_s=1000.0 + 9.0 * step)
-        loop.reconcile()
+        sentences.append(loop.reconcile().sentence)
 
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v"), ("requeue", "v")]
+    words = "the controller has forgotten the requeue of job v, which is put back"
+    assert sum(words in sentence for sentence in sentences) == 1
     assert [action.forgotten_run for action in adapter.actions if isinstance(action, Requeue)] == [None, 0]
 
 
