@@ -74,6 +74,8 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
         again = replace(task.action, forgotten_run=task.requeue_count)
         return replace(to_do_again(task), action=again)
+    if _was_remembered(task, jobs):
+        return ended(task, Ending.SEEN, cluster.now_s)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
@@ -100,7 +102,12 @@ def shows_nothing_new(operation: Operation, cluster: Cluster) -> bool:
     if requeues is None:
         return False
     jobs = cluster.jobs_by_id()
-    return all(_waits_again(task, jobs.get(task.action.job_id)) for task in requeues)
+    return all(
+        _waits_again(task, jobs.get(task.action.job_id)) or _was_unsent(task, cluster)
+        if task.progress is Progress.DONE
+        else not _was_remembered(task, jobs)
+        for task in requeues
+    )
 
 
 @memoise_each
@@ -113,12 +120,33 @@ def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
     return tuple(
         task
         for task in operation.tasks
-        if isinstance(task.action, Requeue) and task.progress is Progress.DONE and not task.ran_again
+        if isinstance(task.action, Requeue)
+        and not task.ran_again
+        and (task.progress is Progress.DONE or task.action.forgotten_run is not None)
     )
+
+
+def _was_unsent(task: Task, cluster: Cluster) -> bool:
+    """Whether a requeue was never sent, and its job was seen to have left its run some time ago."""
+    return task.issued_s is None and task.ended_s is not None and cluster.now_s >= task.ended_s + FORGETS_S
 
 
 def _waits_again(task: Task, job: Job | None) -> bool:
     return job is not None and job.state is JobState.PENDING and job.requeue_count > task.requeue_count
+
+
+def _was_remembered(task: Task, jobs: Mapping[str, Job]) -> bool:
+    """Whether a requeue was taken for forgotten because a view was old: the cluster has said that the job is
+    in another run, and shows it there.
+    """
+    job = jobs.get(task.action.job_id)
+    asked = isinstance(task.action, Requeue) and task.action.forgotten_run is not None
+    return (
+        asked
+        and task.progress is Progress.GONE
+        and job is not None
+        and job.requeue_count > task.requeue_count
+    )
 
 
 def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
@@ -142,11 +170,14 @@ def _is_forgotten(
 
     Then its job is in the run that it had left, or it is not there: the controller took the kill for the
     job's own end. (No end follows a requeue by itself. The waiting job may have been cancelled; the cluster
-    shows that.)
+    shows that.) One that was never sent, because its job was seen to have left, counts for a while only: the
+    view may have been old.
     """
     job = jobs.get(action.job_id)
     same_run = _in_its_run(task, job)
     if task.progress is Progress.DONE:
+        if _was_unsent(task, cluster):
+            return False
         return same_run or (job is None and not task.ran_again)
     if task.progress is not Progress.ACCEPTED or task.issued_s is None:
         return False
@@ -227,6 +258,9 @@ def _left_its_run(task: Task, job: Job) -> bool:
 
 
 def _seen_requeue(task: Task, job: Job | None) -> _Seen | None:
+    if job is not None and task.progress is Progress.ISSUING:
+        # It waits in the same run in an old view, from before its start: that does not show what was done.
+        return Ending.SEEN if job.requeue_count > task.requeue_count else None
     if job is not None:
         return Ending.SEEN if _left_its_run(task, job) else None
     # No end follows a requeue that was accepted.

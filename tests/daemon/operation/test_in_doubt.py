@@ -108,6 +108,35 @@ def test_a_requeued_job_that_ran_again_and_ended_at_once_was_not_forgotten() -> 
     assert not any(task.puts_back for task in operation.tasks)
 
 
+def test_a_job_that_an_old_view_showed_in_the_queue_is_not_requeued_long_after() -> None:
+    """Nothing was sent to it: it has never left."""
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    tasks = (
+        replace(task, nodes=() if isinstance(task.action, Reserve) else NODES) for task in operation.tasks
+    )
+    old = holding(pending("v", len(NODES)), now_s=1020.0)
+    operation = advance(replace(operation, tasks=tuple(tasks)), old, PATIENCE)
+    assert all(task.progress is Progress.DONE for task in operation.tasks)
+    view = after_view(running("v", NODES), now_s=1100.0)
+    for jobs in (view.jobs, ()):
+        operation, issued = issue_all(advance(operation, replace(view, jobs=jobs), PATIENCE), view)
+        assert not any(isinstance(action, Requeue) for action in issued)
+
+
+def test_a_lender_that_an_old_view_shows_running_gets_its_turn_all_the_same() -> None:
+    operation = lent_operation(requeue("v"))
+    old = lent_view(running("v", NODES), now_s=1300.0)
+    operation = advance(operation, old, PATIENCE)
+    index = next_due(operation, old, PATIENCE)
+    assert index is not None
+    operation = record(issuing(operation, index, 1300.0), index, Progress.GONE, 1300.0, "job v is over")
+    waits = pending("v", 4, requeue_count=1)
+    operation = advance(operation, lent_view(waits, now_s=1330.0), PATIENCE)
+    operation, issued = issue_all(operation, after_view(waits))
+    operation, issued = issue_all(advance(operation, after_view(waits), PATIENCE), after_view(waits))
+    assert [(type(action), action.job_id) for action in issued] == [(Prioritise, "v")]
+
+
 @pytest.mark.parametrize("later_s", [0.0, 5.0])
 def test_a_lender_whose_requeue_was_forgotten_after_its_turn_gets_its_turn_again(later_s: float) -> None:
     """Also if it is seen to be back in the instant in which it was seen to be gone."""
@@ -311,3 +340,15 @@ def test_a_hold_in_doubt_is_released_all_the_same() -> None:
             reservation="mw_u",
         )
     ]
+
+
+def test_an_old_view_from_before_its_start_does_not_show_that_a_job_was_requeued() -> None:
+    operation = held_operation(requeue("v"))
+    view = holding(running("v", NODES))
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    operation = issuing(operation, index, view.now_s)
+    operation = advance(operation, holding(pending("v", 4), now_s=1020.0), PATIENCE)
+    assert operation.tasks[index].progress is Progress.ISSUING
+    operation = advance(operation, holding(pending("v", 4, requeue_count=1), now_s=1030.0), PATIENCE)
+    assert operation.tasks[index].ending is Ending.SEEN

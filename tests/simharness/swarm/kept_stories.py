@@ -42,6 +42,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=80002144,
+        policy="cua-paa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="unsignalled",
+        broke="job 15, seen in the queue in an old view, runs and is requeued as one that was forgotten",
+    ),
+    KeptStory(
         seed=70000045,
         policy="cua-spaa",
         troubles=ALL,
