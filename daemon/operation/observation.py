@@ -82,7 +82,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if seen is Progress.ACCEPTED:
         return task if task.progress is seen else replace(task, progress=seen)
     if seen is not None:
-        return ended(task, seen, cluster.now_s)
+        return ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:
@@ -326,4 +326,10 @@ def _doubt(
     job = jobs.get(task.action.job_id)
     if isinstance(task.action, Requeue) and job is not None and job.state is JobState.COMPLETING:
         return task
-    return to_do_again(task)
+    return to_do_again(_in_doubt(task))
+
+
+def _in_doubt(task: Task) -> Task:
+    """The task; a requeue that got no answer, with that noted."""
+    unanswered = isinstance(task.action, Requeue) and task.progress is Progress.ISSUING
+    return replace(task, doubted=True) if unanswered and not task.puts_back else task

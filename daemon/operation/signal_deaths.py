@@ -21,21 +21,20 @@ from makeway.policies.model import (
     Reason,
     Requeue,
     Task,
+    memoise_each,
 )
 
 _TERM = "TERM"
 """The signal by which a requeue ends a job."""
 
 
-def put_back_ended(operation: Operation, before: Operation, cluster: Cluster) -> Operation:
+def put_back_ended(operation: Operation, cluster: Cluster) -> Operation:
     """The operation with a task for each job that has vanished, and that makeway may have ended; itself where
     there is none.
-
-    `before`: the operation as it was before this snapshot.
     """
     if tasks := tuple(_signalled(operation, cluster)):
         operation = replace(operation, tasks=operation.tasks + tasks)
-    if tasks := tuple(_in_doubt(operation, before, cluster.now_s)):
+    if tasks := tuple(_requeued(operation, cluster)):
         operation = replace(operation, tasks=operation.tasks + tasks)
     return operation
 
@@ -87,21 +86,24 @@ def _may_have_ended_it(operation: Operation, signal: Task, now_s: float) -> bool
     )
 
 
-def _in_doubt(operation: Operation, before: Operation, now_s: float) -> Iterator[Task]:
-    """Tasks for the jobs that have vanished since their requeue was sent, of which no answer has come. A
-    controller that crashed may have carried the requeue out and forgotten it.
+def _requeued(operation: Operation, cluster: Cluster) -> Iterator[Task]:
+    """Tasks for the jobs that have vanished after a requeue of which no answer has come. A controller that
+    crashed may have carried it out and forgotten it.
     """
-    if operation is before:
-        return
-    for was, task in zip(before.tasks, operation.tasks, strict=False):
+    for task in _doubted(operation):
         action = task.action
         if (
             isinstance(action, Requeue)
-            and was.progress is Progress.ISSUING
-            and task.ending is Ending.ENDED_ITSELF
+            and action.job_id not in cluster.jobs_by_id()
             and put_back_of(operation, action.job_id) is None
         ):
-            yield _of_the_run(task, replace(action, ended_by=_TERM), now_s)
+            yield _of_the_run(task, replace(action, ended_by=_TERM), cluster.now_s)
+
+
+@memoise_each
+def _doubted(operation: Operation) -> tuple[Task, ...]:
+    """The requeues without an answer whose jobs seem to have ended by themselves."""
+    return tuple(task for task in operation.tasks if task.doubted and task.ending is Ending.ENDED_ITSELF)
 
 
 def _of_the_run(task: Task, put_back: Requeue, now_s: float) -> Task:

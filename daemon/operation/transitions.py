@@ -72,13 +72,12 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     """
     if operation.observe:
         return advance_observed(operation, cluster)
-    before = operation
     if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
         tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
         if tasks != operation.tasks:
             operation = replace(operation, tasks=tasks)
-    operation = put_back_ended(operation, before, cluster)
+    operation = put_back_ended(operation, cluster)
     operation = _advance_kind(operation, cluster, timeouts)
     over = operation.phase is Phase.RETURNING and is_over(operation)
     if over and not awaits_a_reason(operation, cluster, timeouts):

@@ -102,6 +102,9 @@ class Task:
     """How it ended. None: it is under way."""
     ran_again: bool = False
     """Whether the job that it requeued was seen running again."""
+    doubted: bool = False
+    """Whether a requeue got no answer, and no snapshot showed that it was carried out: the cluster may have
+    forgotten it."""
     detail: str = ""
     """The last answer of the cluster or the arbiter, for people only. Empty: none."""
 

@@ -180,6 +180,22 @@ def test_a_job_whose_requeue_the_cluster_refused_as_over_is_over() -> None:
     assert issued == []
 
 
+def test_a_job_is_looked_at_if_it_is_over_when_its_requeue_in_doubt_is_repeated() -> None:
+    """The view showed it running, because the view was old."""
+    old = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1045.0)
+    operation = advance(in_doubt(requeue("v")), old, PATIENCE)
+    index = next_due(operation, old, PATIENCE)
+    assert index is not None
+    assert operation.tasks[index].action == requeue("v")
+    operation = record(issuing(operation, index, 1045.0), index, Progress.GONE, 1045.0, "job v is over")
+    operation, issued = due_after(operation, old)
+    assert issued == [], "it is not known yet that it has vanished"
+    operation, issued = due_after(operation, holding(now_s=1050.0))
+    assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"]
+    _, issued = due_after(operation, holding(pending("v", 4, requeue_count=1), now_s=1055.0))
+    assert issued == []
+
+
 def test_a_requeue_in_doubt_is_not_repeated_while_its_job_completes() -> None:
     """A cluster answers that the job is over, and nobody would look how it ended."""
     completes = replace(running("v", NODES), state=JobState.COMPLETING)

@@ -42,6 +42,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=110003110,
+        policy="eviction",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="stuck",
+        broke="a requeue without an answer was forgotten, and an old view showed its job running",
+    ),
+    KeptStory(
         seed=80002144,
         policy="cua-paa",
         troubles=ALL,

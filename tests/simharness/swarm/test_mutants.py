@@ -209,7 +209,7 @@ def forgotten_requeues_stay_forgotten(patch: Patch) -> None:
 
 
 def requeues_in_doubt_are_believed_to_be_lost(patch: Patch) -> None:
-    patch.setattr(signal_deaths, "_in_doubt", lambda *_: ())
+    patch.setattr(signal_deaths, "_requeued", lambda *_: ())
 
 
 MUTANTS = (

@@ -84,10 +84,14 @@ def urgent_comes_and_goes(story: Story, daemon: DaemonProcess, troubles: Trouble
 def all_work(story: Story, urgent_jobs: list[str]) -> bool:
     """Whether every worker runs. Otherwise Slurm is helped.
 
-    A slurmctld that was killed may have forgotten that a user cancelled an urgent job: it is done again.
+    A slurmctld that was killed may have forgotten that a user cancelled an urgent job: it is done again. It
+    may also have ended a worker whose start it has forgotten: that is requeued.
     """
     for job_id in filter(story.runs, urgent_jobs):
         story.ask("scancel", "--quiet", job_id)
+    for job_id in story.workers:
+        if ended_by_slurm(story, job_id) and not story.ask("squeue", "-h", "-j", job_id):
+            story.ask("scontrol", "requeue", job_id)
     return all(map(story.runs, story.workers)) or slurm_is_helped(story)
 
 

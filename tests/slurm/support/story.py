@@ -22,11 +22,11 @@ save() {
     echo "$step" >"state-$id"
 }
 rest() {
-    while [ ! -e "over-$id" ]; do
+    while [ ! -e "over-$id" ] && [ ! -e "on-$id" ]; do
         sleep 1 &
         wait "$!"
     done
-    exit 0
+    [ ! -e "over-$id" ] || exit 0
 }
 count() {
     while [ ! -e "over-$id" ]; do
@@ -38,7 +38,8 @@ count() {
 """
 """Counts its steps until it has to end. A run resumes from the last checkpoint, so a repeated step shows.
 
-A step is one command, which no signal divides, and no handler returns: what was saved is what was done.
+A step is one command, which no signal divides, and no handler returns before its job is told to go on: what
+was saved is what was done.
 """
 SAVES = (
     COUNT
@@ -220,10 +221,12 @@ def works_again(story: Story, daemon: DaemonProcess, *lenders: str, once: bool =
     """These workers run again and go on where they had saved: every step was done exactly once.
 
     Without `once`: every step that was saved. A slurmctld that is killed may lose a signal, or start a job
-    twice.
+    twice. A job that has saved for an urgent job which was cancelled is told to go on.
     """
     explain = story.explain(daemon)
     for job_id in lenders:
+        if not once:
+            (story.work / f"on-{job_id}").touch()
         before = len(story.steps(job_id))
         await_that(
             f"lender {job_id} works again",
