@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from makeway.daemon.operation.observation import FORGETS_S
-from makeway.daemon.operation.tasks import signals
+from makeway.daemon.operation.tasks import ENDED, signals
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
     Cluster,
-    Ending,
     Method,
     Operation,
     Progress,
@@ -102,8 +101,14 @@ def _requeued(operation: Operation, cluster: Cluster) -> Iterator[Task]:
 
 @memoise_each
 def _doubted(operation: Operation) -> tuple[Task, ...]:
-    """The requeues without an answer whose jobs seem to have ended by themselves."""
-    return tuple(task for task in operation.tasks if task.doubted and task.ending is Ending.ENDED_ITSELF)
+    """The requeues without an answer that are over and were not seen done: the jobs seem to have ended by
+    themselves, or the requeues were not to be repeated. They may have been carried out all the same.
+    """
+    return tuple(
+        task
+        for task in operation.tasks
+        if task.doubted and task.progress in ENDED and task.progress is not Progress.DONE
+    )
 
 
 def _of_the_run(task: Task, put_back: Requeue, now_s: float) -> Task:

@@ -1,7 +1,8 @@
 """What users, administrators and a crash of the controller do to the simulated machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from makeway.policies.model import Operation, Requeue
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.records import RunEnding
@@ -54,9 +55,13 @@ def forget(machine: SimMachine, since_s: float) -> int:
     return len(lost)
 
 
-def forget_requeues(machine: SimMachine, since_s: float) -> int:
+def forget_requeues(
+    machine: SimMachine, since_s: float, *, known_to: Callable[[], Collection[Operation]]
+) -> int:
     """The controller has started again, and takes the waiting jobs for ended that were requeued by a command
     since then. Returns how many.
+
+    `known_to`: gives the open operations. Only requeues that they have sent are forgotten.
 
     Reference: slurmctld 22.05 and 24.11 as tried: such a job is FAILED, with the restart count of the run
         that it has left; `scontrol requeue` puts it back. Simplified: Slurm takes the job for running until
@@ -68,6 +73,14 @@ def forget_requeues(machine: SimMachine, since_s: float) -> int:
             break
         if segment.ending is RunEnding.REQUEUED:
             requeued.add(machine.jobs[segment.job].job_id)
+    if not requeued:
+        return 0
+    requeued &= {
+        task.action.job_id
+        for operation in known_to()
+        for task in operation.tasks
+        if isinstance(task.action, Requeue) and task.issued_s is not None
+    }
     forgotten = [machine.live[job_id] for job_id in sorted(requeued & machine.live.keys())]
     forgotten = [live for live in forgotten if live.evicted and not live.nodes]
     for live in forgotten:

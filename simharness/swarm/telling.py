@@ -241,9 +241,10 @@ class _Telling(TwoDaemons):
 
     def _forget(self, now_s: float) -> None:
         """The controller may start again now: once in each trouble, when it has something to forget."""
+        known = partial(happenings.forget_requeues, known_to=self._laws.operations)
         for kind, forget in (
             (TroubleKind.FORGETS, happenings.forget),
-            (TroubleKind.REQUEUES_LOST, happenings.forget_requeues),
+            (TroubleKind.REQUEUES_LOST, known),
         ):
             trouble = self._weather.now(kind, now_s)
             if trouble is None or trouble in self._forgotten:

@@ -6,7 +6,7 @@ import pytest
 
 from makeway.daemon.operation.due import next_due
 from makeway.daemon.operation.tasks import naming_its_run
-from makeway.daemon.operation.transitions import advance, issuing, record
+from makeway.daemon.operation.transitions import advance, forbid, issuing, record
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Action,
@@ -194,6 +194,19 @@ def test_a_job_is_looked_at_if_it_is_over_when_its_requeue_in_doubt_is_repeated(
     assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"]
     _, issued = due_after(operation, holding(pending("v", 4, requeue_count=1), now_s=1055.0))
     assert issued == []
+
+
+def test_a_job_is_looked_at_that_vanishes_after_its_requeue_in_doubt_was_not_to_be_repeated() -> None:
+    """The requeue was carried out late."""
+    old = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1045.0)
+    operation = advance(in_doubt(requeue("v")), old, PATIENCE)
+    index = next_due(operation, old, PATIENCE)
+    assert index is not None
+    operation = forbid(operation, index, 1045.0, "5 commands failed within 3600 s")
+    operation, issued = due_after(operation, old)
+    assert issued == []
+    operation, issued = due_after(operation, holding(now_s=1050.0))
+    assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"]
 
 
 def test_a_requeue_in_doubt_is_not_repeated_while_its_job_completes() -> None:

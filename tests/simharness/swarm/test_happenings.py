@@ -3,22 +3,30 @@
 import pytest
 
 from makeway.adapters.protocol import Gone
-from makeway.policies.model import JobState, Requeue, RunIdentity
+from makeway.policies.model import JobState, Operation, Requeue, RunIdentity
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.swarm.happenings import forget_requeues
 from tests import acts
+from tests.builders import running
+from tests.daemon.acting import COMMENTS, NODES, held_operation, holding, issue_all, requeue
 from tests.simharness.engine.commanded import job, seen, world
 
 RUN = RunIdentity(requeue_count=0, start_s=0.0)
-PUT_BACK = [acts.requeue("a", forgotten_run=0, run=RUN), acts.requeue("a", ended_by="TERM", run=RUN)]
+PUT_BACK = [acts.requeue("v", forgotten_run=0, run=RUN), acts.requeue("v", ended_by="TERM", run=RUN)]
+
+
+def known() -> tuple[Operation, ...]:
+    """What the journal has: the requeue of `v`."""
+    view = holding(running("v", NODES, checkpoint=COMMENTS))
+    return (issue_all(held_operation(requeue("v")), view)[0],)
 
 
 def requeued() -> tuple[SimCluster, SimAdapter]:
-    """Job `a` was requeued at 100 s; `b` runs on."""
-    cluster, adapter = world(20, job("a", 0.0, 500.0, 10), job("b", 0.0, 500.0, 10))
+    """Job `v` was requeued at 100 s; `b` runs on."""
+    cluster, adapter = world(20, job("v", 0.0, 500.0, 10), job("b", 0.0, 500.0, 10))
     cluster.advance(100.0)
-    adapter.apply(acts.requeue("a", run=RUN))
+    adapter.apply(acts.requeue("v", run=RUN))
     return cluster, adapter
 
 
@@ -26,11 +34,11 @@ def requeued() -> tuple[SimCluster, SimAdapter]:
 def test_a_job_whose_requeue_is_forgotten_is_gone_until_it_is_put_back(put_back: Requeue) -> None:
     cluster, adapter = requeued()
     cluster.advance(105.0)
-    assert forget_requeues(cluster.machine, 100.0) == 1
+    assert forget_requeues(cluster.machine, 100.0, known_to=known) == 1
     assert set(adapter.snapshot().jobs_by_id()) == {"b"}
     cluster.advance(110.0)
     adapter.apply(put_back)
-    waits = seen(adapter, "a")
+    waits = seen(adapter, "v")
     assert (waits.state, waits.requeue_count, waits.prioritised) == (JobState.PENDING, 1, False)
     cluster.run()
     (record, _) = cluster.record(policy="none").jobs
@@ -40,11 +48,11 @@ def test_a_job_whose_requeue_is_forgotten_is_gone_until_it_is_put_back(put_back:
 @pytest.mark.parametrize("started_s", [0.0, 230.0])
 def test_only_the_run_that_is_meant_is_put_back(started_s: float) -> None:
     cluster, adapter = requeued()
-    forget_requeues(cluster.machine, 100.0)
+    forget_requeues(cluster.machine, 100.0, known_to=known)
     other = RunIdentity(requeue_count=1, start_s=started_s)
     for action in (
-        acts.requeue("a", forgotten_run=1, run=other),
-        acts.requeue("a", ended_by="TERM", run=other),
+        acts.requeue("v", forgotten_run=1, run=other),
+        acts.requeue("v", ended_by="TERM", run=other),
     ):
         with pytest.raises(Gone, match="has left the run"):
             adapter.apply(action)
@@ -53,10 +61,16 @@ def test_only_the_run_that_is_meant_is_put_back(started_s: float) -> None:
 def test_a_requeue_that_was_saved_is_not_forgotten_nor_that_of_a_job_that_runs_again() -> None:
     cluster, adapter = requeued()
     cluster.advance(106.0)
-    assert forget_requeues(cluster.machine, 101.0) == 0
-    adapter.apply(acts.prioritise("a"))
+    assert forget_requeues(cluster.machine, 101.0, known_to=known) == 0
+    adapter.apply(acts.prioritise("v"))
     cluster.advance(107.0)
-    assert seen(adapter, "a").state is JobState.RUNNING
-    assert forget_requeues(cluster.machine, 100.0) == 0
+    assert seen(adapter, "v").state is JobState.RUNNING
+    assert forget_requeues(cluster.machine, 100.0, known_to=known) == 0
     with pytest.raises(Gone):
-        adapter.apply(acts.requeue("a", forgotten_run=0, run=RUN))
+        adapter.apply(acts.requeue("v", forgotten_run=0, run=RUN))
+
+
+def test_a_requeue_that_the_journal_does_not_know_is_not_forgotten() -> None:
+    cluster, adapter = requeued()
+    assert forget_requeues(cluster.machine, 100.0, known_to=lambda: ()) == 0
+    assert seen(adapter, "v").state is JobState.PENDING
