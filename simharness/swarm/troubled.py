@@ -7,7 +7,16 @@ from dataclasses import replace
 from random import Random
 
 from makeway.adapters.protocol import Capabilities, Gone, Rejected, Unavailable, Unreadable
-from makeway.policies.model import VERBS, Action, Checkpoint, Cluster, LeaderLease, Node, NodeState
+from makeway.policies.model import (
+    VERBS,
+    Action,
+    Checkpoint,
+    Cluster,
+    LeaderLease,
+    Node,
+    NodeState,
+    Requeue,
+)
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change
@@ -246,6 +255,8 @@ class TroubledAdapter:
                     self._cluster.now_s + trouble.amount, lambda: self._carry_out_if_possible(action)
                 )
             case TroubleKind.REFUSED:
+                if isinstance(action, Requeue):  # the controller never puts such a job back
+                    self._cluster.machine.taken_for_ended.pop(action.job_id, None)
                 raise Rejected(f"{action.verb}: Requested operation is presently disabled")
             case TroubleKind.TRY_AGAIN:
                 raise Rejected(f"{action.verb}: try again", retryable=True)

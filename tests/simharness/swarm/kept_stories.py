@@ -42,6 +42,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=130006280,
+        policy="eviction",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="stuck",
+        broke="the controller refused for good to put job 6 back, and the law wanted it back",
+    ),
+    KeptStory(
         seed=120003196,
         policy="cup-paa",
         troubles=ALL,
