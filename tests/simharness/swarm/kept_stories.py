@@ -69,15 +69,6 @@ KEPT_STORIES = (
         broke="a requeue without an answer was forgotten, and an old view showed its job running",
     ),
     KeptStory(
-        seed=80002144,
-        policy="cua-paa",
-        troubles=ALL,
-        switches=True,
-        components=True,
-        law="unsignalled",
-        broke="job 15, seen in the queue in an old view, runs and is requeued as one that was forgotten",
-    ),
-    KeptStory(
         seed=70000045,
         policy="cua-spaa",
         troubles=ALL,
