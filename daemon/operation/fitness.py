@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Prioritise,
     Progress,
     Requeue,
     Reserve,
@@ -158,6 +159,23 @@ def awaits_a_reason(operation: Operation, cluster: Cluster, timeouts: Timeouts) 
     if job is None or job.examined or over_s is None:
         return False
     return cluster.now_s < over_s + timeouts.settle_s
+
+
+def awaits_its_lender(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether an operation that is over stays open because the cluster has said that a lender is gone, and
+    the view, which is older, shows it in the queue. The cluster may have forgotten its requeue.
+    """
+    jobs = cluster.jobs_by_id()
+    return any(
+        isinstance(task.action, Prioritise)
+        and task.ending is Ending.ENDED_ITSELF
+        and task.ended_s is not None
+        and cluster.now_s < task.ended_s + timeouts.give_up_after_s
+        and (job := jobs.get(task.action.job_id)) is not None
+        and job.state is JobState.PENDING
+        and task.action.job_id != task.action.for_job_id
+        for task in operation.tasks
+    )
 
 
 def over_since_s(operation: Operation) -> float | None:

@@ -237,7 +237,7 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
                 return Ending.RUN_OVER
             return Ending.SEEN if set(action.nodes) <= set(job.nodes) else None
         case Prioritise():
-            return _seen_prioritise(action, job)
+            return _seen_prioritise(task, action, job)
         case RestorePriority():
             # One that ran when this was planned, and waits now, was requeued and has its own priority.
             if job is None or (job.state is JobState.PENDING and task.nodes):
@@ -268,7 +268,7 @@ def _seen_requeue(task: Task, job: Job | None) -> _Seen | None:
     return None if taken else Ending.ENDED_ITSELF
 
 
-def _seen_prioritise(action: Prioritise, job: Job | None) -> _Seen | None:
+def _seen_prioritise(task: Task, action: Prioritise, job: Job | None) -> _Seen | None:
     """A lender has its place in the queue back when it runs again, an urgent job when it is first in the
     queue.
 
@@ -277,7 +277,8 @@ def _seen_prioritise(action: Prioritise, job: Job | None) -> _Seen | None:
     if job is None:
         return Ending.ENDED_ITSELF
     if job.state is not JobState.PENDING:
-        return Ending.STARTED
+        # In an old view it still runs as it did before it left.
+        return Ending.STARTED if job.requeue_count >= task.requeue_count else None
     if action.queue_position is not None:
         return Ending.SEEN if job.queue_position == action.queue_position else None
     if not job.prioritised:

@@ -21,6 +21,7 @@ from typing import assert_never
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
+    awaits_its_lender,
     cannot_start,
     lacks_component,
     never_begun,
@@ -80,7 +81,11 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     operation = put_back_ended(operation, cluster)
     operation = _advance_kind(operation, cluster, timeouts)
     over = operation.phase is Phase.RETURNING and is_over(operation)
-    if over and not awaits_a_reason(operation, cluster, timeouts):
+    if (
+        over
+        and not awaits_a_reason(operation, cluster, timeouts)
+        and not awaits_its_lender(operation, cluster, timeouts)
+    ):
         operation = replace(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
     return operation
 

@@ -352,3 +352,43 @@ def test_an_old_view_from_before_its_start_does_not_show_that_a_job_was_requeued
     assert operation.tasks[index].progress is Progress.ISSUING
     operation = advance(operation, holding(pending("v", 4, requeue_count=1), now_s=1030.0), PATIENCE)
     assert operation.tasks[index].ending is Ending.SEEN
+
+
+def given_its_turn() -> Operation:
+    """The urgent job is over, the lender `v` was put first, and the hold is gone."""
+    waits = pending("v", 4, requeue_count=1)
+    operation, issued = issue_all(
+        advance(lent_operation(requeue("v")), after_view(waits), PATIENCE), after_view(waits)
+    )
+    assert [type(action) for action in issued] == [Prioritise]
+    first = after_view(replace(waits, prioritised=True), now_s=2010.0, reservations=False)
+    return advance(operation, first, PATIENCE)
+
+
+def turn(operation: Operation) -> int:
+    """Where the task is that gives the lender its turn."""
+    (place,) = (at for at, task in enumerate(operation.tasks) if isinstance(task.action, Prioritise))
+    return place
+
+
+def test_a_lender_that_an_old_view_shows_in_its_former_run_has_not_started_again() -> None:
+    old = after_view(running("v", NODES), now_s=2020.0, reservations=False)
+    operation = advance(given_its_turn(), old, PATIENCE)
+    assert operation.tasks[turn(operation)].progress is Progress.ACCEPTED
+    again = after_view(running("v", NODES, start_s=2025.0, requeue_count=1), now_s=2030.0, reservations=False)
+    operation = advance(operation, again, PATIENCE)
+    assert operation.tasks[turn(operation)].ending is Ending.STARTED
+
+
+def test_a_lender_that_the_cluster_says_is_gone_is_waited_for_while_the_view_shows_it_waiting() -> None:
+    """The view is older, and the requeue may have been forgotten meanwhile."""
+    operation = given_its_turn()
+    operation = record(operation, turn(operation), Progress.GONE, 2040.0, "job v is over")
+    old = after_view(pending("v", 4, requeue_count=1), now_s=2045.0, reservations=False)
+    operation = advance(operation, old, PATIENCE)
+    assert operation.phase is Phase.RETURNING
+    gone = after_view(now_s=2050.0, reservations=False)
+    _, issued = issue_all(advance(operation, gone, PATIENCE), gone)
+    assert issued == [replace(requeue("v"), forgotten_run=0)]
+    late = replace(old, now_s=2040.0 + PATIENCE.give_up_after_s)
+    assert advance(operation, late, PATIENCE).phase is Phase.CLOSED
