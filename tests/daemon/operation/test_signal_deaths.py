@@ -180,14 +180,20 @@ def test_a_job_whose_requeue_the_cluster_refused_as_over_is_over() -> None:
     assert issued == []
 
 
-def test_a_job_is_looked_at_if_it_is_over_when_its_requeue_in_doubt_is_repeated() -> None:
-    """The view showed it running, because the view was old."""
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_job_that_vanishes_once_its_requeue_in_doubt_is_over_is_looked_at(repeated: bool) -> None:
+    """An old view showed it running. The repetition finds it over; or the requeue may not be repeated, and is
+    carried out late.
+    """
     old = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1045.0)
     operation = advance(in_doubt(requeue("v")), old, PATIENCE)
     index = next_due(operation, old, PATIENCE)
     assert index is not None
     assert operation.tasks[index].action == requeue("v")
-    operation = record(issuing(operation, index, 1045.0), index, Progress.GONE, 1045.0, "job v is over")
+    if repeated:
+        operation = record(issuing(operation, index, 1045.0), index, Progress.GONE, 1045.0, "job v is over")
+    else:
+        operation = forbid(operation, index, 1045.0, "5 commands failed within 3600 s")
     operation, issued = due_after(operation, old)
     assert issued == [], "it is not known yet that it has vanished"
     operation, issued = due_after(operation, holding(now_s=1050.0))
@@ -196,21 +202,8 @@ def test_a_job_is_looked_at_if_it_is_over_when_its_requeue_in_doubt_is_repeated(
     assert issued == []
 
 
-def test_a_job_is_looked_at_that_vanishes_after_its_requeue_in_doubt_was_not_to_be_repeated() -> None:
-    """The requeue was carried out late."""
-    old = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1045.0)
-    operation = advance(in_doubt(requeue("v")), old, PATIENCE)
-    index = next_due(operation, old, PATIENCE)
-    assert index is not None
-    operation = forbid(operation, index, 1045.0, "5 commands failed within 3600 s")
-    operation, issued = due_after(operation, old)
-    assert issued == []
-    operation, issued = due_after(operation, holding(now_s=1050.0))
-    assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"]
-
-
 def test_a_requeue_in_doubt_is_not_repeated_while_its_job_completes() -> None:
-    """A cluster answers that the job is over, and nobody would look how it ended."""
+    """The repetition would find the job over, and makeway would take that for its own end."""
     completes = replace(running("v", NODES), state=JobState.COMPLETING)
     operation = in_doubt(requeue("v"))
     for now_s in (1020.0, 1045.0, 1090.0):
