@@ -58,6 +58,10 @@ class Gone(AdapterError):
     """The job, or the reservation, was over before the action arrived: success by other means."""
 
 
+class NotForgotten(Gone):
+    """A requeue was to be repeated, and its job waits, or is in a later run: nothing was sent."""
+
+
 class Unsupported(AdapterError):
     """This cluster cannot do it at all; the arbiter should have refused it."""
 
@@ -90,9 +94,9 @@ class Adapter(Protocol):
     - `Checkpoint`: raise the running job's time limit to `walltime_s` if it is less, and send `signal` to the
       processes that `signal_to` names. `Gone` if it is not running.
     - `Requeue`: put the running job back into the queue; `Gone` if it is not running. With `forgotten_run`
-      also a job that was requeued from that run and that a controller which crashed takes for ended; `Gone`
-      if it is over for another reason. With `ended_by` a job that this signal, or a requeue, has ended;
-      `Gone` if it ended otherwise.
+      also a job that was requeued from that run and that a controller which crashed takes for ended;
+      `NotForgotten` if it waits or is in a later run, `Gone` if it is over for another reason. With
+      `ended_by` a job that this signal, or a requeue, has ended; `Gone` if it ended otherwise.
     - `Cancel`: end the job, pending or running. `Gone` if there is none.
     - `Shrink`: leave the running job `keep_nodes` only and raise its time limit to `walltime_s` if it is
       less. `Gone` if it is not running, `Rejected` if `keep_nodes` lacks the batch host or has nodes that are

@@ -8,7 +8,7 @@ for it to start, `scontrol requeue` runs a finished job again).
 import re
 from typing import assert_never
 
-from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, unsupported
+from makeway.adapters.protocol import Gone, NotForgotten, Rejected, Unavailable, Unreadable, unsupported
 from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
@@ -140,16 +140,17 @@ class SlurmCommands:
             self._client.do(build.requeue(action.job_id))
 
     def _requeue_again(self, job_id: str, requeue_count: int, run: RunIdentity | None) -> None:
-        """Put back a job that was requeued from a run and then taken for ended.
+        """Requeue a job again whose requeue from a run slurmctld has forgotten (decision 7).
 
-        slurmctld saves its state some seconds late. If it dies before that, it forgets the requeue when it is
-        started again, hears from the node that the job has ended by a signal, and takes that for the job's
-        own end. The job may complete at any moment, so the command is the one that takes jobs which have
-        ended.
+        The command takes jobs that have ended, too.
         """
         job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
-        if job is None or job.restarts != requeue_count or not (over(job) or state(job) in _LEAVING):
+        if job is None or (over(job) and job.restarts != requeue_count):
             raise Gone(f"job {job_id} is over")
+        if job.restarts > requeue_count or state(job) is JobState.PENDING:
+            raise NotForgotten(f"job {job_id} has left the run that is meant")
+        if job.restarts < requeue_count or not (over(job) or state(job) in _LEAVING):
+            raise Gone(f"job {job_id} is not in the run that is meant, or suspended")
         check_run(job, run)
         self._client.do(build.requeue_any(job_id))
 

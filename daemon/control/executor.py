@@ -7,6 +7,7 @@ from makeway.adapters.protocol import (
     Adapter,
     AdapterError,
     Gone,
+    NotForgotten,
     Rejected,
     Unavailable,
     Unreadable,
@@ -81,6 +82,9 @@ class Executor:
     def _attempt(self, action: Action) -> _Reply:
         try:
             self._adapter.apply(action)
+        except NotForgotten as error:
+            # A crash may make the controller forget it yet: it ends when a snapshot shows the job.
+            return _Reply(Progress.ACCEPTED, Outcome.GONE, str(error))
         except Gone as error:
             return _Reply(Progress.GONE, Outcome.GONE, str(error))
         except Rejected as error:

@@ -74,8 +74,6 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
         again = replace(task.action, forgotten_run=task.requeue_count)
         return replace(to_do_again(task), action=again)
-    if _was_remembered(task, jobs):
-        return ended(task, Ending.SEEN, cluster.now_s)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
@@ -103,10 +101,7 @@ def shows_nothing_new(operation: Operation, cluster: Cluster) -> bool:
         return False
     jobs = cluster.jobs_by_id()
     return all(
-        _waits_again(task, jobs.get(task.action.job_id)) or _was_unsent(task, cluster)
-        if task.progress is Progress.DONE
-        else not _was_remembered(task, jobs)
-        for task in requeues
+        _waits_again(task, jobs.get(task.action.job_id)) or _was_unsent(task, cluster) for task in requeues
     )
 
 
@@ -120,9 +115,7 @@ def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
     return tuple(
         task
         for task in operation.tasks
-        if isinstance(task.action, Requeue)
-        and not task.ran_again
-        and (task.progress is Progress.DONE or task.action.forgotten_run is not None)
+        if isinstance(task.action, Requeue) and not task.ran_again and task.progress is Progress.DONE
     )
 
 
@@ -133,20 +126,6 @@ def _was_unsent(task: Task, cluster: Cluster) -> bool:
 
 def _waits_again(task: Task, job: Job | None) -> bool:
     return job is not None and job.state is JobState.PENDING and job.requeue_count > task.requeue_count
-
-
-def _was_remembered(task: Task, jobs: Mapping[str, Job]) -> bool:
-    """Whether a requeue was taken for forgotten because a view was old: the cluster has said that the job is
-    in another run, and shows it there.
-    """
-    job = jobs.get(task.action.job_id)
-    asked = isinstance(task.action, Requeue) and task.action.forgotten_run is not None
-    return (
-        asked
-        and task.progress is Progress.GONE
-        and job is not None
-        and job.requeue_count > task.requeue_count
-    )
 
 
 def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:

@@ -8,7 +8,7 @@ Reference: slurmctld 22.05 and 26.05 as tried; after a requeue a shrunk job asks
 from math import isfinite
 from typing import assert_never
 
-from makeway.adapters.protocol import Gone, Rejected, Unsupported
+from makeway.adapters.protocol import Gone, NotForgotten, Rejected, Unsupported
 from makeway.policies.model import (
     QUEUE_POSITIONS,
     Action,
@@ -82,12 +82,18 @@ def _requeue(machine: SimMachine, action: Requeue) -> None:
     if action.puts_back and action.job_id in machine.taken_for_ended:
         _put_back(machine, action)
         return
+    if action.forgotten_run is not None and _has_left(machine, action.job_id, action.forgotten_run):
+        raise NotForgotten(f"job {action.job_id} has left the run that is meant")
     live = _running(machine, action.job_id, action.run)
-    if action.forgotten_run is not None and live.requeue_count > action.forgotten_run:
-        raise Gone(f"job {action.job_id}: it has been requeued")
     _keep_taken(machine, live, action)
     _count_eviction(machine, live)
     machine.requeue(live, RunEnding.REQUEUED)
+
+
+def _has_left(machine: SimMachine, job_id: str, requeue_count: int) -> bool:
+    """Whether the job is there, and waits or is in a later run."""
+    live = machine.live.get(job_id)
+    return live is not None and (not live.nodes or live.requeue_count > requeue_count)
 
 
 def _put_back(machine: SimMachine, action: Requeue) -> None:

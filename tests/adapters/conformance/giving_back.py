@@ -2,7 +2,7 @@
 
 import pytest
 
-from makeway.adapters.protocol import Gone
+from makeway.adapters.protocol import Gone, NotForgotten
 from makeway.policies.model import JobKind, JobState
 from tests import acts
 from tests.adapters.conformance.world import (
@@ -117,10 +117,13 @@ class GivingBackConformance(ConformanceBase):
         world.adapter.apply(acts.requeue(job.job_id, forgotten_run=job.requeue_count))
         again = waiting(world, job.job_id)
         assert again.requeue_count == job.requeue_count + 1
+        with pytest.raises(NotForgotten):
+            world.adapter.apply(acts.requeue(job.job_id, forgotten_run=job.requeue_count))
         world.adapter.apply(acts.cancel(job.job_id))
         world.wait(over(job.job_id), "the job is gone")
-        with pytest.raises(Gone):
+        with pytest.raises(Gone) as raised:
             world.adapter.apply(acts.requeue(job.job_id, forgotten_run=job.requeue_count))
+        assert raised.type is Gone
 
     @needs("cancel", "prioritise", "restore_priority")
     def test_a_job_that_started_from_the_front_gets_its_own_priority_back(self, world: World) -> None:

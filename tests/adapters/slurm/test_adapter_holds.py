@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from makeway.adapters.protocol import Gone, Rejected
+from makeway.adapters.protocol import Gone, NotForgotten, Rejected
 from makeway.adapters.slurm import build
 from makeway.policies.model import RunIdentity
 from tests import acts
@@ -318,19 +318,24 @@ def test_a_requeue_that_slurm_forgot_is_repeated(state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("rows", "answer"),
     [
-        (),
-        (RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},),
-        (RUNNING | {"State": "SUSPENDED", "RestartCnt": "1"},),
-        (ROW | {"RestartCnt": "1"},),
+        ((), Gone),
+        ((RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},), Gone),
+        ((RUNNING | {"State": "SUSPENDED", "RestartCnt": "1"},), Gone),
+        ((RUNNING | {"RestartCnt": "2"},), NotForgotten),
+        ((ROW | {"RestartCnt": "2"},), NotForgotten),
+        ((ROW | {"RestartCnt": "1"},), NotForgotten),
     ],
-    ids=["gone", "cancelled", "suspended", "pending"],
+    ids=["gone", "cancelled", "suspended", "runs again", "waits", "start forgotten"],
 )
-def test_a_requeue_that_slurm_remembers_is_not_repeated(rows: tuple[dict[str, str], ...]) -> None:
+def test_a_requeue_that_slurm_remembers_is_not_repeated(
+    rows: tuple[dict[str, str], ...], answer: type[Gone]
+) -> None:
     slurm = FakeSlurm(*rows)
-    with pytest.raises(Gone):
+    with pytest.raises(Gone) as raised:
         adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1))
+    assert raised.type is answer
     assert slurm.acts == []
 
 

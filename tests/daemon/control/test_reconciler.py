@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable, Unsupported
+from makeway.adapters.protocol import (
+    AdapterError,
+    Gone,
+    NotForgotten,
+    Rejected,
+    Unavailable,
+    Unreadable,
+    Unsupported,
+)
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.opening import open_decided
 from makeway.daemon.control.report import LoopSettings
@@ -127,6 +135,7 @@ def test_the_age_of_the_last_snapshot_grows_while_there_is_none() -> None:
         (Rejected("try again in a bit", retryable=True), Outcome.REJECTED, Progress.PLANNED),
         (Unsupported("never"), Outcome.REJECTED, Progress.REFUSED),
         (Gone("over"), Outcome.GONE, Progress.GONE),
+        (NotForgotten("it waits"), Outcome.GONE, Progress.ACCEPTED),
         (Unavailable("no answer"), Outcome.IN_DOUBT, Progress.ISSUING),
         (Unavailable("no answer", sent=False), Outcome.UNSENT, Progress.PLANNED),
     ],

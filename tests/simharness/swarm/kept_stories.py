@@ -42,6 +42,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=140020185,
+        policy="cua-spaa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="stuck",
+        broke="the requeue of job 1 was forgotten after an old view had it repeated: the answer had ended it",
+    ),
+    KeptStory(
         seed=130006280,
         policy="eviction",
         troubles=ALL,
