@@ -140,10 +140,7 @@ class SlurmCommands:
             self._client.do(build.requeue(action.job_id))
 
     def _requeue_again(self, job_id: str, requeue_count: int, run: RunIdentity | None) -> None:
-        """Requeue a job again whose requeue from a run slurmctld has forgotten (decision 7).
-
-        The command takes jobs that have ended, too.
-        """
+        """Repeat the requeue of a job that slurmctld has forgotten; the job may have ended (decision 7)."""
         job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
         if job is None or (over(job) and job.restarts != requeue_count):
             raise Gone(f"job {job_id} is over")
