@@ -8,17 +8,18 @@ for it to start, `scontrol requeue` runs a finished job again).
 import re
 from typing import assert_never
 
-from makeway.adapters.protocol import Gone, NotForgotten, Rejected, Unavailable, Unreadable, unsupported
+from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, unsupported
 from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
 from makeway.adapters.slurm.leaving.ended import put_back
+from makeway.adapters.slurm.leaving.forgotten import requeue_again
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.translate import over, state
+from makeway.adapters.slurm.translate import state
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -31,13 +32,11 @@ from makeway.policies.model import (
     Reserve,
     RestoreLimit,
     RestorePriority,
-    RunIdentity,
     Shrink,
     TakenFromJob,
 )
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
-_LEAVING = frozenset({JobState.RUNNING, JobState.COMPLETING})
 _HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
 
 
@@ -128,28 +127,14 @@ class SlurmCommands:
 
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:
-            self._requeue_again(action.job_id, action.forgotten_run, action.run)
+            requeue_again(self._client, self._taken, action, action.forgotten_run)
         elif action.ended_by is not None:
-            put_back(self._client, action, action.ended_by)
+            put_back(self._client, self._taken, action, action.ended_by)
         else:
             job = self._client.running(action.job_id, action.run)
-            taken = self._taken.of(job)
-            if taken is None or taken.run != job.restarts:
-                self._taken.note(job, action, None)
+            self._taken.note_requeue(job, action)
             self._tell(action)
             self._client.do(build.requeue(action.job_id))
-
-    def _requeue_again(self, job_id: str, requeue_count: int, run: RunIdentity | None) -> None:
-        """Repeat the requeue of a job that slurmctld has forgotten; the job may have ended (decision 7)."""
-        job = next((one for one in self._client.squeue(job_id, ended=True) if one.job_id == job_id), None)
-        if job is None or (over(job) and job.restarts != requeue_count):
-            raise Gone(f"job {job_id} is over")
-        if job.restarts > requeue_count or state(job) is JobState.PENDING:
-            raise NotForgotten(f"job {job_id} has left the run that is meant")
-        if job.restarts < requeue_count or not (over(job) or state(job) in _LEAVING):
-            raise Gone(f"job {job_id} is not in the run that is meant, or suspended")
-        check_run(job, run)
-        self._client.do(build.requeue_any(job_id))
 
     def _shrink(self, action: Shrink) -> None:
         """Leave the running job `keep_nodes` only and raise its time limit to `walltime_s`, in one command.

@@ -20,6 +20,7 @@ from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.policies.model import Requeue
 
 _FIELDS = ("JobArrayID", "State", "RestartCnt", "StartTime", "exit_code")
@@ -47,7 +48,7 @@ class LastRun:
         return self.state == "FAILED" and status in {(0, number), (_SHELL_ADDS + number, 0), _BY_REQUEUE}
 
 
-def put_back(client: SlurmClient, action: Requeue, signal: str) -> None:
+def put_back(client: SlurmClient, taken: TakenWords, action: Requeue, signal: str) -> None:
     """Put the job back into the queue if the signal has ended the run that the action names.
 
     Raises:
@@ -66,6 +67,7 @@ def put_back(client: SlurmClient, action: Requeue, signal: str) -> None:
         status = f"{run.exit_code}:{run.exit_signal}"
         raise Gone(f"job {job_id} was not ended by signal {signal}: {run.state}, exit status {status}")
     client.do(build.requeue_any(job_id))
+    taken.owe_turn(action, run.restarts)
 
 
 def last_runs(text: str, *, token: str, command: tuple[str, ...]) -> tuple[LastRun, ...]:

@@ -10,15 +10,26 @@ Reference: 22.05, 24.11 as tried. Root and SlurmUser may write AdminComment; an 
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from math import inf
 
 from makeway.adapters.command import CompletedCommand
-from makeway.adapters.protocol import Rejected, Unavailable
+from makeway.adapters.protocol import AdapterError, Rejected, Unavailable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient
 from makeway.adapters.slurm.errors import denied, refusal
 from makeway.adapters.slurm.parse import RawJob
-from makeway.policies.model import Checkpoint, LostNodes, Requeue, Shrink, TakenFromJob, taken_anew
+from makeway.adapters.slurm.translate import state
+from makeway.policies.model import (
+    Checkpoint,
+    JobState,
+    LostNodes,
+    Requeue,
+    Shrink,
+    TakenFromJob,
+    taken_anew,
+)
 
 _MARK = "makeway:taken="
 _NUMBER = r"\d{1,12}"
@@ -139,6 +150,24 @@ class TakenWords:
             if not refused.retryable or self._client.known().release >= build.RESIZES_CLEANLY:
                 raise
         self._client.begin_action()  # nothing is taken yet
+
+    def note_requeue(self, job: RawJob, action: Requeue) -> None:
+        """Write that the job is to go first in the queue, unless its present run has a word already."""
+        taken = self.of(job)
+        if taken is None or taken.run != job.restarts:
+            self.note(job, action, None)
+
+    def owe_turn(self, action: Requeue, requeue_count: int) -> None:
+        """Write into a job that was just put back after that run that it is to go first in the queue.
+
+        The crash may have lost that word, and Slurm changes no job that has ended. If the word cannot be
+        written, the job gets its turn all the same, unless the journal is lost, too.
+        """
+        with suppress(AdapterError):
+            job = self._client.look(action.job_id)
+            word = self.of(job)
+            if state(job) is JobState.PENDING and (word is None or not word.owes_turn(job.restarts)):
+                self.note(replace(job, restarts=requeue_count), action, None)
 
     def take(
         self,

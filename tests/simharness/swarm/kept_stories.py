@@ -42,6 +42,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=150005542,
+        policy="n-paa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="restored",
+        broke="job 3 was put back, and the journal was lost before it had its turn: the job did not say it",
+    ),
+    KeptStory(
         seed=140020185,
         policy="cua-spaa",
         troubles=ALL,

@@ -43,7 +43,9 @@ def save(world: SlurmWorld, job_id: str) -> None:
 
 
 def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) -> None:
-    """makeway knows no answer to the requeue; the exit status tells that it was carried out."""
+    """makeway knows no answer to the requeue; the exit status tells that it was carried out. The crash has lost
+    the word that the job is to go first in the queue, too.
+    """
     world, cluster = slurm_world, slurm_world.cluster
     job_id = cluster.submit(ENDS_LATE, "-N1", "--no-kill", "--time=60")
     run = RunIdentity(requeue_count=0, start_s=running(world, job_id).start_s)
@@ -59,5 +61,7 @@ def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) 
     world.adapter.apply(put_back)
     job = job_of(world.wait(waits(job_id), "it waits"), job_id)
     assert job.requeue_count == 1
+    assert job.taken is not None
+    assert job.taken.owes_turn(job.requeue_count)
     with pytest.raises(Gone, match="has left the run"):
         world.adapter.apply(put_back)
