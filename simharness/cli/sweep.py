@@ -33,7 +33,7 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     from makeway.simharness.papers.common.cache import ResultCache
     from makeway.simharness.papers.reproduce import run_all
     from makeway.simharness.sweep.cell import run_cell
-    from makeway.simharness.sweep.grid import read_grid
+    from makeway.simharness.sweep.grid import files_of, read_grid
     from makeway.simharness.sweep.table import require_pyarrow, write_results
 
     found = read_grid(grid)
@@ -42,7 +42,7 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
         return
     require_pyarrow()
     target = out or grid.with_suffix(".parquet")
-    require_outputs(None, {"--out": target}, [grid])
+    require_outputs(None, {"--out": target}, [grid, *files_of(found)])
     kept = cells or target.with_name(f"{target.name}.cells")
     if not kept.parent.is_dir():
         raise UserError(f"--cells {kept}: there is no folder {kept.parent}; make it first")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.scheduler import Backfill, Order
@@ -24,6 +23,8 @@ class SweepCell:
     """What to replay. A value that another process can be given."""
 
     trace: str
+    trace_name: str
+    """What the trace is called in the results."""
     synthesis: str | None
     seed: int
     label: str
@@ -44,7 +45,7 @@ class SweepCell:
     def columns(self) -> dict[str, str | int | float | None]:
         """What identifies the cell in the results."""
         return {
-            "trace": Path(self.trace).name,
+            "trace": self.trace_name,
             "workload": self.synthesis,
             "seed": self.seed,
             "policy": self.label,

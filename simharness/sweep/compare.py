@@ -91,14 +91,20 @@ def compare(rows: Sequence[ResultRow], against: str | None = None) -> Compared:
         against: the name of a choice. None: the first one.
 
     Raises:
-        ResultsError: there is no such choice, or no case in which every choice has a result.
+        ResultsError: there is no such choice, a case has two rows of one choice, or no case has a result of
+            every choice.
     """
     names = list(dict.fromkeys(choice_name(row.key) for row in rows))
     if against is not None and against not in names:
         raise ResultsError(f"--against {against}: accepted: {', '.join(names)}")
     by_case: dict[tuple[tuple[str, Cell], ...], dict[str, ResultRow]] = {}
     for row in rows:
-        by_case.setdefault(_case(row.key), {})[choice_name(row.key)] = row
+        case, name = by_case.setdefault(_case(row.key), {}), choice_name(row.key)
+        if name in case:
+            raise ResultsError(
+                f"{_told(row.key)}: two rows of {name}; accepted: one row of a choice in a case"
+            )
+        case[name] = row
     whole = [case for case in by_case.values() if len(case) == len(names) and _has_urgent(case.values())]
     if not whole:
         raise ResultsError(f"no case has urgent jobs and a result of each of {', '.join(names)}")
@@ -120,7 +126,10 @@ def compare(rows: Sequence[ResultRow], against: str | None = None) -> Compared:
 def choice_name(key: Mapping[str, Cell]) -> str:
     """What a choice is called: the policy and, if there is one, its ceiling."""
     ceiling = key["max_loss_node_hours"]
-    return str(key["policy"]) if ceiling is None else f"{key['policy']} ≤ {ceiling:g} node-h"
+    if ceiling is None:
+        return str(key["policy"])
+    number = f"{ceiling:g}"
+    return f"{key['policy']} ≤ {number if float(number) == ceiling else ceiling} node-h"
 
 
 def value_of(row: ResultRow, number: str) -> float | None:
@@ -135,6 +144,11 @@ def value_of(row: ResultRow, number: str) -> float | None:
 
 def _case(key: Mapping[str, Cell]) -> tuple[tuple[str, Cell], ...]:
     return tuple((name, value) for name, value in key.items() if name not in CHOICE_KEYS)
+
+
+def _told(key: Mapping[str, Cell]) -> str:
+    """A case in words: what is known of it."""
+    return ", ".join(f"{name} {value}" for name, value in _case(key) if value is not None)
 
 
 def _has_urgent(rows: Iterable[ResultRow]) -> bool:

@@ -1,7 +1,8 @@
 """The grid of a sweep: one YAML file, checked as a whole before anything runs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,6 +18,7 @@ from makeway.policies.contract import PolicyError
 from makeway.simharness.engine.scheduler import Backfill, Order
 from makeway.simharness.run.experiment import SAMPLE, ExperimentError, policy_config
 from makeway.simharness.sweep.cell import SweepCell
+from makeway.simharness.workloads.openb import is_openb
 from makeway.simharness.workloads.unit import TraceUnit
 
 Synthesis = Literal["W1", "W2", "W3", "W4", "W5"]
@@ -84,7 +86,7 @@ class Grid(Section):
         default=(None,), min_length=1, description="a list of W1 to W5, or null for the trace as it is"
     )
     seeds: Annotated[int, Field(ge=1)] | tuple[_SEED, ...] = Field(
-        default=1, description="how many seeds, from 0 on, or a list of whole numbers"
+        default=1, description="how many seeds, from 1 on, or a list of whole numbers from 0 on"
     )
     settings: GridSettings = Field(default=GridSettings(), description="a mapping of lists")
 
@@ -156,14 +158,38 @@ def _trace_problems(grid: Grid, path: Path) -> Iterator[Problem]:
     if any(one is not None for one in grid.workloads) and any(one is not None for one in shares):
         text = "urgent shares and workloads W1 to W5 exclude each other; accepted: one of them"
         yield Problem(key=("settings", "urgent_share"), text=text)
+    yield from _machine_problems(grid, path.absolute().parent)
+
+
+def _machine_problems(grid: Grid, folder: Path) -> Iterator[Problem]:
+    """Machines on which a trace, or a workload, does not run: every combination of the grid has to."""
+    pods = next((one for one in grid.traces if one != SAMPLE and is_openb(folder / one)), None)
+    for key, values in (("unit", grid.settings.unit), ("node_count", grid.settings.node_count)):
+        place = next((number for number, value in enumerate(values) if value is not None), None)
+        if place is None:
+            continue
+        if SAMPLE in grid.traces:
+            text = f"{values[place]} does not go with the trace sample, which has its own machine"
+        elif key == "unit" and pods is not None:
+            text = f"{values[place]} does not go with the trace {pods}, whose pods share nodes"
+        else:
+            continue
+        yield Problem(key=("settings", key, place), text=f"{text}; accepted: null")
+    if pods is None and "packed" not in grid.settings.unit:
+        return
+    where = "with the unit packed" if pods is None else f"in the trace {pods}"
+    for place, one in enumerate(grid.workloads):
+        if one is not None:
+            text = f"{one} makes malleable jobs, which do not share nodes, as jobs {where} do; accepted: null"
+            yield Problem(key=("workloads", place), text=text)
 
 
 def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
     names = tuple(GridSettings.model_fields)
-    lists = [getattr(grid.settings, name) for name in names]
+    lists = [dict.fromkeys(getattr(grid.settings, name)) for name in names]
     seeds, first = grid.seed_list, grid.settings.max_loss_node_hours[0]
-    for trace, synthesis, values, policy in product(
-        grid.traces, grid.workloads, product(*lists), grid.policies
+    for (trace, trace_name), synthesis, values, policy in product(
+        _named_traces(grid, folder).items(), dict.fromkeys(grid.workloads), product(*lists), grid.policies
     ):
         settings: Mapping[str, Any] = dict(zip(names, values, strict=True))
         chosen = GridPolicy(name=policy) if isinstance(policy, str) else policy
@@ -173,7 +199,8 @@ def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
             continue  # a policy that never takes anything has no ceiling
         for seed in seeds:
             yield SweepCell(
-                trace=trace if trace == SAMPLE else str(folder / trace),
+                trace=trace,
+                trace_name=trace_name,
                 synthesis=synthesis,
                 seed=seed,
                 label=label_of(policy),
@@ -188,3 +215,27 @@ def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
                 start_within_s=settings["start_within_s"],
                 poll_interval_s=settings["poll_interval_s"],
             )
+
+
+def _named_traces(grid: Grid, folder: Path) -> dict[str, str]:
+    """What each trace is called in the results, by its path. A trace that is given twice counts once.
+
+    A trace has the name of its file, or is called as in the grid where several files have that name.
+    """
+    written: dict[Path | None, str] = {}
+    for trace in grid.traces:
+        written.setdefault(None if trace == SAMPLE else (folder / trace).resolve(), trace)
+    names = Counter(Path(trace).name for trace in written.values())
+    return {
+        trace if trace == SAMPLE else str(folder / trace): trace
+        if names[Path(trace).name] > 1
+        else Path(trace).name
+        for trace in written.values()
+    }
+
+
+def files_of(cells: Sequence[SweepCell]) -> tuple[Path, ...]:
+    """The files that the cells read: traces, and policies in files."""
+    traces = (Path(cell.trace) for cell in cells if cell.trace != SAMPLE)
+    policies = (Path(cell.policy) for cell in cells if cell.policy.endswith(SUFFIX))
+    return tuple(dict.fromkeys((*traces, *policies)))

@@ -86,3 +86,14 @@ def test_what_cannot_be_compared() -> None:
         compared("other")
     with pytest.raises(ResultsError, match="no case has urgent jobs and a result of each of a"):
         compare([row("a", 0, None, 1.0)])
+
+
+def test_two_rows_of_one_choice_and_case_are_refused() -> None:
+    message = "seed 0: two rows of a; accepted: one row of a choice in a case"
+    with pytest.raises(ResultsError, match=message):
+        compare([row("a", 0, 1.0, 1.0), row("b", 0, 1.0, 1.0), row("a", 0, 0.5, 2.0)])
+
+
+def test_ceilings_that_are_close_are_two_choices() -> None:
+    found = compare([row("a", 0, 1.0, 1.0, ceiling=ceiling) for ceiling in (1_000_000.0, 1_000_001.0)])
+    assert [one.name for one in found.choices] == ["a ≤ 1e+06 node-h", "a ≤ 1000001.0 node-h"]

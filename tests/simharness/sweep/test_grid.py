@@ -76,9 +76,25 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
         ),
         ("policies: [none, none]", "policies: two are called none; accepted: a label of its own"),
         ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
-        ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds"),
+        ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds, from 1 on"),
         ("policies: [none]\ntraces: [b.swf]", ":2: traces.0: b.swf: no such file; accepted: sample"),
         ("policies: [none]\nworkloads: [W1]", ":2: workloads.0: W1 does not go with the trace sample"),
+        (
+            "policies: [none]\nsettings: {node_count: [null, 4]}",
+            ":2: settings.node_count.1: 4 does not go with the trace sample, which has its own machine",
+        ),
+        (
+            "policies: [none]\ntraces: [a.swf]\nworkloads: [W5]\nsettings: {unit: [packed]}",
+            ":3: workloads.0: W5 makes malleable jobs, .* with the unit packed do; accepted: null",
+        ),
+        (
+            "policies: [none]\ntraces: [pods.csv]\nsettings: {unit: [processor]}",
+            ":3: settings.unit.0: processor does not go with the trace pods.csv",
+        ),
+        (
+            "policies: [none]\ntraces: [pods.csv]\nworkloads: [null, W1]",
+            ":3: workloads.1: W1 makes malleable jobs, .* in the trace pods.csv do; accepted: null",
+        ),
         (
             "policies: [none]\nsettings: {order: [lifo]}",
             ':2: settings.order.0: "lifo" is not accepted; accepted: a list of fcfs, wfp',
@@ -88,6 +104,32 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
+    (tmp_path / "pods.csv").write_text("name,cpu_milli,memory_mib\n")
     with pytest.raises(ConfigError, match=message) as refused:
         cells(tmp_path, text)
     assert all(one.startswith(str(tmp_path / "grid.yaml")) for one in refused.value.problems)
+
+
+def test_traces_of_one_name_are_called_as_in_the_grid(tmp_path: Path) -> None:
+    for name in ("week1", "week2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trace.swf").write_text("; MaxNodes: 4\n")
+    (tmp_path / "week1" / "a.swf").write_text("; MaxNodes: 4\n")
+    found = cells(tmp_path, "policies: [none]\ntraces: [week1/trace.swf, week2/trace.swf, week1/a.swf]")
+    assert [cell.columns["trace"] for cell in found] == ["week1/trace.swf", "week2/trace.swf", "a.swf"]
+    assert [cell.trace for cell in found[:2]] == [
+        str(tmp_path / "week1/trace.swf"),
+        str(tmp_path / "week2/trace.swf"),
+    ]
+
+
+def test_what_is_given_twice_runs_once(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
+    text = "policies: [none]\ntraces: [a.swf, a.swf, ./a.swf]\nworkloads: [W1, W1]\nseeds: [3, 3]\n"
+    text += "settings: {order: [fcfs, wfp, fcfs], poll_interval_s: [30, 30.0]}"
+    found = cells(tmp_path, text)
+    assert [(cell.columns["trace"], cell.seed, cell.order.value) for cell in found] == [
+        ("a.swf", 3, "fcfs"),
+        ("a.swf", 3, "wfp"),
+    ]

@@ -10,6 +10,7 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.sweep.table import KEYS, read_results
+from tests.paths import ROOT
 from tests.waiting import await_that, limit_s
 
 pytest.importorskip("pyarrow")
@@ -62,6 +63,20 @@ def test_a_grid_is_checked_without_running(grid: Path, capsys: pytest.CaptureFix
     assert run_cli(["sweep", str(grid), "--dry-run"]) == 0
     assert capsys.readouterr().err == "makeway: 4 cells\n"
     assert not grid.with_suffix(".parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["a.swf", "mine.py", "grid.yaml"])
+def test_no_file_that_the_grid_reads_is_replaced(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
+    (tmp_path / "mine.py").write_text((ROOT / "docs/examples/youngest.py").read_text())
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("policies: [none, mine.py]\ntraces: [a.swf]\n")
+    before = (tmp_path / name).read_text()
+    assert run_cli(["sweep", str(grid), "--out", str(tmp_path / name)]) == 2
+    assert "it is the file that is read; accepted: another file" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == before
 
 
 @pytest.mark.parametrize(
