@@ -158,11 +158,11 @@ def _study(options: HistoryOptions) -> None:
 
     _require_outputs(options)
     source = source_of(options)
+    trials = trials_of(options, source)
     past = loaded(source)
     remarks = notes(past)
     for remark in remarks:
         click.echo(f"makeway: {remark}", err=True)
-    trials = trials_of(options, source)
     outcomes = run_all(
         replay_history, trials, workers=options.workers, label="replays", cache=_cache(options)
     )
@@ -294,7 +294,7 @@ def _json(outcomes: "Sequence[HistoryOutcome]", chosen: "HistoryOutcome") -> str
         {
             "policy": one.policy,
             "max_loss_node_hours": one.max_loss_node_hours,
-            "recommended": one is chosen,
+            "recommended": one is chosen and one.urgent > 0,
             "numbers": numbers(one.measures),
             "owners": [
                 {

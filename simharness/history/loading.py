@@ -1,13 +1,12 @@
 """From an export to a workload: which jobs ran, what they took, and what is left out of them."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from makeway.adapters.site.job_class import JobClass, first_class
-from makeway.adapters.slurm.accounting.jobs import AccountedJob, jobs_of
+from makeway.adapters.slurm.accounting.jobs import AccountedJob, AccountedRun, jobs_of
 from makeway.adapters.slurm.accounting.rows import AccountingRow, BadExport, read_rows
 from makeway.policies.model import JobKind, Resources
 from makeway.simharness.history.shape import MachineShape, machine_shape
@@ -43,6 +42,8 @@ class LeftOut:
     """Jobs that ran for less than a second."""
     later: int = 0
     """Jobs that could start only after the measured time."""
+    earlier: int = 0
+    """Jobs that ended before the measured time."""
     running: int = 0
     """Jobs that still ran when the export was made: their run time up to then counts."""
     before: int = 0
@@ -175,22 +176,19 @@ class _Loading:
         if self.source.to_s is not None and job.eligible_s >= self.source.to_s:
             self.left_out.later += 1
             return None
-        runtime_s, limit_s = _run_time_s(job, found), job.limit_s or NO_LIMIT_S
-        if runtime_s < 1.0:
+        if _run_time_s(job, found) < 1.0:
             self.left_out.too_short += 1
+            return None
+        if (end_s := job.runs[-1].end_s) is not None and end_s < from_s:
+            self.left_out.earlier += 1
             return None
         size, demand = job.runs[-1].node_count, self.shape.demand(job.runs[-1], job.partition)
         able = self.shape.node_count if demand is None else self._able_count(demand)
         if not 1 <= size <= able:
             self.impossible.append((job.job_id, size))
             return None
-        submit_s = job.eligible_s - from_s
-        if submit_s < 0:
-            self.left_out.before += 1
-            ran_s = from_s - job.runs[0].start_s
-            submit_s = _RUNNING_BEFORE_S if ran_s > 0 else _WAITING_BEFORE_S
-            if ran_s > 0 and len(job.runs) == 1:
-                runtime_s, limit_s = max(1.0, runtime_s - ran_s), limit_s - ran_s
+        submit_s, runtime_s, limit_s = _times_from(job, found, from_s)
+        self.left_out.before += submit_s < 0
         self.left_out.running += job.runs[-1].end_s is None
         if job.heterogeneous:
             self.heterogeneous.add(job.job_id)
@@ -277,17 +275,36 @@ def _run_time_s(job: AccountedJob, found: JobClass | None) -> float:
     In its last run, a job that cannot save its work began from the start. A job that can save went on from
     where it was, after its setup.
     """
-    last_s = job.runs[-1].elapsed_s
+    return job.runs[-1].elapsed_s + _saved_s(job.runs[:-1], found)
+
+
+def _saved_s(runs: Sequence[AccountedRun], found: JobClass | None) -> float:
+    """The work of requeued runs with which the job went on later."""
     if found is None or found.checkpoint is None:
-        return last_s
-    earlier_s = sum(max(0.0, run.elapsed_s - found.setup_s) for run in job.runs[:-1])
-    return last_s + earlier_s
+        return 0.0
+    return sum(max(0.0, run.elapsed_s - found.setup_s) for run in runs)
+
+
+def _times_from(job: AccountedJob, found: JobClass | None, from_s: float) -> tuple[float, float, float]:
+    """When the job is submitted, its run time and its limit, if the measured time begins at `from_s`.
+
+    A job from before has what was left of it. It comes first if it ran at that time; between two of its runs
+    it waits.
+    """
+    runtime_s, limit_s = _run_time_s(job, found), job.limit_s or NO_LIMIT_S
+    if job.eligible_s >= from_s:
+        return job.eligible_s - from_s, runtime_s, limit_s
+    ended = [run for run in job.runs[:-1] if run.end_s is not None and run.end_s <= from_s]
+    left_s = runtime_s - _saved_s(ended, found)
+    ran_s = from_s - job.runs[len(ended)].start_s
+    if ran_s <= 0:
+        return _WAITING_BEFORE_S, left_s, limit_s
+    return _RUNNING_BEFORE_S, max(1.0, left_s - ran_s), limit_s - ran_s
 
 
 def notes(history: PastPeriod) -> list[str]:
     """What the replay has otherwise than the past, in one sentence each."""
     left_out, workload = history.left_out, history.workload
-    kinds = Counter(job.kind for job in workload.jobs)
     parts = sum("+" in job.job_id for job in workload.jobs)
     found = {
         "run but are not measured, because they could start before the measured time": left_out.before,
@@ -295,12 +312,13 @@ def notes(history: PastPeriod) -> list[str]:
         "left out, because they never started": left_out.never_started,
         "of these urgent": left_out.urgent_never_started,
         "left out, because they ran for less than a second": left_out.too_short,
+        "left out, because they ended before the measured time": left_out.earlier,
         "left out, because they could start only after the measured time": left_out.later,
         "left out, because they need more than the machine has": len(workload.impossible),
         "parts of heterogeneous jobs, which start apart from each other here": parts,
         "malleable, but keep their size, because they share nodes": left_out.rigid,
     }
     lines = [f"jobs {text}: {count:,}" for text, count in found.items() if count]
-    if not kinds[JobKind.ON_DEMAND]:
+    if not any(job.kind is JobKind.ON_DEMAND and job.submit_s >= 0 for job in workload.jobs):
         lines.append("no job of the measured time is urgent: see the classes")
     return lines

@@ -170,11 +170,14 @@ def owners_of(record: ReplayRecord) -> tuple[OwnerCost, ...]:
 def recommended(outcomes: Sequence[HistoryOutcome]) -> HistoryOutcome:
     """The cheapest of those that start nearly as many urgent jobs on time as the best one (`NEAR_BEST`).
 
-    Of equal ones the one with fewer evictions, then the one with the lower ceiling, then the first.
+    Of equal ones the one with fewer evictions, then the one with the lower ceiling, then the first. Without
+    urgent jobs nothing can be recommended: it is the first of all.
 
-    Raises:
-        ValueError: there is none.
+    Args:
+        outcomes: at least one.
     """
+    if not any(one.urgent for one in outcomes):
+        return outcomes[0]
     best = max(one.on_time for one in outcomes)
     near = [one for one in outcomes if one.on_time >= best - NEAR_BEST * one.urgent]
 

@@ -140,6 +140,8 @@ def past_sentence(history: PastPeriod, base: HistoryOutcome) -> str:
 
 def recommendation(base: HistoryOutcome, chosen: HistoryOutcome) -> str:
     """Which policy and ceiling to choose, and what it costs, in one or two sentences."""
+    if not base.urgent:
+        return "No urgent job was measured, so no policy is recommended. See --from, --to and the classes."
     gained = chosen.on_time - base.on_time
     if chosen.policy == base.policy or gained <= 0:
         return "Recommended: none. No policy would have started more urgent jobs on time than Slurm alone."

@@ -110,6 +110,58 @@ def test_jobs_from_before_run_for_what_was_left_of_them(source: HistorySource) -
     assert history.left_out.before == 2
 
 
+@pytest.mark.parametrize(
+    ("account", "runs", "left_s", "limit_s"),
+    [
+        # It has run for 300 s of its last run.
+        ("physics", ((-900, -800), (-300, 700)), 700.0, 3300.0),
+        ("saving", ((-900, -800), (-300, 700)), 700.0, 3300.0),
+        # It has run for 100 s of an earlier run. One that saves has the other 200 s of it, then the last run,
+        # without its setup.
+        ("physics", ((-100, 200), (500, 1500)), 900.0, 3500.0),
+        ("saving", ((-100, 200), (500, 1500)), 200.0 + 1000.0 - 20.0, 3500.0),
+        # It waits between two runs.
+        ("physics", ((-900, -800), (100, 1100)), 1000.0, 3600.0),
+        ("saving", ((-900, -800), (100, 1100)), 1000.0, 3600.0),
+    ],
+)
+def test_a_requeued_job_from_before_runs_for_what_was_left_of_it(
+    source: HistorySource,
+    tmp_path: Path,
+    account: str,
+    runs: tuple[tuple[int, int], tuple[int, int]],
+    left_s: float,
+    limit_s: float,
+) -> None:
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG)
+    (first, end), (again, last) = runs
+    history = load(
+        replace(source, classes=(), config=config),
+        row(1, eligible=-1000, start=first, end=end, State="REQUEUED", Account=account),
+        row(1, eligible=end, start=again, end=last, Account=account),
+        row(2, eligible=-100, start=-50, end=10),
+        row(3, eligible=-100, start=60, end=90),
+        URGENT,
+    )
+    found = jobs(history)
+    assert (found["1"].runtime_s, found["1"].walltime_s) == (left_s, limit_s)
+    like = "3" if again > 0 > end else "2"
+    assert found["1"].submit_s == found[like].submit_s, "those that ran come before those that waited"
+
+
+def test_jobs_that_ended_before_the_measured_time_are_left_out(source: HistorySource) -> None:
+    history = load(source, row(1, eligible=-500, start=-400, end=-100), *requeued_before(), URGENT)
+    assert set(jobs(history)) == {"9"}
+    assert history.left_out.earlier == 2
+    assert "jobs left out, because they ended before the measured time: 2" in notes(history)
+
+
+def requeued_before() -> tuple[str, str]:
+    first = row(2, eligible=-500, start=-400, end=-300, State="REQUEUED")
+    return first, row(2, eligible=-300, start=-200, end=-1)
+
+
 def test_the_measured_time_begins_with_the_first_end(source: HistorySource) -> None:
     history = load(
         replace(source, from_s=None),
@@ -232,3 +284,8 @@ def test_what_cannot_be_used(source: HistorySource, change: dict[str, object], m
 def test_the_file_and_the_line_are_named(source: HistorySource) -> None:
     with pytest.raises(HistoryError, match=r"jobs\.txt: line 3: ElapsedRaw 'long'; accepted: a whole number"):
         load(source, URGENT, row(1, eligible=0, start=0, end=1, ElapsedRaw="long"))
+
+
+def test_urgent_jobs_from_before_are_not_measured(source: HistorySource) -> None:
+    history = load(source, row(9, eligible=-50, start=80, end=90, QOS="urgent"))
+    assert "no job of the measured time is urgent: see the classes" in notes(history)

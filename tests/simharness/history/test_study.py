@@ -60,6 +60,16 @@ def test_the_cheapest_of_those_near_the_best_is_recommended() -> None:
     assert recommended([none, replace(none, policy="eviction")]).policy == "none"
 
 
+def test_without_urgent_jobs_nothing_is_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--class", "evictable:group=batch", "--policy", "eviction", "--max-loss", "0")
+    assert _run(*options) == 0
+    printed = capsys.readouterr()
+    assert "No urgent job was measured, so no policy is recommended." in printed.out
+    assert "Recommended" not in printed.out
+    assert _run(*options, "--json", "-") == 0
+    assert not any(one["recommended"] for one in json.loads(capsys.readouterr().out)["replays"])
+
+
 @pytest.fixture(autouse=True)
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of caches: an empty one."""
@@ -135,6 +145,17 @@ def test_wrong_options(capsys: pytest.CaptureFixture[str], arguments: tuple[str,
     assert _run(*arguments) == 2
     errors = capsys.readouterr().err.splitlines()
     assert message in errors[-1]
+
+
+@pytest.mark.parametrize("wrong", [("--max-loss", "much"), ("--policy", "evction")])
+def test_wrong_options_are_found_before_the_export_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, wrong: tuple[str, str]
+) -> None:
+    export = tmp_path / "jobs.txt"
+    export.write_text("no export")
+    assert run_cli(["history", str(export), "--nodes", "4", *OPTIONS, *wrong]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert wrong[1] in line
 
 
 def test_an_outcome_has_its_costs() -> None:
