@@ -220,13 +220,14 @@ def _capacities(nodes: tuple[Node, ...]) -> Mapping[str, Resources]:
 
 @memoise_last
 def _unused(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> Mapping[str, Resources]:
-    left = dict(_capacities(nodes))
+    has = _capacities(nodes)
+    left = dict(has)
     for job in jobs if left else ():
-        if job.allocation is None:
-            left.update(dict.fromkeys(job.nodes, NO_RESOURCES))
-        else:
-            for name, held in zip(job.nodes, job.allocation, strict=True):
-                left[name] = left.get(name, NO_RESOURCES).minus(held)
+        for name, held in zip(job.nodes, job.allocation or (), strict=job.allocation is not None):
+            left[name] = left.get(name, NO_RESOURCES).minus(held)
+    wholes = (job.nodes for job in jobs if job.allocation is None) if left else ()
+    for name, count in Counter(names(wholes)).items():
+        left[name] = left.get(name, NO_RESOURCES).owing(has.get(name, NO_RESOURCES), count)
     return MappingProxyType(left)
 
 
@@ -354,7 +355,10 @@ class Cluster:
         return _capacities(self.nodes)
 
     def unused(self) -> Mapping[str, Resources]:
-        """What no job holds of each node, up or not. A node that is only given as a whole is absent."""
+        """What no job holds of each node, up or not. A node that is only given as a whole is absent.
+
+        Below 0 where a job holds the whole node and is not alone on it: what one job frees is not enough.
+        """
         return _unused(self.nodes, self.jobs)
 
     def free_set(self) -> int:

@@ -83,6 +83,13 @@ class Resources:
         left = [(name, amount - taken.get(name, 0)) for name, amount in self.amounts]
         return Resources(tuple([(name, amount) for name, amount in left if amount > 0]))
 
+    def owing(self, other: "Resources", times: int) -> "Resources":
+        """What remains of this without the other so many times: below 0 where that is more than there is."""
+        left = dict(self.amounts)
+        for name, amount in other.amounts:
+            left[name] = left.get(name, 0) - times * amount
+        return Resources.of(left)
+
 
 NO_RESOURCES = Resources()
 
