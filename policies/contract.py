@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from traceback import extract_tb
-from typing import Generic, TypeVar
+from types import CodeType, UnionType
+from typing import Any, Generic, TypeVar, cast
 
-from makeway.policies.model import Cluster, Decision, Job, JobState, Plan, memoise_last
+from makeway.policies.model import Action, Cluster, Decision, Job, JobState, Plan, Rationale, memoise_last
 
 ConfigT = TypeVar("ConfigT")
 _JOBS_SHOWN = 5
@@ -19,7 +20,9 @@ class PolicyError(ValueError):
 
 
 class PolicyFailed(PolicyError):
-    """A policy raised an exception instead of deciding: a defect of the policy."""
+    """A policy raised an exception instead of deciding, or returned no sound decision: a defect of the
+    policy.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +81,21 @@ class Policy(Generic[ConfigT]):
         """What it wants done for a snapshot, of which it sees what it knows about.
 
         Raises:
-            PolicyFailed: it raised an exception, which is the cause. The message names the time of the
-                snapshot, the urgent jobs that wait, and the line.
+            PolicyFailed: it raised an exception, which is the cause, or returned something else than a
+                decision. The message names the time of the snapshot, the urgent jobs that wait, and the line.
         """
         try:
-            return self.decide(self.view(cluster), config)
+            decision = self.decide(self.view(cluster), config)
         except PolicyError:
             raise
         except (Exception, SystemExit) as error:
-            raise PolicyFailed(_failure(self.name, cluster, error)) from error
+            text = f"{type(error).__name__}: {error}{_place_of(error, self.decide)}"
+            raise PolicyFailed(_failure(self.name, cluster, text)) from error
+        if (wrong := _unsound(decision)) is not None:
+            code: CodeType | None = getattr(self.decide, "__code__", None)
+            where = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
+            raise PolicyFailed(_failure(self.name, cluster, f"{wrong}{where}"))
+        return decision
 
     def view(self, cluster: Cluster) -> Cluster:
         """The snapshot as the policy sees it."""
@@ -98,17 +107,61 @@ class Policy(Generic[ConfigT]):
         return cluster if jobs is cluster.jobs else replace(cluster, jobs=jobs)
 
 
-def _failure(name: str, cluster: Cluster, error: BaseException) -> str:
-    """Which policy failed, when, for which jobs and where."""
+def _failure(name: str, cluster: Cluster, text: str) -> str:
+    """Which policy failed, when, for which jobs, and how."""
     waiting = [job.job_id for job in cluster.waiting_urgent_jobs()]
     shown = ", ".join(waiting[:_JOBS_SHOWN]) or "none"
     more = f" and {len(waiting) - _JOBS_SHOWN} more" if len(waiting) > _JOBS_SHOWN else ""
+    return f"policy {name} failed at {cluster.now_s:.0f} s (urgent jobs that wait: {shown}{more}): {text}"
+
+
+def _place_of(error: BaseException, decide: Callable[..., object]) -> str:
+    """Where an exception was raised, and from which line of the policy's own file."""
     frames = extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return (
-        f"policy {name} failed at {cluster.now_s:.0f} s (urgent jobs that wait: {shown}{more}): "
-        f"{type(error).__name__}: {error}{where}"
+    if not frames:
+        return ""
+    where = f"{frames[-1].filename}, line {frames[-1].lineno}"
+    code: CodeType | None = getattr(decide, "__code__", None)
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    if own and own[-1] is not frames[-1]:
+        where += f", called from {own[-1].filename}, line {own[-1].lineno}"
+    return f" ({where})"
+
+
+def _unsound(answer: Any) -> str | None:
+    """What is wrong with what a policy has returned, and what is accepted. None: it is a sound decision."""
+    if not isinstance(answer, Decision):
+        return f"it returned {_kind(answer)}; accepted: a Decision of makeway.policies.api"
+    wrong = _unsound_parts(answer)
+    return None if wrong is None else f"it returned a Decision whose {wrong}"
+
+
+def _unsound_parts(decision: Any) -> str | None:
+    """See `_unsound`. The types of a file's values are not known."""
+    parts: tuple[tuple[str, type | UnionType, str], ...] = (
+        ("actions", Action, "actions"),
+        ("rationale", Rationale, "Rationale values"),
     )
+    for name, wanted, words in parts:
+        values: object = getattr(decision, name)
+        accepted = f"accepted: a tuple of {words} of makeway.policies.api"
+        if not isinstance(values, tuple):
+            return f"{name} are {_kind(values)}; {accepted}"
+        for place, value in enumerate(cast(tuple[object, ...], values)):
+            if not isinstance(value, wanted):
+                return f"{name}[{place}] is {_kind(value)}; {accepted}"
+    for place, action in enumerate(decision.actions):
+        for name in ("job_id", "for_job_id"):
+            if not isinstance(value := getattr(action, name), str):
+                return f"actions[{place}].{name} is {_kind(value)}; accepted: a text"
+    if not isinstance(decision.again_s, int | float | None):
+        return f"again_s is {_kind(decision.again_s)}; accepted: seconds, or None"
+    return None
+
+
+def _kind(value: object) -> str:
+    """What kind of value it is, in words."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 @memoise_last

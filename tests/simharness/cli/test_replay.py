@@ -212,7 +212,16 @@ def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -
 
 
 @pytest.mark.parametrize(
-    ("defect", "error"), [("return 1 / 0", "ZeroDivisionError"), ("raise SystemExit(3)", "SystemExit: 3")]
+    ("defect", "error"),
+    [
+        ("return 1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("return None", "it returned None; accepted: a Decision of makeway.policies.api"),
+        (
+            "return Decision(policy='b', actions=('x',))",
+            r"it returned a Decision whose actions\[0\] is a value",
+        ),
+    ],
 )
 def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(
     makeway: Makeway, tmp_path: Path, defect: str, error: str

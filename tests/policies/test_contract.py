@@ -1,0 +1,89 @@
+"""What a policy's answer is checked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from makeway.policies.contract import Policy, PolicyFailed, require_durations
+from makeway.policies.model import Cluster, Decision, Job, Method, Reason, Requeue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSettings:
+    """Settings of a policy that has none."""
+
+
+def answering(answer: Any) -> Policy[NoSettings]:
+    return Policy(name="mine", summary="", config_type=NoSettings, decide=lambda cluster, config: answer)
+
+
+def requeue(job_id: Any) -> Requeue:
+    return Requeue(
+        job_id=job_id,
+        for_job_id="u",
+        policy="mine",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.KILL,
+        not_after_s=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "it returned None; accepted: a Decision of makeway.policies.api"),
+        ([], "it returned a value of type list; accepted: a Decision"),
+        (Decision, "it returned a value of type type; accepted: a Decision"),
+        (
+            Decision(policy="mine", actions=[requeue("1")]),  # type: ignore[arg-type]
+            "a Decision whose actions are a value of type list; accepted: a tuple of actions",
+        ),
+        (
+            Decision(policy="mine", actions=(requeue("1"), "kill")),  # type: ignore[arg-type]
+            r"a Decision whose actions\[1\] is a value of type str; accepted: a tuple of actions",
+        ),
+        (
+            Decision(policy="mine", actions=(requeue(1),)),
+            r"a Decision whose actions\[0\].job_id is a value of type int; accepted: a text",
+        ),
+        (
+            Decision(policy="mine", rationale=(None,)),  # type: ignore[arg-type]
+            r"a Decision whose rationale\[0\] is None; accepted: a tuple of Rationale values",
+        ),
+        (
+            Decision(policy="mine", again_s="soon"),  # type: ignore[arg-type]
+            "a Decision whose again_s is a value of type str; accepted: seconds, or None",
+        ),
+    ],
+)
+def test_what_is_no_sound_decision(
+    waiting: Callable[..., Job], cluster_of: Callable[..., Cluster], answer: object, message: str
+) -> None:
+    cluster = cluster_of(4, waiting("u", 3))
+    with pytest.raises(
+        PolicyFailed, match=rf"policy mine failed at .* \(.* wait: u\): .*{message}"
+    ) as failed:
+        answering(answer).decision(cluster, NoSettings())
+    assert f"({__file__}, line " in str(failed.value)
+
+
+def test_a_sound_decision_is_passed_on(cluster_of: Callable[..., Cluster]) -> None:
+    decision = Decision(policy="mine", actions=(requeue("1"),), again_s=3)
+    assert answering(decision).decision(cluster_of(4), NoSettings()) is decision
+
+
+def test_a_failure_inside_makeway_names_the_line_of_the_policy(cluster_of: Callable[..., Cluster]) -> None:
+    def decide(cluster: Cluster, config: NoSettings) -> Decision:
+        raise_from(cluster.now_s)
+        return Decision(policy="mine")
+
+    def raise_from(now_s: float) -> None:
+        require_durations(now_s=-1.0 - now_s)
+
+    policy = Policy(name="mine", summary="", config_type=NoSettings, decide=decide)
+    with pytest.raises(
+        PolicyFailed, match=r"contract.py, line \d+, called from .*test_contract.py, line \d+"
+    ):
+        policy.decision(cluster_of(4), NoSettings())
