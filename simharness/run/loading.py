@@ -6,12 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from makeway.daemon.errors import counted
 from makeway.policies.model import CPU, JobKind, Resources
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.run.experiment import SAMPLE, Experiment, ExperimentError, Workload, storage_of
 from makeway.simharness.workloads.classes import ClassName, classify
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.openb import OPENB_CLASSES, OPENB_NODES, is_openb, read_nodes, read_pods
+from makeway.simharness.workloads.swf import TraceError
 from makeway.simharness.workloads.unit import TraceUnit
 
 if TYPE_CHECKING:
@@ -123,7 +125,14 @@ def _from_openb(experiment: Experiment) -> Workload:
     possible = [job for job in pods.jobs if job.demand is None or able_count(job.demand)]
     fits = {job.job_id for job in possible}
     kinds = Counter(capacities)
-    machine = ", ".join(f"{number} nodes of {shape(capacity)}" for capacity, number in kinds.items())
+    machine = ", ".join(
+        f"{counted(number, 'node')} of {shape(capacity)}" for capacity, number in kinds.items()
+    )
+    if not possible:
+        found = f"{pods.bad} damaged, {pods.dropped} that never ran, {len(pods.jobs)} larger than a node"
+        raise TraceError(
+            f"{experiment.trace}: no pod that can run ({found}); accepted: pods that fit on {machine}"
+        )
     return Workload(
         name=Path(experiment.trace).name.split(".")[0],
         node_count=len(capacities),

@@ -3,6 +3,7 @@
 Both files are CSV, plain or compressed by gzip. A pod is a job on one node. Its thousandths of a CPU are
 rounded up to CPUs, and a share of a GPU to a whole one, as on a cluster that gives whole GPUs only. A wanted
 model is a typed GPU; a choice of several models is any GPU. The time limit is the run time: pods name none.
+The second pod p is the job `p.2`.
 
 Reference: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
     Descent" (USENIX ATC 2023), whose trace this is: cluster-trace-gpu-v2023.
@@ -75,7 +76,7 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
     Raises:
         TraceError: no such file, another form, damage (without `skip_bad`), or no pod that ran.
     """
-    jobs: list[SimJob] = []
+    jobs: dict[str, SimJob] = {}
     dropped = bad = 0
     for line, row in _rows(path, _POD_COLUMNS):
         try:
@@ -87,12 +88,16 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
             continue
         if job is None:
             dropped += 1
-        else:
-            jobs.append(job)
+            continue
+        name, times = job.job_id, 1
+        while job.job_id in jobs:
+            times += 1
+            job.job_id = f"{name}.{times}"
+        jobs[job.job_id] = job
     if not jobs:
         raise TraceError(f"{path}: no pod that ran ({dropped} never did, {bad} damaged)")
-    jobs.sort(key=attrgetter("submit_s"))
-    return OpenbPods(jobs=jobs, dropped=dropped, bad=bad)
+    ordered = sorted(jobs.values(), key=attrgetter("submit_s"))
+    return OpenbPods(jobs=ordered, dropped=dropped, bad=bad)
 
 
 def read_nodes(path: Path, *, model: str | None = None, count: int | None = None) -> tuple[Resources, ...]:
@@ -127,6 +132,8 @@ def read_nodes(path: Path, *, model: str | None = None, count: int | None = None
 
 def _job(row: Mapping[str, str]) -> SimJob | None:
     """The job of a pod. None: it did not run."""
+    if not row["name"].strip():
+        raise ValueError(f"name: '{shown(row['name'])}'; accepted: a name")
     if not row["scheduled_time"].strip():
         return None
     created_s, deleted_s, scheduled_s = (

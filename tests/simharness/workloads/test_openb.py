@@ -78,6 +78,8 @@ def test_nodes_have_typed_gpus_and_may_be_chosen(tmp_path: Path) -> None:
         ("12500", "1.5", "line 2: cpu_milli: '1.5'; accepted: a whole number"),
         ("900,0", "nan,0", "line 3: deletion_time: 'nan'"),
         ("qos", "class", "no column qos"),
+        ("p3", "", "line 2: name: ''; accepted: a name"),
+        ("p4", " ", "line 5: name: ''; accepted: a name"),
     ],
 )
 def test_damage_is_named_with_file_line_and_column(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -92,6 +94,19 @@ def test_damaged_lines_may_be_skipped(tmp_path: Path) -> None:
     assert (len(pods.jobs), pods.bad) == (2, 1)
     with pytest.raises(TraceError, match="no pod that ran"):
         read_pods(written(tmp_path, "\n".join(PODS.splitlines()[:1]), "empty.csv"))
+
+
+def test_pods_of_one_name_are_jobs_of_their_own(makeway: Makeway, tmp_path: Path) -> None:
+    rows = PODS.replace("p1,", "p2.2,").replace("p3,12500", "p2,1000")
+    path = written(tmp_path, f"{rows}p2,1000,512,0,0,,BE,Running,50,70,60\n")
+    assert [job.job_id for job in read_pods(path).jobs] == ["p2.2", "p2.3", "p2", "p2.4"]
+    makeway("replay", path, "--node", "cpu=20,mem=8G,gres/gpu=2,gres/gpu:V100M16=2")
+
+
+def test_pods_of_which_none_fits_are_refused(makeway: Makeway, tmp_path: Path) -> None:
+    line = makeway.refuses("replay", written(tmp_path, PODS), "--node", "cpu=1", "--nodes", "1")
+    assert "no pod that can run (0 damaged, 2 that never ran, 3 larger than a node)" in line
+    assert line.endswith("accepted: pods that fit on 1 node of cpu=1")
 
 
 def test_a_file_is_known_by_its_first_line(tmp_path: Path) -> None:
@@ -112,7 +127,7 @@ def test_ls_is_urgent_and_be_may_be_evicted_unless_classes_are_given(tmp_path: P
         ("p2", JobKind.RIGID, False),
         ("p3", JobKind.ON_DEMAND, False),
     ]
-    assert "1 nodes of cpu=32,mem=65536" in workload.reading
+    assert "1 node of cpu=32,mem=65536" in workload.reading
     untyped = load_workload(Experiment(trace=path))
     assert untyped.impossible == (("p3", 1),)
     assert untyped.sharing is not None
