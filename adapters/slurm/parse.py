@@ -22,7 +22,9 @@ _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)[cn]?", re.ASCII)
 _UNITS = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5})
 _MEMORY_MB = MappingProxyType({"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3})
-_COUNT = re.compile(r"(\d+)([KMGTP]?)", re.ASCII)
+_COUNT = re.compile(r"(\d+)([KMGTPkmgtp]?)", re.ASCII)
+_COUNT_ONLY = re.compile(r"\(CNT:(\d+)\)", re.ASCII)
+"""How many a job holds of resources that have no files, such as those of `nvme(CNT:400)`."""
 _TRES_GRES = re.compile(r"(?:^|,)(gres/[^=,]+)=(\d+[KMGTP]?)(?=,|$)")
 _NO_NUMBER = 0xFFFE
 """Slurm's value for "not set" in its smallest numbers, and from there on."""
@@ -218,19 +220,20 @@ def count(text: str) -> int:
     found = _COUNT.fullmatch(text.partition("-")[0])
     if found is None:
         raise ValueError(f"no number: {text!r}")
-    return int(found.group(1)) * _UNITS[found.group(2)]
+    return int(found.group(1)) * _UNITS[found.group(2).upper()]
 
 
 @lru_cache(maxsize=1 << 12)
 def gres(text: str) -> tuple[Gres, ...]:
-    """The resources of `gpu:a100:4(S:0-1),fpga::2`, `gres:gpu:2` or `gres/gpu=2`.
+    """The resources of `gpu:a100:4(S:0-1),fpga::2`, `gres:gpu:2`, `gres/gpu=2` or `nvme(CNT:400)`.
 
     What looks like nothing known is a resource of that name: a job that asks for it finds no node that has
     it.
     """
     if text in NOTHING:
         return ()
-    return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", text).split(","))
+    counted = _COUNT_ONLY.sub(r":\1", text)
+    return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", counted).split(","))
 
 
 def _only_gres(text: str) -> tuple[Gres, ...]:
@@ -249,7 +252,7 @@ def _one_gres(text: str) -> Gres:
         del parts[0]
     number = 1
     if len(parts) > 1 and (found := _COUNT.fullmatch(parts[-1])):
-        number = int(found.group(1)) * _UNITS[found.group(2)]
+        number = int(found.group(1)) * _UNITS[found.group(2).upper()]
         del parts[-1]
     consumable = _SHARED_BY_ALL not in parts[1:]
     kind = ":".join(part for part in parts[1:] if part != _SHARED_BY_ALL)

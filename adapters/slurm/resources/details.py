@@ -18,7 +18,7 @@ from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numb
 from makeway.policies.model import CPU, MEMORY, Resources
 
 _HEAD = re.compile(
-    r"JobId=(?P<job>\d+) (?:ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+) |"
+    r"JobId=(?P<job>\d+) (?:ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+) (?:ArrayTaskThrottle=\d+ )?|"
     r"HetJobId=(?P<het>\d+) HetJobOffset=(?P<offset>\d+) )?JobName="
 )
 _START = re.compile(r"^(?=JobId=\d+ )", re.MULTILINE)
@@ -36,6 +36,7 @@ _BODY = re.compile(
     re.DOTALL,
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
+_SWITCHES = re.compile(r" Switches=[1-9]\d*@")
 _UNSHARED = frozenset({"NO", "USER", "MCS"})
 
 
@@ -142,11 +143,13 @@ def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
     gpus_by_tasks = " NtasksPerTRES=" in rest and not (
         job.gres_per_node or job.gres_per_job or job.gres_per_task
     )
+    several = body["nodes"] not in {"1", "1-1"}
     asked = {
         "--sockets-per-node": body["sockets"] not in {None, "*", "0", "1"},
         "--cores-per-socket": body["cores"] not in {"*", "0"},
         "--ntasks-per-socket": body["per_socket"] not in {"*", "0"},
-        "--contiguous": body["contiguous"] != "0" and body["nodes"] not in {"1", "1-1"},
+        "--contiguous": several and body["contiguous"] != "0",
+        "--switches": several and _SWITCHES.search(rest) is not None,
         "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in rest,
         "--ntasks-per-gpu": gpus_by_tasks,
     }

@@ -372,6 +372,12 @@ def test_counts(text: str, number: int) -> None:
         ("gres/gpu:2", (Gres(name="gpu", type="", count=2),)),
         ("fpga::2", (Gres(name="fpga", type="", count=2),)),  # 24.11 and later, of a node
         ("lustre:no_consume:4G", (Gres(name="lustre", type="", count=4 * 1024**3, consumable=False),)),
+        ("gres:nvme:500k", (Gres(name="nvme", type="", count=500 * 1024),)),  # in the user's letters
+        ("nvme(CNT:400)", (Gres(name="nvme", type="", count=400),)),
+        (
+            "gpu:a100:2(IDX:0-1),nvme:ssd(CNT:8)",
+            (Gres(name="gpu", type="a100", count=2), Gres(name="nvme", type="ssd", count=8)),
+        ),
         ("gres:", (Gres(name="gres", type="", count=1),)),
         ("::", (Gres(name="::", type="", count=1),)),
         ("gres/gpu:a100=2", (Gres(name="gpu", type="a100", count=2),)),

@@ -151,6 +151,32 @@ def test_all_other_jobs_are_read_from_the_text_of_all_jobs(found: Shared) -> Non
             assert details(record, job) == details(found.texts[job.job_id], job) is not None
 
 
+@pytest.mark.parametrize("throttle", ["", "ArrayTaskThrottle=2 "])
+def test_a_task_of_an_array_is_read(throttle: str) -> None:
+    job = replace(JOB, job_id="7_3")
+    record = printed(job, "").replace("JobId=7_3 ", f"JobId=9 ArrayJobId=7 ArrayTaskId=3 {throttle}")
+    assert held(job, {"7_3": record}) == TRUE
+    assert list(records(record)) == ["7_3"]
+
+
+def test_what_has_no_files_is_held_by_its_number() -> None:
+    record = printed(JOB, "").replace("Mem=300 GRES=", "Mem=300 GRES=nvme(CNT:400)")
+    parts = held(JOB, {"7": record})
+    assert parts is not None
+    assert parts["n2"].amount("gres/nvme") == 400
+
+
+@pytest.mark.parametrize(
+    ("node_counts", "switches", "uncounted"),
+    [("2-2", "1@01:00:00", ("--switches",)), ("1-1", "1@01:00:00", ()), ("2-2", "0@00:00:00", ())],
+)
+def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tuple[str, ...]) -> None:
+    record = printed(JOB, "").replace("NumNodes=2 ", f"NumNodes={node_counts} ")
+    found = details(record.replace("Power=", f"Power= Switches={switches}"), JOB)
+    assert found is not None
+    assert found.uncounted == uncounted
+
+
 def test_a_record_of_another_job_is_no_record(found: Shared) -> None:
     first, second = found.job("licensed"), found.job("all-memory")
     assert details(found.texts[first.job_id], second) is None
