@@ -357,6 +357,9 @@ def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
         click.echo(
             f"makeway: {counted(workload.dropped, 'job')} without a run time or a size left out", err=True
         )
+    if workload.parts:
+        lines = counted(workload.parts, "partial execution")
+        click.echo(f"makeway: {lines} left out, because the job has a line of its own", err=True)
     if workload.impossible:
         unit = "processor" if workload.unit == "processor" else "node"
         shown = ", ".join(f"{job} ({size} {unit}s)" for job, size in workload.impossible[:_SHOWN_IMPOSSIBLE])

@@ -92,7 +92,7 @@ def _rows(source: HistorySource) -> Iterator[AccountingRow]:
     zone = _zone(source.zone)
     for path in source.exports:
         try:
-            with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
                 yield from read_rows(lines, zone)
         except BadExport as error:
             raise HistoryError(f"{path}: {error}") from None

@@ -90,6 +90,8 @@ class Workload:
     """Id and nodes of jobs that are larger than the machine, left out."""
     dropped: int = 0
     """Jobs of the trace without a run time or a size, left out."""
+    parts: int = 0
+    """Lines of partial executions of jobs that have a line of their own, left out."""
     bad: int = 0
     """Damaged lines of the trace, left out."""
     unit: TraceUnit = TraceUnit.NODE

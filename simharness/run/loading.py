@@ -102,6 +102,7 @@ def _from_trace(experiment: Experiment) -> Workload:
         jobs=trace.jobs,
         impossible=trace.impossible,
         dropped=trace.dropped,
+        parts=trace.parts,
         bad=trace.bad,
         unit=trace.unit,
         reading=_reading(trace, chosen=unit is not None),

@@ -54,7 +54,17 @@ _RANGES = {
 }
 """Lowest value, limit (excluded) and wording for the fields that are used, by index."""
 _WHOLE = frozenset({4, 7})
+SUMMARIES = frozenset({0.0, 1.0})
+"""The status of a job that failed or completed."""
+PARTS = frozenset({2.0, 3.0, 4.0})
+"""The status of a partial execution of a job that was checkpointed or swapped out. The job has a line of its own
+too, with one of `SUMMARIES`.
+"""
 _GZIP_MAGIC = b"\x1f\x8b"
+_NOT_READ = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+"""Compressions that are known and not read, by how their files begin."""
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TEXT = "utf-8-sig"  # a byte order mark is no text
 _BLOCK = 1024
 """Lines read at once."""
 _MARK = ";"
@@ -80,6 +90,8 @@ class Columns:
     requested_s: list[float]
     requested_kb: list[float]
     """Memory for each processor."""
+    status: list[float]
+    """How a job ended; of a partial execution (`PARTS`), how that did."""
     user: list[str]
     group: list[str]
     queue: list[str]
@@ -177,10 +189,13 @@ class SwfReader:
                 pass
 
     def _number(self, line_number: int, key: str, value: str, limit: float) -> int | None:
-        """The number that `value` begins with (words may follow it). None: not known (0, -1), or damaged."""
-        found = re.match(r"\s*(-1|[0-9]{1,15})(?![0-9.eE])", value, re.ASCII)
+        """The number that `value` begins with (words may follow it). None: not known (0, -1), or damaged.
+
+        1,024 is refused: it may be a thousand or, of two partitions, the first.
+        """
+        found = re.match(r"\s*(-1|[0-9]{1,15})(?![0-9.eE]|,[0-9])", value, re.ASCII)
         if found is None or int(found[1]) >= limit:
-            accepted = f"a whole number below {limit:.0e}, or -1 for unknown"
+            accepted = f"a whole number below {limit:.0e}, or -1 for unknown, without separators"
             self._damaged(line_number, f"header {key}: '{shown(value)}'; accepted: {accepted}")
             return None
         number = int(found[1])
@@ -206,7 +221,7 @@ def open_text(path: Path) -> TextIO:
     """
     try:
         with path.open("rb") as raw:
-            magic = raw.read(2)
+            begin = raw.read(6)
     except IsADirectoryError:
         raise TraceError(f"{path}: is a directory; accepted: an SWF file, .swf or .swf.gz") from None
     except OSError as error:
@@ -215,13 +230,20 @@ def open_text(path: Path) -> TextIO:
         ) from error
     except ValueError as error:  # a name with a null byte
         raise TraceError(f"{shown(str(path))}: cannot be read: {error}; accepted: an SWF file") from error
-    if magic == _GZIP_MAGIC:
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
-    if path.suffix == ".gz" and magic:
+    if begin.startswith(_GZIP_MAGIC):
+        return gzip.open(path, "rt", encoding=_TEXT, errors="replace")
+    for magic, name in _NOT_READ.items():
+        if begin.startswith(magic):
+            raise TraceError(
+                f"{path}: is compressed by {name}; accepted: a plain file, or one compressed by gzip"
+            )
+    if begin.startswith(_UTF_16):
+        raise TraceError(f"{path}: is text in UTF-16; accepted: UTF-8")
+    if path.suffix == ".gz" and begin:
         raise TraceError(
             f"{path}: is named .gz and does not begin like gzip; accepted: an SWF file, plain or gzip"
         )
-    return path.open(encoding="utf-8", errors="replace")
+    return path.open(encoding=_TEXT, errors="replace")
 
 
 def _columns(lines: list[str]) -> Columns | None:
@@ -254,6 +276,7 @@ def _columns(lines: list[str]) -> Columns | None:
         requested=numbers[7::width],
         requested_s=numbers[8::width],
         requested_kb=numbers[9::width],
+        status=numbers[10::width],
         user=fields[11::width],
         group=fields[12::width],
         queue=fields[14::width],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from makeway.policies.model import CPU, Resources
 from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.swf import PROCESSOR_LIMIT, Columns, SwfReader, TraceError
+from makeway.simharness.workloads.swf import PARTS, PROCESSOR_LIMIT, SUMMARIES, Columns, SwfReader, TraceError
 from makeway.simharness.workloads.unit import TraceMachine, TraceUnit, fit, natural_unit, small_share
 
 __all__ = ["Trace", "TraceError", "read_trace", "write_swf"]
@@ -29,6 +29,8 @@ class Trace:
     """Sorted by submit time; those of one instant in the order of the file."""
     dropped: int = 0
     """Jobs without a run time or a size: cancelled before they started, or not recorded."""
+    parts: int = 0
+    """Lines of partial executions of jobs that have a line of their own, left out."""
     bad: int = 0
     """Damaged lines (a stream that breaks off counts as one). Above 0 with `skip_bad` only."""
     impossible: tuple[tuple[str, int], ...] = ()
@@ -57,7 +59,7 @@ def read_trace(
     A job's size is its allocated processors (requested ones where those are missing), in whole nodes, rounded
     up, or in processors (`unit`). Its limit is the requested time, or the run time where that is more or
     nothing was requested. Jobs without a run time or a size are dropped, jobs larger than the machine are
-    named in `Trace.impossible`.
+    named in `Trace.impossible`. A partial execution is left out if its job has a line of its own.
 
     Args:
         path: an SWF file, plain or gzip, whatever its name.
@@ -80,6 +82,7 @@ def read_trace(
         workload.add(columns)
     if machine is None:
         raise _no_job(path, reader.bad, workload.dropped, 0)
+    workload.leave_out_parts()
     return _trace(reader, workload, machine, unit)
 
 
@@ -98,6 +101,7 @@ def _trace(reader: SwfReader, workload: "_Workload", machine: TraceMachine, unit
         start_epoch_s=reader.header.start_epoch_s,
         jobs=jobs,
         dropped=workload.dropped,
+        parts=workload.parts,
         bad=reader.bad,
         impossible=impossible,
         duplicates=workload.duplicates,
@@ -114,7 +118,9 @@ class _Workload:
     jobs: list[SimJob] = field(default_factory=list[SimJob])
     memory_kb: list[float] = field(default_factory=list[float])
     """What each job asks for, for each processor."""
+    status: list[float] = field(default_factory=list[float])
     dropped: int = 0
+    parts: int = 0
     duplicates: int = 0
     _seen: dict[str, int] = field(default_factory=dict[str, int])
     _names: dict[str, str] = field(default_factory=lambda: {"-1": ""})
@@ -131,6 +137,7 @@ class _Workload:
             requested,
             requested_s,
             kb,
+            status,
             user,
             group,
             queue,
@@ -143,6 +150,7 @@ class _Workload:
             columns.requested,
             columns.requested_s,
             columns.requested_kb,
+            columns.status,
             columns.user,
             columns.group,
             columns.queue,
@@ -153,12 +161,11 @@ class _Workload:
             if run_s <= 0 or size <= 0:
                 self.dropped += 1
                 continue
-            unique_id = self._unique(job_id) if job_id in self._seen else job_id
-            self._seen[job_id] = self._seen.get(job_id, 0) + 1
             self.memory_kb.append(kb)
+            self.status.append(status)
             self.jobs.append(
                 SimJob(
-                    unique_id,
+                    self._unique(job_id),
                     submit_s,
                     run_s,
                     max(run_s, requested_s),
@@ -170,9 +177,32 @@ class _Workload:
                 )
             )
 
-    def _unique(self, job_id: str) -> str:
+    def leave_out_parts(self) -> None:
+        """Leave out the partial executions whose jobs have a line of their own."""
+        if PARTS.isdisjoint(self.status):
+            return
+        numbers = [job.job_id.partition(".")[0] for job in self.jobs]
+        whole = {number for number, status in zip(numbers, self.status, strict=True) if status in SUMMARIES}
+        kept = [
+            place
+            for place, (number, status) in enumerate(zip(numbers, self.status, strict=True))
+            if not (status in PARTS and number in whole)
+        ]
+        self.parts, self.duplicates = len(self.jobs) - len(kept), 0
+        self.jobs = [self.jobs[place] for place in kept]
+        self.memory_kb = [self.memory_kb[place] for place in kept]
+        self.status = [self.status[place] for place in kept]
+        self._seen.clear()
+        for job, place in zip(self.jobs, kept, strict=True):
+            job.job_id = self._unique(numbers[place])
+
+    def _unique(self, number: str) -> str:
+        """The id of the next job with that number."""
+        times = self._seen[number] = self._seen.get(number, 0) + 1
+        if times == 1:
+            return number
         self.duplicates += 1
-        return f"{job_id}.{self._seen[job_id] + 1}"
+        return f"{number}.{times}"
 
 
 def _no_job(path: str | Path, bad: int, dropped: int, impossible: int) -> TraceError:

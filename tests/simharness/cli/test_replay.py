@@ -205,6 +205,14 @@ def test_impossible_jobs_are_named(makeway: Makeway, trace: Path) -> None:
     assert "1 job larger than the machine of 3 nodes left out" in err
 
 
+def test_partial_executions_that_are_left_out_are_counted(makeway: Makeway, tmp_path: Path) -> None:
+    path = tmp_path / "parts.swf"
+    part = "1 0 0 300 4 -1 -1 4 900 -1 2 1 1 -1 -1 -1 -1 -1\n"
+    path.write_text(TRACE + part + part.replace(" 2 1 1 ", " 3 1 1 "))
+    _, err = makeway("replay", path)
+    assert "makeway: 2 partial executions left out, because the job has a line of its own\n" in err
+
+
 def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -> None:
     _, err = makeway("replay", trace, "--policy", "eviction")
 

@@ -289,3 +289,8 @@ def test_the_file_and_the_line_are_named(source: HistorySource) -> None:
 def test_urgent_jobs_from_before_are_not_measured(source: HistorySource) -> None:
     history = load(source, row(9, eligible=-50, start=80, end=90, QOS="urgent"))
     assert "no job of the measured time is urgent: see the classes" in notes(history)
+
+
+def test_a_byte_order_mark_is_skipped(source: HistorySource) -> None:
+    source.exports[0].write_text(f"\ufeff{HEADER}\n{URGENT}\n", encoding="utf-8")
+    assert set(jobs(load_history(source))) == {"9"}

@@ -1,6 +1,9 @@
 """The format itself: which lines are sound, and what is said of those that are not."""
 
+import bz2
 import gzip
+import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -119,6 +122,42 @@ def test_numbers_may_be_followed_by_words_in_the_header(tmp_path: Path) -> None:
     assert reader.header.start_epoch_s == 835823160
 
 
+@pytest.mark.parametrize("value", ["1,024", "64,32", "1.024", "1e3"])
+def test_numbers_with_separators_are_refused_in_the_header(tmp_path: Path, value: str) -> None:
+    path = written(tmp_path, f"; MaxNodes: {value}\n{LINE}\n")
+    message = f"line 1: header MaxNodes: '{value}'; accepted: a whole number below .* without separators"
+    with pytest.raises(TraceError, match=message):
+        rows(path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_skipped(tmp_path: Path, packed: bool) -> None:
+    content = f"\ufeff{HEADER}{LINE}\n".encode()
+    ids, reader = rows(written(tmp_path, gzip.compress(content) if packed else content))
+    assert ids == ["7"]
+    assert reader.bad == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            bz2.compress(LINE.encode()),
+            "is compressed by bzip2; accepted: a plain file, or one compressed by gzip",
+        ),
+        (lzma.compress(LINE.encode()), "is compressed by xz; accepted"),
+        (b"\x28\xb5\x2f\xfd\x24", "is compressed by zstd; accepted"),
+        (b"PK\x03\x04\x14\x00", "is compressed by zip; accepted"),
+        (LINE.encode("utf-16"), "is text in UTF-16; accepted: UTF-8"),
+    ],
+    ids=["bzip2", "xz", "zstd", "zip", "utf-16"],
+)
+def test_what_is_not_read_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(TraceError, match=f"^{re.escape(str(path))}: {words}"):
+        rows(path)
+
+
 def test_columns_hold_the_fields_of_their_names(tmp_path: Path) -> None:
     path = written(tmp_path, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n")
     assert list(SwfReader(path=path).blocks()) == [
@@ -131,6 +170,7 @@ def test_columns_hold_the_fields_of_their_names(tmp_path: Path) -> None:
             requested=[8.0],
             requested_s=[9.0],
             requested_kb=[10.0],
+            status=[11.0],
             user=["12"],
             group=["13"],
             queue=["15"],

@@ -21,8 +21,9 @@ def line(
     requested: int = 4,
     wanted: float = 600,
     owner: str = "11 12",
+    status: int = 1,
 ) -> str:
-    return f"{job} {submit} 3 {run} {allocated} -1 -1 {requested} {wanted} -1 1 {owner} -1 -1 -1 -1 -1"
+    return f"{job} {submit} 3 {run} {allocated} -1 -1 {requested} {wanted} -1 {status} {owner} -1 -1 -1 -1 -1"
 
 
 def trace_of(folder: Path, *lines: str, header: str = "; MaxProcs: 100") -> Path:
@@ -90,6 +91,26 @@ def test_jobs_larger_than_the_machine_are_named(tmp_path: Path) -> None:
 def test_jobs_are_sorted_by_submit_time_and_place(tmp_path: Path) -> None:
     path = trace_of(tmp_path, line(3, submit=50), line(9, submit=20), line(2, submit=20), line(1, submit=0))
     assert [job.job_id for job in read_trace(path).jobs] == ["1", "9", "2", "3"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_partial_executions_of_jobs_with_a_line_of_their_own_are_left_out(
+    tmp_path: Path, first: bool
+) -> None:
+    parts = [line(1, run=40, status=2), line(1, run=60, status=3)]
+    path = trace_of(
+        tmp_path, *([] if first else parts), line(1), *(parts if first else []), line(2, submit=9)
+    )
+    trace = read_trace(path)
+    assert [(job.job_id, job.runtime_s) for job in trace.jobs] == [("1", 100), ("2", 100)]
+    assert (trace.parts, trace.duplicates, trace.dropped) == (2, 0, 0)
+
+
+def test_partial_executions_without_a_line_of_the_job_are_jobs(tmp_path: Path) -> None:
+    parts = [line(1, run=40, status=2), line(1, run=60, status=4), line(1, run=9, status=5)]
+    trace = read_trace(trace_of(tmp_path, *parts, line(2, submit=1, status=0)))
+    assert [job.job_id for job in trace.jobs] == ["1", "1.2", "1.3", "2"]
+    assert (trace.parts, trace.duplicates) == (0, 2)
 
 
 def test_a_job_number_that_comes_again_is_made_unique(tmp_path: Path) -> None:
