@@ -57,8 +57,8 @@ _WHOLE = frozenset({4, 7})
 SUMMARIES = frozenset({0.0, 1.0})
 """The status of a job that failed or completed."""
 PARTS = frozenset({2.0, 3.0, 4.0})
-"""The status of a partial execution of a job that was checkpointed or swapped out. The job has a line of its own
-too, with one of `SUMMARIES`.
+"""The status of a partial execution of a job that was checkpointed or swapped out. The job has a line of its
+own too, with one of `SUMMARIES`.
 """
 _GZIP_MAGIC = b"\x1f\x8b"
 _NOT_READ = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
