@@ -314,7 +314,7 @@ def at_death(argv: Sequence[str]) -> Generator[None, None, None]:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End the command and whatever it started in its session; it leads a process group of its own."""
-    if process.poll() is None:
+    if process.returncode is None:  # else the number of its group may be another's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
-from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
@@ -25,7 +25,10 @@ _TOKEN_LETTERS = string.ascii_letters + string.digits
 
 def runner_of(settings: SlurmSettings) -> CommandRunner:
     """What runs the commands of the Slurm that the settings name."""
-    environment = {} if settings.conf is None else {"SLURM_CONF": settings.conf}
+    # In a federation, only this cluster's jobs are listed.
+    environment = {"SQUEUE_LOCAL": "1", "SCONTROL_LOCAL": "1"}
+    if settings.conf is not None:
+        environment["SLURM_CONF"] = settings.conf
     if settings.bin_dir is not None:
         environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
     return CommandRunner(environment=environment)
@@ -138,7 +141,7 @@ class SlurmClient:
         command = build.show_config()
         done = self.run(command)
         if done.returncode != 0:
-            raise refusal(done)
+            raise unread(done)
         self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
         return self._known
 
@@ -191,7 +194,7 @@ class SlurmClient:
         """
         done = self.run(command, environment=build.squeue_environment(fields, token), take=take)
         if done.returncode != 0:
-            raise refusal(done)
+            raise unread(done)
         if "Invalid job format" in done.stderr:
             # It goes on all the same, with an empty field.
             raise Unreadable(f"this squeue lacks a field: {done.words}", command=command, text=done.stdout)

@@ -18,9 +18,7 @@ from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.holds import HoldNames, holds_among
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
-from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
-from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
@@ -93,9 +91,7 @@ class SlurmCliAdapter:
         self._client = SlurmClient(settings, runner)
         self._source = source_of(settings, self._client, starter or runner_of(settings))
         self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
-        self._commands = SlurmCommands(
-            self._client, TakenWords(self._client, now), Binding(self._client, now), self._notices
-        )
+        self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
         self._placements: tuple[Placement, ...] | None = None
         self._limits = LimitsReader(self._client.qos_before_partitions)

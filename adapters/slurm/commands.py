@@ -6,6 +6,7 @@ for it to start, `scontrol requeue` runs a finished job again).
 """
 
 import re
+from collections.abc import Callable
 from typing import assert_never
 
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable, unsupported
@@ -19,6 +20,7 @@ from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.resources.eligibility import is_held
 from makeway.adapters.slurm.translate import state
 from makeway.policies.model import (
     Action,
@@ -37,6 +39,8 @@ from makeway.policies.model import (
 )
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
+_LONGEST_DELAY_S = 600.0
+"""A requeue delays the next start by less, in seconds: by `cred_expire` of AuthInfo, 120 s by default."""
 _HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
 
 
@@ -45,17 +49,17 @@ class SlurmCommands:
 
     Args:
         client: what runs the commands.
-        taken: keeps with the jobs what is taken from them.
-        binding: binds jobs to holds.
+        now: the time, in POSIX seconds.
         notices: tells jobs why they have to leave. None: they are not told.
     """
 
     def __init__(
-        self, client: SlurmClient, taken: TakenWords, binding: Binding, notices: LeaveNotices | None = None
+        self, client: SlurmClient, now: Callable[[], float], notices: LeaveNotices | None = None
     ) -> None:
         self._client = client
-        self._taken = taken
-        self._binding = binding
+        self._now = now
+        self._taken = TakenWords(client, now)
+        self._binding = Binding(client, now)
         self._notices = notices
         self._holds: HoldNames | None = None
         """Those of the last snapshot. None: there was none."""
@@ -293,8 +297,10 @@ class SlurmCommands:
             self._client.do(build.to_queue_position(job_id, queue_position))
             return
         lost = job.restarts > 0 and job.requested_node_count > job.node_count
+        # A begin time that is later was not set by a requeue, but by the job's owner.
+        soon = job.eligible_s is None or job.eligible_s <= self._now() + _LONGEST_DELAY_S
         front = build.to_front(
-            job_id, requeued=job.restarts > 0, node_count=job.requested_node_count if lost else None
+            job_id, requeued=job.restarts > 0 and soon, node_count=job.requested_node_count if lost else None
         )
         taken = self._taken.of(job)
         if taken is None or job.restarts <= taken.run:
@@ -379,5 +385,5 @@ def _check_not_held(job: RawJob) -> None:
     """Raise `Rejected` for a job that its user or an administrator holds: to set its priority would lift the
     hold.
     """
-    if job.reason.startswith(_HELD):
+    if is_held(job) or job.reason.startswith(_HELD):
         raise Rejected(f"job {job.job_id} is held ({job.reason})")

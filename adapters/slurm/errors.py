@@ -75,10 +75,19 @@ def denied(done: CompletedCommand) -> bool:
     return done.returncode != 0 and "denied" in done.words
 
 
+def unread(done: CompletedCommand) -> AdapterError:
+    """The error for a reading command that failed; its message has Slurm's own words."""
+    error = refusal(done)
+    return Unavailable(str(error)) if isinstance(error, Rejected) else error
+
+
 def refusal(done: CompletedCommand) -> AdapterError:
     """The error for a command that failed; its message has Slurm's own words."""
     words = done.words or f"exit status {done.returncode}"
     message = f"{done.argv[0]}: {words}"
+    if done.returncode < 0:
+        # The client was killed, as at the stop of the service: slurmctld may have got the command.
+        return Unavailable(f"{message} (ended by signal {-done.returncode})")
     if any(part in words for part in _NO_ANSWER):
         return Unavailable(message)
     if any(part in words for part in _LATER):

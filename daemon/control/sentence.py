@@ -11,12 +11,16 @@ from makeway.daemon.control.report import Deferral, Deferred
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.operation.returns import method_of
 from makeway.policies.model import (
+    Expand,
     Operation,
     OperationKind,
     OperationOutcome,
+    Prioritise,
     Progress,
     Reason,
     Requeue,
+    Shrink,
+    Task,
 )
 
 _WHY_DEFERRED = MappingProxyType(
@@ -70,7 +74,8 @@ def sentence_of(
 
 def _put_back(action: Requeue) -> str:
     if action.reason is Reason.ENDED_BY_SIGNAL:
-        return f"the signal ended job {action.job_id}, which has no handler for it and is put back"
+        why = "it has no handler for it, or its own requeue was forgotten"
+        return f"job {action.job_id} ended at the signal and is put back: {why}"
     return f"the controller has forgotten the requeue of job {action.job_id}, which is put back"
 
 
@@ -118,12 +123,29 @@ def _started(operation: Operation) -> str:
 
 
 def _lenders(operation: Operation) -> str:
-    left = sum(
-        1
+    """How many jobs had left, and how many of them were given back what can be given back."""
+    left = {
+        task.action.job_id: task
         for task in operation.tasks
         if method_of(task.action) is not None and task.progress in (Progress.DONE, Progress.ACCEPTED)
-    )
-    return f"{left} lender{'' if left == 1 else 's'}"
+    }
+    missing = sum(_misses(operation, task) for task in left.values())
+    some = f"{len(left) - missing} of " if missing else ""
+    return f"{some}{len(left)} lender{'' if len(left) == 1 else 's'}"
+
+
+def _misses(operation: Operation, left: Task) -> bool:
+    """Whether a job that had left did not get its nodes or its turn back: the cluster refused it, or lets no
+    job grow.
+    """
+    given = [
+        task
+        for task in operation.tasks
+        if isinstance(task.action, Expand | Prioritise) and task.action.job_id == left.action.job_id
+    ]
+    if not given:
+        return isinstance(left.action, Shrink)
+    return given[-1].progress is Progress.REFUSED
 
 
 def _start(operation: Operation) -> str:

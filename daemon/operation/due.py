@@ -278,7 +278,7 @@ def _may_issue(
             # A lender that is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
             waited = cluster.now_s >= ended_s + timeouts.settle_s
-            return _lenders_served(operation, waited=waited) and (
+            return _lenders_served(operation, jobs, waited=waited) and (
                 waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
             )
         case _:
@@ -300,13 +300,16 @@ def _let_go(hold: Reserve, cluster: Cluster) -> bool:
     )
 
 
-def _lenders_served(operation: Operation, *, waited: bool) -> bool:
+def _lenders_served(operation: Operation, jobs: Mapping[str, Job], *, waited: bool) -> bool:
     """Whether every lender is first in the queue, or out of reach: then the common queue may have the rest.
 
-    `waited`: what was asked for once is enough.
+    `waited`: what was asked for once is enough, and no job is waited for that has not ended yet. Its
+    processes may never end.
     """
     for task in operation.tasks:
-        if waited and task.issued_s is not None and method_of(task.action) is None:
+        job = jobs.get(task.action.job_id)
+        lasts = job is not None and job.state is JobState.COMPLETING
+        if waited and task.issued_s is not None and (method_of(task.action) is None or lasts):
             continue
         if isinstance(task.action, Expand | Prioritise) and task.progress in (
             Progress.PLANNED,

@@ -210,7 +210,8 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
         case Shrink():
             if job is None or _left_its_run(task, job):
                 return Ending.LEFT_ITSELF
-            return Ending.SEEN if set(job.nodes) == set(action.keep_nodes) else None
+            # It may have lost one more node, or given it away, meanwhile.
+            return Ending.SEEN if set(job.nodes) <= set(action.keep_nodes) else None
         case Expand():
             if job is None or _left_its_run(task, job):
                 return Ending.RUN_OVER

@@ -362,14 +362,20 @@ def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts
 
 
 def _renew_hold(operation: Operation, job: Job | None, cluster: Cluster) -> Operation:
-    """Make a hold that was seen once more, if it is there no more or its job is bound to it no more.
+    """Make a hold that was seen once more, if it is there no more, has other nodes, or its job is bound to it
+    no more.
 
-    It was deleted, or a controller that crashed forgot it. `job` None: the job has not arrived.
+    It was deleted or changed, or a controller that crashed forgot it, or a change of it. `job` None: the job
+    has not arrived.
     """
     index = hold_index(operation)
     if index is None or operation.tasks[index].progress is not Progress.DONE:
         return operation
-    there = any(reservation.name == operation.reservation for reservation in cluster.reservations)
+    sets = cluster.node_sets()
+    there = any(
+        reservation.name == operation.reservation and sets.of(reservation.nodes) == sets.of(operation.nodes)
+        for reservation in cluster.reservations
+    )
     if there and (job is None or job.reservation == operation.reservation):
         return operation
     return with_task(operation, index, to_do_again(operation.tasks[index]))

@@ -9,7 +9,7 @@ from makeway.simharness.engine.event_queue import Change, ChangeKind, EventOrder
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.partitioned import PartitionedScheduler, PartitionSettings
 from makeway.simharness.engine.records import JobRecord, Mark, MarkKind, RunEnding, Segment
-from makeway.simharness.engine.reservations import LeaseBook, SimHold, releases_with_holds
+from makeway.simharness.engine.reservations import LeaseBook, SimHold, hold_of, releases_with_holds
 from makeway.simharness.engine.scheduler import (
     Release,
     Scheduler,
@@ -322,9 +322,7 @@ class SimMachine:
     def hold(self, name: str, nodes: int, end_s: float) -> None:
         """Make the reservation, or change the one of that name."""
         self.interfere()
-        old = self.holds.get(name)
-        start_s = self.now_s if old is None else old.start_s
-        hold = self.holds[name] = SimHold(name=name, nodes=nodes, start_s=start_s, end_s=end_s)
+        hold = self.holds[name] = hold_of(self.holds.get(name), name, nodes, self.now_s, end_s)
         self._count_reserved()
         self.events.add(
             end_s, EventOrder.HOLD_END, lambda: self.drop_hold(hold), lambda: self.holds.get(name) is hold

@@ -8,7 +8,7 @@ that are free before the queue gets them.
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from makeway.adapters.protocol import Gone, Rejected
@@ -26,6 +26,22 @@ class SimHold:
     """The set of its nodes (`nodeset`)."""
     start_s: float
     end_s: float
+    changed_s: float
+    """When it was made or changed last."""
+    before: "SimHold | None" = None
+    """What it was before the last change. None: it was not changed."""
+
+
+def hold_of(before: SimHold | None, name: str, nodes: int, now_s: float, end_s: float) -> SimHold:
+    """A reservation that is made or changed now. `before`: what it is until now; None: there is none."""
+    return SimHold(
+        name=name,
+        nodes=nodes,
+        start_s=now_s if before is None else before.start_s,
+        end_s=end_s,
+        changed_s=now_s,
+        before=None if before is None else replace(before, before=None),
+    )
 
 
 class LeaseBook:

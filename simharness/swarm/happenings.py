@@ -47,12 +47,18 @@ def reserve_for_maintenance(machine: SimMachine, name: str, node_count: int, end
 
 
 def forget(machine: SimMachine, since_s: float) -> int:
-    """The controller has started again and has lost the reservations made since then. Returns how many."""
+    """The controller has started again and has lost the reservations made since then, and the last change of
+    older ones. Returns how many.
+    """
     machine.leases.forget(since_s)
-    lost = [hold for hold in machine.holds.values() if hold.start_s >= since_s]
-    for hold in lost:
-        machine.drop_hold(hold)
-    return len(lost)
+    changed = [hold for hold in machine.holds.values() if hold.changed_s >= since_s]
+    for hold in changed:
+        before = hold.before
+        if hold.start_s >= since_s:
+            machine.drop_hold(hold)
+        elif before is not None:
+            machine.hold(hold.name, before.nodes, before.end_s)
+    return len(changed)
 
 
 def forget_requeues(

@@ -123,6 +123,14 @@ def test_a_time_out_kills_the_command_and_what_it_started(tmp_path: Path) -> Non
     await_that("no process outlives its time-out", lambda: all(gone(pid) for pid in left))
 
 
+def test_a_time_out_kills_what_a_command_left_behind_that_has_ended(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    command = ("sh", "-c", f"sleep 1000 & echo $! > '{pids}'")
+    with pytest.raises(Unavailable, match="gave no answer"):
+        CommandRunner().run(command, timeout_s=1)
+    await_that("no process outlives the time-out", lambda: gone(int(pids.read_text())))
+
+
 def test_a_command_that_closes_its_output_is_timed_out_too() -> None:
     program = "import os, time; os.close(1); os.close(2); time.sleep(1000)"
     with pytest.raises(Unavailable):

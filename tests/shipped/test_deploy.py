@@ -51,6 +51,7 @@ def test_the_unit_fits_the_service() -> None:
     assert (said["StateDirectoryMode"], said["UMask"]) == ("0700", "0077")
     assert said["Group"] != said["User"], "who may use the socket may not read the journal"
     assert str(TRY_AGAIN) not in said["RestartPreventExitStatus"].split()
+    assert said["KillMode"] == "mixed", "the Slurm command under way is not ended with the daemon"
     assert int(said["WatchdogSec"]) > 0
     assert said["MemoryMax"]
 

@@ -8,7 +8,15 @@ from makeway.adapters.protocol import Gone, NotForgotten, Rejected
 from makeway.adapters.slurm import build
 from makeway.policies.model import RunIdentity
 from tests import acts
-from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of, made_reservation
+from tests.adapters.slurm.fake_slurm import (
+    NOW_S,
+    OK,
+    RUNNING,
+    Answer,
+    FakeSlurm,
+    adapter_of,
+    made_reservation,
+)
 from tests.adapters.slurm.test_parse import ROW
 
 
@@ -371,8 +379,21 @@ def test_a_waiting_job_without_a_place_has_nothing_to_give_back(priority: int) -
     assert slurm.acts == []
 
 
-def test_a_held_job_stays_held() -> None:
-    slurm = FakeSlurm(ROW | {"Reason": "JobHeldUser", "PriorityLong": "0"})
+@pytest.mark.parametrize(
+    "reason", ["JobHeldUser", "launch_failure_limit_exceeded_requeued_held", "BadConstraints", "Dependency"]
+)
+def test_a_held_job_stays_held(reason: str) -> None:
+    """The priority says it, whatever the reason is."""
+    slurm = FakeSlurm(ROW | {"Reason": reason, "PriorityLong": "0"})
     with pytest.raises(Rejected, match="is held"):
         adapter_of(slurm).apply(acts.prioritise("17"))
     assert slurm.acts == []
+
+
+@pytest.mark.parametrize(("delay_s", "lifted"), [(121, True), (7 * 86_400, False)])
+def test_a_begin_time_that_no_requeue_has_set_stays(delay_s: int, lifted: bool) -> None:
+    slurm = FakeSlurm(
+        ROW | {"RestartCnt": "1", "Reason": "BeginTime", "EligibleTime": f"{NOW_S + delay_s:.0f}"}
+    )
+    adapter_of(slurm).apply(acts.prioritise("17"))
+    assert slurm.acts == [build.to_front("17", requeued=lifted, node_count=None)]

@@ -67,3 +67,13 @@ def test_reservations() -> None:
     )
     assert not in_use(failed(""))
     assert not unknown_reservation(failed(""))
+
+
+@pytest.mark.parametrize("words", ["", "Access/permission denied for job 5"])
+def test_a_command_that_was_killed_may_have_been_carried_out(words: str) -> None:
+    """As at the stop of the service, which ends the commands of the daemon too."""
+    done = CompletedCommand(argv=("scancel",), returncode=-15, stdout="", stderr=words)
+    found = refusal(done)
+    assert isinstance(found, Unavailable)
+    assert found.sent
+    assert "signal 15" in str(found)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSettings
 from makeway.adapters.site.clock import SteadyClock
 from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.access import runner_of
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.entry_point import SLURM
 from makeway.adapters.slurm.settings import SlurmAdapterSettings, SlurmSettings
@@ -295,3 +296,11 @@ def test_other_classes_count_from_the_next_snapshot_on() -> None:
     assert [job.preemptible for job in adapter.snapshot().jobs] == [True]
     adapter.use_classes(SETTINGS.classes[:1])
     assert [job.preemptible for job in adapter.snapshot().jobs] == [False]
+
+
+@pytest.mark.parametrize("conf", [None, "/etc/slurm/slurm.conf"])
+def test_only_the_jobs_of_this_cluster_are_listed(conf: str | None) -> None:
+    """Also in a federation whose FederationParameters have fed_display."""
+    said = runner_of(SlurmSettings(classes=SETTINGS.classes, conf=conf)).environment
+    assert {"SQUEUE_LOCAL", "SCONTROL_LOCAL"} <= said.keys()
+    assert said.get("SLURM_CONF") == conf

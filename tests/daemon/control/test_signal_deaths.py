@@ -34,7 +34,7 @@ def test_a_job_that_the_signal_ended_is_put_back_and_reported(acknowledgement: A
     vanished(adapter)
     report = loop.reconcile()
     assert adapter.calls[-1] == ("requeue", "v")
-    assert "the signal ended job v, which has no handler for it and is put back" in report.sentence
+    assert "job v ended at the signal and is put back" in report.sentence
     assert [entry.action.reason for entry in report.actions] == [Reason.ENDED_BY_SIGNAL]
 
     lender = pending("v", 4, requeue_count=1)

@@ -11,6 +11,7 @@ from makeway.policies.model import (
     Acknowledgement,
     CheckpointSpec,
     Ending,
+    JobState,
     Method,
     Operation,
     Phase,
@@ -24,6 +25,7 @@ from makeway.policies.model import (
 from tests.builders import cluster, held, pending, running, urgent
 from tests.daemon.acting import (
     COMMENTS,
+    DEADLINE_S,
     NODES,
     PATIENCE,
     after_view,
@@ -36,6 +38,7 @@ from tests.daemon.acting import (
     lent_view,
     requeue,
     reserve,
+    shrink,
     signal,
 )
 
@@ -210,6 +213,46 @@ def test_a_job_that_is_bound_to_its_hold_no_more_is_bound_again() -> None:
     unbound = cluster(4, urgent("u", 4), running("v", NODES), now_s=1020.0, reservations=(held("u", NODES),))
 
     assert due(advance(operation, unbound, PATIENCE), unbound) == [reserve()]
+
+
+def test_a_hold_whose_nodes_somebody_changed_is_made_again() -> None:
+    """A controller that crashed may have forgotten the last change of a hold. Nothing is taken before."""
+    operation = held_operation(requeue("v"))
+    view = replace(holding(running("v", NODES), now_s=1020.0), reservations=(held("u", NODES[:2]),))
+
+    assert due(advance(operation, view, PATIENCE), view) == [reserve()]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_lender_that_never_ends_does_not_keep_the_hold(answered: bool) -> None:
+    """Its processes may not end, nor its epilog."""
+    lender = running("v", NODES)
+    operation = held_operation(requeue("v"))
+    view = holding(lender)
+    index = next_due(operation, view, PATIENCE)
+    assert index is not None
+    operation = issuing(operation, index, view.now_s)
+    if answered:
+        operation = record(operation, index, Progress.ACCEPTED, view.now_s)
+    completing = replace(lender, state=JobState.COMPLETING)
+    late_s = DEADLINE_S + PATIENCE.give_up_after_s
+    operation = advance(operation, holding(completing, now_s=late_s), PATIENCE)
+    assert (operation.phase, due(operation, holding(completing, now_s=late_s))) == (Phase.RETURNING, [])
+    view = holding(completing, now_s=late_s + PATIENCE.settle_s)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(action) for action in issued] == [Release]
+
+    # It gets its turn once it waits.
+    waits = after_view(pending("v", 4, requeue_count=1), now_s=9000.0, reservations=False)
+    _, issued = issue_all(advance(operation, waits, PATIENCE), waits)
+    assert [(type(action), action.job_id) for action in issued] == [(Prioritise, "v")]
+
+
+def test_a_shrunk_job_that_lost_one_more_node_has_shrunk() -> None:
+    operation = held_operation(shrink("v", NODES[:2]))
+    operation, _ = issue_all(operation, holding(running("v", NODES)))
+    operation = advance(operation, holding(running("v", NODES[:1]), now_s=1020.0), PATIENCE)
+    assert operation.tasks[-1].ending is Ending.SEEN
 
 
 def test_a_hold_in_doubt_is_released_all_the_same() -> None:

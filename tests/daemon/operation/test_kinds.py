@@ -32,6 +32,7 @@ from makeway.policies.model import (
     Task,
     kind_of,
 )
+from tests import acts
 from tests.builders import cluster, pending, running, urgent
 from tests.daemon.acting import (
     COMMENTS,
@@ -219,6 +220,18 @@ def test_one_lender_is_one_lender() -> None:
     over = after_view(running("v", NODES, requeue_count=1), reservations=False)
     closed = advance(operation, over, PATIENCE)
     assert outcome_text(closed) == "the urgent job started on time; 1 lender given back"
+
+
+def test_what_could_not_be_given_back_is_not_said_to_be() -> None:
+    """No job grows on this cluster, and the other one is held."""
+    taken = tuple(
+        Task(action=action, progress=Progress.DONE, ending=Ending.SEEN, ended_s=1010.0, nodes=NODES)
+        for action in (shrink("s", NODES[:2]), requeue("v"))
+    )
+    refused = Task(action=acts.prioritise("v"), progress=Progress.REFUSED, ended_s=2000.0)
+    operation = replace(returning(), outcome=OperationOutcome.STARTED, started_s=1020.0)
+    operation = replace(operation, tasks=(*taken, refused))
+    assert outcome_text(operation) == "the urgent job started on time; 0 of 2 lenders given back"
 
 
 def test_a_release_says_which_reservation_the_job_was_submitted_with() -> None:

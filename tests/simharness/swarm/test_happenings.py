@@ -6,7 +6,7 @@ from makeway.adapters.protocol import Gone
 from makeway.policies.model import JobState, Operation, Requeue, RunIdentity
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.swarm.happenings import forget_requeues
+from makeway.simharness.swarm.happenings import forget, forget_requeues
 from tests import acts
 from tests.builders import running
 from tests.daemon.acting import COMMENTS, NODES, held_operation, holding, issue_all, requeue
@@ -74,3 +74,19 @@ def test_a_requeue_that_the_journal_does_not_know_is_not_forgotten() -> None:
     cluster, adapter = requeued()
     assert forget_requeues(cluster.machine, 100.0, known_to=lambda: ()) == 0
     assert seen(adapter, "v").state is JobState.PENDING
+
+
+def test_the_last_change_of_an_older_hold_is_forgotten() -> None:
+    cluster, _ = world(4, job("v", 0.0, 5000.0, 1))
+    machine = cluster.machine
+    cluster.advance(10.0)
+    machine.hold("mw_old", 0b0110, 900.0)
+    cluster.advance(50.0)
+    machine.hold("mw_old", 0b1110, 950.0)
+    machine.hold("mw_new", 0b0001, 900.0)
+    assert forget(machine, 40.0) == 2
+    assert {name: (hold.nodes, hold.end_s) for name, hold in machine.holds.items()} == {
+        "mw_old": (0b0110, 900.0)
+    }
+    cluster.advance(900.0)
+    assert machine.holds == {}

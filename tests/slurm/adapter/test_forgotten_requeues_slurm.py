@@ -43,8 +43,8 @@ def save(world: SlurmWorld, job_id: str) -> None:
 
 
 def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) -> None:
-    """makeway knows no answer to the requeue; the exit status tells that it was carried out. The crash has lost
-    the word that the job is to go first in the queue, too.
+    """makeway knows no answer to the requeue; the exit status tells that it was carried out. The word that
+    the job is to go first in the queue is lost, too.
     """
     world, cluster = slurm_world, slurm_world.cluster
     job_id = cluster.submit(ENDS_LATE, "-N1", "--no-kill", "--time=60")
