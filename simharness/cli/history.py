@@ -15,6 +15,7 @@ from makeway.simharness.cli.options import FILE, NAMED_FILE, cache_options, sche
 from makeway.simharness.cli.output import require_outputs, write_page
 
 if TYPE_CHECKING:
+    from makeway.simharness.history.loading import PastPeriod
     from makeway.simharness.history.source import HistorySource
     from makeway.simharness.history.study import HistoryOutcome, HistoryTrial
     from makeway.simharness.papers.common.cache import ResultCache
@@ -160,7 +161,7 @@ def _study(options: HistoryOptions) -> None:
     source = source_of(options)
     trials = trials_of(options, source)
     past = loaded(source)
-    remarks = notes(past)
+    remarks = [*notes(past), *_deadline_remarks(past, trials)]
     for remark in remarks:
         click.echo(f"makeway: {remark}", err=True)
     outcomes = run_all(
@@ -175,6 +176,29 @@ def _study(options: HistoryOptions) -> None:
         for sentence in sentences:
             click.echo(sentence)
     _write_pages(options, outcomes, trials, sentences, remarks)
+
+
+def _deadline_remarks(past: "PastPeriod", trials: "Sequence[HistoryTrial]") -> list[str]:
+    """Where a policy works towards another deadline than the one that is measured."""
+    from makeway.policies.model import JobKind
+    from makeway.simharness.history.study import settings_of
+    from makeway.simharness.run.deadlines import deadline_remark
+
+    limits_s = {job.start_within_s for job in past.workload.jobs if job.kind is JobKind.ON_DEMAND}
+    if None not in limits_s:  # the classes say it for all jobs, and the configuration is as the site has it
+        return []
+    found = {
+        one.policy: deadline_remark(
+            one.policy,
+            one.policy_settings,
+            limits_s,
+            settings_of(one.source).start_within_s,
+            called=one.policy,
+            sets_both="--start-within",
+        )
+        for one in trials
+    }
+    return [remark for remark in found.values() if remark is not None]
 
 
 def _cache(options: HistoryOptions) -> "ResultCache | None":

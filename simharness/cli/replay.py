@@ -374,3 +374,24 @@ def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
         click.echo(
             "makeway: no job of this workload is urgent: see --workload, --urgent and --class", err=True
         )
+    _warn_of_deadlines(workload, experiments)
+
+
+def _warn_of_deadlines(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
+    """Say on standard error where a policy works towards another deadline than the one that is measured."""
+    from makeway.policies.model import JobKind
+    from makeway.simharness.run.deadlines import deadline_remark
+
+    limits_s = {job.start_within_s for job in workload.jobs if job.kind is JobKind.ON_DEMAND}
+    for one in experiments:
+        measured_s = measure_settings(one.start_within_s).start_within_s
+        remark = deadline_remark(
+            one.policy,
+            one.policy_settings,
+            limits_s,
+            measured_s,
+            called=one.policy,
+            sets_both="--start-within",
+        )
+        if remark is not None:
+            click.echo(f"makeway: {remark}", err=True)

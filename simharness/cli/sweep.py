@@ -33,11 +33,13 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     from makeway.simharness.papers.common.cache import ResultCache
     from makeway.simharness.papers.reproduce import run_all
     from makeway.simharness.sweep.cell import run_cell
-    from makeway.simharness.sweep.grid import files_of, read_grid
+    from makeway.simharness.sweep.grid import files_of, read_grid, remarks
     from makeway.simharness.sweep.table import require_pyarrow, write_results
 
     found = read_grid(grid)
     click.echo(f"makeway: {counted(len(found), 'cell')}", err=True)
+    for remark in remarks(found):
+        click.echo(f"makeway: {remark}", err=True)
     if dry_run:
         return
     require_pyarrow()

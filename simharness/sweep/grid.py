@@ -16,9 +16,12 @@ from makeway.daemon.config.policy_finder import SUFFIX, find_policy
 from makeway.daemon.config.yaml_file import Problem
 from makeway.policies.contract import PolicyError
 from makeway.simharness.engine.scheduler import Backfill, Order
+from makeway.simharness.results.measures import MeasureSettings
+from makeway.simharness.run.deadlines import deadline_remark
 from makeway.simharness.run.experiment import SAMPLE, ExperimentError, policy_config
 from makeway.simharness.sweep.cell import SweepCell
 from makeway.simharness.workloads.openb import is_openb
+from makeway.simharness.workloads.sample import START_WITHIN_S
 from makeway.simharness.workloads.unit import TraceUnit
 
 Synthesis = Literal["W1", "W2", "W3", "W4", "W5"]
@@ -232,6 +235,32 @@ def _named_traces(grid: Grid, folder: Path) -> dict[str, str]:
         else Path(trace).name
         for trace in written.values()
     }
+
+
+def remarks(cells: Sequence[SweepCell]) -> list[str]:
+    """Where a policy works towards another deadline than the one that is measured, in one sentence each."""
+    found: dict[tuple[object, ...], str | None] = {}
+    for cell in cells:
+        key = (cell.label, cell.trace, cell.synthesis, cell.urgent_share, cell.start_within_s)
+        if key not in found:
+            found[key] = deadline_remark(
+                cell.policy,
+                cell.policy_settings,
+                _limits_s(cell),
+                MeasureSettings().start_within_s,
+                called=cell.label,
+                sets_both="settings.start_within_s",
+            )
+    return list(dict.fromkeys(filter(None, found.values())))
+
+
+def _limits_s(cell: SweepCell) -> tuple[float | None, ...]:
+    """The limits of the urgent jobs of a cell. Empty: it has no urgent jobs."""
+    if cell.trace == SAMPLE:
+        return (cell.start_within_s or START_WITHIN_S,)
+    if cell.synthesis is None and not cell.urgent_share and not is_openb(Path(cell.trace)):
+        return ()
+    return (cell.start_within_s,)
 
 
 def files_of(cells: Sequence[SweepCell]) -> tuple[Path, ...]:

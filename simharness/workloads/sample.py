@@ -14,7 +14,7 @@ _URGENT_JOBS = 20
 _URGENT_SIZES = (4, 8, 8, 12, 16, 16, 24, 24)
 _URGENT_RUNTIME_S = (900.0, 5400.0)
 _URGENT_WALLTIME_S = 7200.0
-_START_WITHIN_S = 600.0
+START_WITHIN_S = 600.0
 _QUIET_START = 0.15
 """The share of the time before the first urgent job: the machine fills meanwhile."""
 
@@ -61,7 +61,7 @@ def sample_workload(seed: int) -> tuple[int, list[SimJob]]:
             user="beamline",
             account="urgent",
             kind=JobKind.ON_DEMAND,
-            start_within_s=_START_WITHIN_S,
+            start_within_s=START_WITHIN_S,
         )
         for number, (submit_s, runtime_s, size) in enumerate(
             zip(submits_s, runtimes_s, sizes, strict=True), 1

@@ -205,6 +205,23 @@ def test_impossible_jobs_are_named(makeway: Makeway, trace: Path) -> None:
     assert "1 job larger than the machine of 3 nodes left out" in err
 
 
+def test_a_deadline_that_is_not_the_measured_one_is_said(makeway: Makeway, trace: Path) -> None:
+    options = ("replay", trace, "--urgent", "0.5", "--policy", "eviction")
+    setting = ("--set", "start_within_s=120")
+    for more in ((), ("--start-within", "2m", *setting), ("--set", "start_within_s=600")):
+        assert "start_within_s" not in makeway(*options, *more)[1]
+    _, err = makeway(*options, *setting)
+    assert (
+        "makeway: policy eviction works towards starts within 120 s (start_within_s), but starts within "
+        "600 s count as on time: --start-within sets both\n"
+    ) in err
+    _, err = makeway("replay", "sample", "--policy", "eviction", *setting)
+    assert (
+        "makeway: start_within_s=120 of policy eviction has no effect, because every urgent job has a limit "
+        "of its own: --start-within sets it\n"
+    ) in err
+
+
 def test_partial_executions_that_are_left_out_are_counted(makeway: Makeway, tmp_path: Path) -> None:
     path = tmp_path / "parts.swf"
     part = "1 0 0 300 4 -1 -1 4 900 -1 2 1 1 -1 -1 -1 -1 -1\n"

@@ -109,6 +109,22 @@ def test_the_numbers_as_json_with_hidden_names(capsys: pytest.CaptureFixture[str
     assert all(owner["user"].startswith("user-") for one in found for owner in one["owners"])
 
 
+def test_a_deadline_that_is_not_the_measured_one_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "makeway.yaml"
+    config.write_text(
+        "adapter: {type: slurm, classes: [{name: urgent, accounts: [urgent], kind: on_demand}]}\n"
+        "policy: {name: eviction, settings: {start_within_s: 20}}\n"
+    )
+    options = ("--config", str(config), "--max-loss", "0", "--poll", "1s")
+    said = "policy eviction works towards starts within 20 s (start_within_s), but starts within 600 s count"
+    assert _run(*options) == 0
+    assert said in capsys.readouterr().err
+    assert _run(*options, "--start-within", "30s") == 0
+    assert "start_within_s" not in capsys.readouterr().err
+
+
 def test_finished_replays_are_kept(capsys: pytest.CaptureFixture[str], caches: Path, tmp_path: Path) -> None:
     options = (*OPTIONS, "--policy", "none", "--policy", "eviction", "--max-loss", "5")
     told: list[tuple[bool, object]] = []

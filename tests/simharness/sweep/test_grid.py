@@ -6,7 +6,7 @@ import pytest
 
 from makeway.daemon.config.yaml_file import ConfigError
 from makeway.simharness.sweep.cell import SweepCell
-from makeway.simharness.sweep.grid import read_grid
+from makeway.simharness.sweep.grid import read_grid, remarks
 
 WHOLE = """
 policies:
@@ -133,3 +133,18 @@ def test_what_is_given_twice_runs_once(tmp_path: Path) -> None:
         ("a.swf", 3, "fcfs"),
         ("a.swf", 3, "wfp"),
     ]
+
+
+def test_a_deadline_that_is_not_the_measured_one_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
+    hour = "{name: eviction, label: hour, settings: {start_within_s: 3600}}"
+    text = f"policies: [none, eviction, {hour}]\ntraces: [a.swf]\nseeds: 2\n"
+    assert remarks(cells(tmp_path, text)) == [], "no job is urgent"
+    (remark,) = remarks(cells(tmp_path, f"{text}workloads: [W1]\n"))
+    assert remark == (
+        "policy hour works towards starts within 3600 s (start_within_s), but starts within 600 s count as "
+        "on time: settings.start_within_s sets both"
+    )
+    assert remarks(cells(tmp_path, f"{text}workloads: [W1]\nsettings: {{start_within_s: [3600]}}\n")) == []
+    (remark,) = remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n"))
+    assert "start_within_s=3600 of policy hour has no effect" in remark
