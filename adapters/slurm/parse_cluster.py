@@ -16,6 +16,7 @@ _NODE_KEYS = ("State", "CPUTot", "RealMemory", "ActiveFeatures", "Gres")
 _NODE_OPTIONS = (
     "Sockets",
     "CoresPerSocket",
+    "ThreadsPerCore",
     "CoreSpecCount",
     "CPUEfctv",
     "MemSpecLimit",
@@ -40,6 +41,8 @@ class RawNode:
     cpu_count: int
     usable_cpu_count: int
     """Without those of specialised cores."""
+    threads_per_core: int = 1
+    """Those of the hardware: Slurm may count cores as CPUs."""
     core_count: int
     socket_count: int
     memory_mb: float
@@ -164,7 +167,7 @@ def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> Callab
     are alike.
     """
     states, cpus, memory, features, generic = keys
-    sockets, cores, specialised, effective, spec_memory, disk, partitions = options
+    sockets, cores, threads, specialised, effective, spec_memory, disk, partitions = options
     flags = frozenset(re.split(r"[+*~#!%$@^-]", states)) - {""}
     cpu_count = int(cpus)
     socket_count = cpu_count if sockets is None else int(sockets)
@@ -177,6 +180,7 @@ def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> Callab
         states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
         cpu_count=cpu_count,
         usable_cpu_count=usable,
+        threads_per_core=per_core if threads is None else int(threads),
         core_count=core_count,
         socket_count=socket_count,
         memory_mb=memory_mb,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.adapters.hostlist import expand
-from makeway.adapters.slurm.parse import RawJob, gres, memory_mb
+from makeway.adapters.slurm.parse import RawJob, count, gres, memory_mb
 from makeway.adapters.slurm.resources.counting import gres_amounts
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numbers
 from makeway.policies.model import CPU, MEMORY, Resources
@@ -27,7 +27,8 @@ _AFTER_ACCOUNT = re.compile(r" QOS=\S* (?:WCKey=\S* )?JobState=")
 _BODY = re.compile(
     # Between the nodes and their number: those that backfill has planned, the batch host, a federation.
     r" NodeList=\S* (?:[A-Z]\w*=\S* )*?NumNodes=(?P<nodes>[\d\-KM]+) NumCPUs=\d+ "
-    r".*?ReqB:S:C:T=\d+:\d+:(?P<cores>\d+|\*):(?P<threads>\d+|\*) .*?(?:Socks/Node=(?P<sockets>\S+) )?"
+    r".*?ReqB:S:C:T=\d+:\d+:(?P<cores>\d+|\*):(?P<threads>\d+|\*) (?P<later>Req)?TRES=.*?"
+    r"(?:Socks/Node=(?P<sockets>\S+) )?"
     r"NtasksPerN:B:S:C=\d+:\d+:(?P<per_socket>\d+|\*):(?P<per_core>\d+|\*) (?:Core|Thread)Spec=\S+ +"
     r"(?:JOB_GRES=\S* +)?(?P<held>(?:Nodes=\S+ CPU_IDs=\S* Mem=\d+ GRES=\S* +)*)"
     r"MinCPUsNode=\d+ MinMemory(?P<per>Node|CPU|TRES)=(?P<memory>\S+) "
@@ -58,6 +59,8 @@ class JobDetails:
     """By node: which GPUs it holds. Nodes with none are absent."""
     exclusive: bool
     """Whether it shares its nodes with no job, or with none of other users."""
+    takes_all: bool
+    """Whether it gets all CPUs and GPUs of its nodes."""
     memory_per: MemoryPer
     memory_mb: float
     """The memory that it asks for. 0: all of each node."""
@@ -67,6 +70,8 @@ class JobDetails:
     """None: it does not say."""
     temporary_disk_mb: float
     """How large the temporary disk of each node has to be."""
+    most_nodes: int | None
+    """On how many nodes at most it may run. None: it does not say."""
     uncounted: tuple[str, ...]
     """The options of its request that no amounts of nodes say."""
 
@@ -123,15 +128,31 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             gpus=_gpus(body["held"]),
             # From 26.05 on it has a field of its own.
             exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
+            takes_all=body["sharing"] == "NO" if exclusive is None else exclusive == "NODE",
             memory_per=MemoryPer(body["per"]),
             memory_mb=memory_mb(body["memory"]),
             threads_per_core=None if threads == "*" else int(threads),
             tasks_per_core=None if per_core == "*" else int(per_core),
             temporary_disk_mb=memory_mb(body["disk"]),
+            most_nodes=_most_nodes(body, job),
             uncounted=_uncounted(body, job),
         )
     except ValueError:
         return None
+
+
+def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
+    """On how many nodes at most the job may run. None: it does not say.
+
+    Later releases print `3-3` also of a job without -N, and of one with -N2 whose CPUs need three nodes. What
+    was asked for is then in the requested resources.
+    """
+    least, ranged, most = body["nodes"].partition("-")
+    if not ranged:
+        return None
+    if least == most and body["later"]:
+        return job.requested_node_count if job.requested_node_count > 1 else None
+    return count(most)
 
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ class JobRequest:
     excluded: tuple[str, ...]
     node_count: int
     """The least number of nodes."""
+    most_nodes: int | None = None
+    """The largest number of nodes. None: it does not say."""
     cpu_count: int
     """CPUs on all nodes together."""
     task_count: int
@@ -40,6 +42,8 @@ class JobRequest:
     tasks_per_core: int | None
     temporary_disk_mb: float = 0.0
     """How large the temporary disk of each node has to be."""
+    takes_all: bool = False
+    """Whether it gets all CPUs and GPUs of its nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
         required=job.required_nodes,
         excluded=job.excluded_nodes or (),
         node_count=least,
+        most_nodes=None if found is None else found.most_nodes,
         cpu_count=job.cpu_count,
         task_count=job.task_count,
         cpus_per_task=job.cpus_per_task,

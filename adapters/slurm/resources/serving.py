@@ -95,6 +95,7 @@ class Serving:
             if partition in one.partitions
             and one.name not in request.excluded
             and one.temporary_disk_mb >= request.temporary_disk_mb
+            and one.threads_per_core >= (request.threads_per_core or 1)
         }
         return satisfying(request.features, there)
 
@@ -190,6 +191,7 @@ def _uncounted(nodes: Iterable[RawNode], counts: Counting) -> frozenset[str]:
 
 
 def _most_nodes(request: JobRequest) -> int:
-    """On more nodes than this an even share gets no smaller."""
+    """On more nodes than this an even share gets no smaller, or the request does not want them."""
     parts = (request.task_count, request.cpu_count, *(one.count for one in request.gres_per_job))
-    return max(request.node_count, *parts)
+    most = max(request.node_count, *parts)
+    return most if request.most_nodes is None else min(most, request.most_nodes)

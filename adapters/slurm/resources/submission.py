@@ -217,6 +217,7 @@ def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | N
         required=given.nodelist,
         excluded=given.exclude,
         node_count=max(1, min(node_count, tasks)),
+        most_nodes=given.nodes[1] if given.nodes else None,
         cpu_count=tasks * per_task,
         task_count=tasks,
         cpus_per_task=per_task,
@@ -231,6 +232,7 @@ def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | N
         threads_per_core=1 if given.hint in _ONE_THREAD else given.threads_per_core,
         tasks_per_core=given.ntasks_per_core,
         temporary_disk_mb=given.tmp or 0.0,
+        takes_all=given.exclusive == "",
     )
 
 

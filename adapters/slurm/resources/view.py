@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 from makeway.adapters.slurm.parse import Gres, RawJob
@@ -27,7 +27,13 @@ from makeway.adapters.slurm.resources.holdings import (
 from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
-from makeway.adapters.slurm.resources.whole import WholeServing, whole_demand, whole_demand_of
+from makeway.adapters.slurm.resources.whole import (
+    WholeDemand,
+    WholeServing,
+    most_size,
+    whole_demand,
+    whole_demand_of,
+)
 from makeway.policies.model import CPU, Resources
 
 _OPEN_PARTITION = frozenset({"UP", "DRAIN"})
@@ -176,10 +182,7 @@ class SnapshotResources:
         size = max(job.node_count, job.requested_node_count) if job.restarts else job.node_count
         found = self._details.get(job.job_id)
         if not self._shares(job):
-            least = self._whole.least_size(job, size) if urgent else size
-            disk_mb = 0.0 if found is None else found.temporary_disk_mb
-            eligible = self._whole.eligible(whole_demand(job, least, temporary_disk_mb=disk_mb))
-            return Asked(node_count=least, node_count_max=size, demand=None, eligible_nodes=eligible)
+            return self._asked_whole(job, size, found, urgent=urgent)
         fit = self._serving.fit(request_of(job, found))
         if fit.demand is None:
             # Whole nodes after all: Slurm may give the job more of them than the fewest.
@@ -189,6 +192,20 @@ class SnapshotResources:
             size = least = fit.node_count
         return Asked(node_count=least, node_count_max=size, demand=fit.demand, eligible_nodes=fit.eligible)
 
+    def _asked_whole(self, job: RawJob, size: int, found: JobDetails | None, *, urgent: bool) -> Asked:
+        least = self._whole.least_size(job, size) if urgent else size
+        most = most_size(least, job) if urgent else least
+        if found is not None:
+            most = min(most, found.most_nodes or most)
+        elif job.requested_node_count > 1:
+            most = min(most, size)
+
+        def demand_of(count: int) -> WholeDemand:
+            return whole_demand(job, count, found, memory=self._counts.memory)
+
+        least, eligible = self._whole.fewest(demand_of, least, most)
+        return Asked(node_count=least, node_count_max=max(size, least), demand=None, eligible_nodes=eligible)
+
     def submitted(self, wanted: Submission) -> Asked:
         """What a job would ask that is submitted so: as few nodes as it can do with."""
         request = wanted.request
@@ -197,7 +214,10 @@ class SnapshotResources:
             demand, eligible, size = fit.demand, fit.eligible, fit.node_count
         else:
             size = self._whole.size_for(request.node_count, request.cpu_count, request.partitions)
-            demand, eligible = None, self._whole.eligible(whole_demand_of(request, size))
+            demand_of = partial(whole_demand_of, request, memory=self._counts.memory)
+            most = most_size(size, request)
+            size, eligible = self._whole.fewest(demand_of, size, min(most, request.most_nodes or most))
+            demand = None
         return Asked(
             node_count=size,
             node_count_max=size,

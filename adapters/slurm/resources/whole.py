@@ -7,7 +7,7 @@ from math import ceil
 
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
-from makeway.adapters.slurm.resources.details import MemoryPer
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
 from makeway.adapters.slurm.resources.features import satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
@@ -25,7 +25,13 @@ class WholeDemand:
     excluded: tuple[str, ...]
     cpu_count: int
     memory_mb: float
+    memory_per_cpu_mb: float = 0.0
+    """Memory for each CPU of the node: the job gets all of them. 0: nothing asked for."""
+    memory_per_gpu_mb: float = 0.0
+    """The same for each GPU."""
     gres: tuple[Gres, ...]
+    threads_per_core: int = 1
+    """How many threads a core has to have."""
     temporary_disk_mb: float = 0.0
 
 
@@ -67,6 +73,24 @@ class WholeServing:
         least_cpus = min((self._least_cpus.get(name, 1) for name in partitions), default=1)
         return max(least, ceil(cpu_count / max(1, least_cpus)))
 
+    def fewest(
+        self, demand_of: Callable[[int], WholeDemand], least: int, most: int
+    ) -> tuple[int, frozenset[str] | None]:
+        """The least number of nodes that can serve, and which nodes may. None: every node.
+
+        If there is no such number, it is `least`.
+
+        Args:
+            demand_of: what the job asks of each of so many nodes.
+            least: the least number that is tried.
+            most: the largest one. It does not matter if that is less than the least one.
+        """
+        for size in range(least, min(most, len(self._nodes)) + 1):
+            eligible = self.eligible(demand_of(size))
+            if eligible is None or len(eligible) >= size:
+                return size, eligible
+        return least, self.eligible(demand_of(least))
+
     def _serving(self, demand: WholeDemand) -> frozenset[str] | None:
         # A job runs in one of its partitions alone: the one with most nodes for it, of equal ones the first.
         names = max((self._serving_in(name, demand) for name in demand.partitions), key=len)
@@ -84,20 +108,37 @@ class WholeServing:
         return frozenset(demand.required) if serves else frozenset()
 
     def _fits(self, one: RawNode, demand: WholeDemand) -> bool:
+        has = self._gres.get(one.name, ())
+        gpu_count = sum(gres.count for gres in has if gres.name == "gpu")
+        memory_mb = max(
+            demand.memory_mb,
+            demand.memory_per_cpu_mb * one.usable_cpu_count,
+            demand.memory_per_gpu_mb * gpu_count,
+        )
         return (
             one.usable_cpu_count >= demand.cpu_count
-            and one.usable_memory_mb >= demand.memory_mb
+            and one.usable_memory_mb >= memory_mb
+            and one.threads_per_core >= demand.threads_per_core
             and one.temporary_disk_mb >= demand.temporary_disk_mb
             and one.name not in demand.excluded
-            and all(_has(self._gres.get(one.name, ()), wanted) for wanted in demand.gres)
+            and all(_has(has, wanted) for wanted in demand.gres)
         )
 
 
-def whole_demand(raw: RawJob, least_size: int | None, *, temporary_disk_mb: float = 0.0) -> WholeDemand:
-    """What a job asks of each node. `least_size`: the least number of nodes; None: as many as it has."""
+def whole_demand(
+    raw: RawJob, least_size: int | None, found: JobDetails | None = None, *, memory: bool = False
+) -> WholeDemand:
+    """What a job asks of each node.
+
+    Args:
+        raw: the job.
+        least_size: the least number of nodes. None: as many as it has.
+        found: what is known of it besides squeue's line.
+        memory: whether this Slurm counts memory.
+    """
     size = max(raw.node_count if least_size is None else least_size, 1)
     memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
-    return WholeDemand(
+    demand = WholeDemand(
         partitions=raw.partitions,
         features=raw.features,
         required=raw.required_nodes,
@@ -108,28 +149,76 @@ def whole_demand(raw: RawJob, least_size: int | None, *, temporary_disk_mb: floa
         gres=(
             *raw.gres_per_node,
             *raw.gres_per_socket,
-            *(replace(one, count=ceil(one.count / size)) for one in raw.gres_per_job),
+            *_shares(raw.gres_per_job, size),
+            *_of_tasks(raw.gres_per_task, raw.tasks_per_node or ceil(raw.task_count / size)),
         ),
-        temporary_disk_mb=temporary_disk_mb,
     )
+    if found is None:
+        return demand
+    demand = replace(
+        demand,
+        threads_per_core=found.threads_per_core or 1,
+        temporary_disk_mb=found.temporary_disk_mb,
+    )
+    if not (memory and found.takes_all):
+        return demand
+    if raw.memory_per_gpu_mb:
+        return replace(demand, memory_mb=0.0, memory_per_gpu_mb=float(raw.memory_per_gpu_mb))
+    by_cpu = found.memory_per is MemoryPer.CPU
+    return replace(demand, memory_per_cpu_mb=found.memory_mb if by_cpu else 0.0)
 
 
-def whole_demand_of(request: JobRequest, size: int) -> WholeDemand:
-    """What a request needs of each of so many whole nodes."""
-    return WholeDemand(
+def whole_demand_of(request: JobRequest, size: int, *, memory: bool = False) -> WholeDemand:
+    """What a request needs of each of so many whole nodes. `memory`: whether this Slurm counts memory."""
+    tasks = request.tasks_per_node or ceil(request.task_count / size)
+    generic = (
+        *request.gres_per_node,
+        *_shares(request.gres_per_job, size),
+        *_of_tasks(request.gres_per_task, tasks),
+    )
+    cpu_count = max(
+        request.least_cpus_per_node, ceil(request.cpu_count / size), tasks * request.cpus_per_task
+    )
+    by_node = request.memory_per is MemoryPer.NODE
+    demand = WholeDemand(
         partitions=request.partitions,
         features=request.features,
         required=request.required,
         required_are_all=len(request.required) >= size,
         excluded=request.excluded,
-        cpu_count=max(request.least_cpus_per_node, ceil(request.cpu_count / size)),
-        memory_mb=request.memory_mb if request.memory_per is MemoryPer.NODE else 0.0,
-        gres=(
-            *request.gres_per_node,
-            *(replace(one, count=ceil(one.count / size)) for one in request.gres_per_job),
-        ),
+        cpu_count=cpu_count,
+        memory_mb=request.memory_mb if by_node else 0.0,
+        gres=generic,
+        threads_per_core=request.threads_per_core or 1,
         temporary_disk_mb=request.temporary_disk_mb,
     )
+    if by_node or not memory:
+        return demand
+    by_cpu = request.memory_per is MemoryPer.CPU
+    if request.takes_all and by_cpu:
+        return replace(demand, memory_per_cpu_mb=request.memory_mb)
+    if request.takes_all:
+        return replace(demand, memory_per_gpu_mb=request.memory_mb)
+    counted = cpu_count if by_cpu else sum(one.count for one in generic if one.name == "gpu")
+    return replace(demand, memory_mb=request.memory_mb * counted)
+
+
+def most_size(least: int, job: RawJob | JobRequest) -> int:
+    """On more nodes than this no node needs fewer GPUs and the like."""
+    parts = [one.count for one in job.gres_per_job]
+    if job.gres_per_task:
+        parts.append(job.task_count)
+    return max(least, *parts) if parts else least
+
+
+def _shares(gres: tuple[Gres, ...], size: int) -> tuple[Gres, ...]:
+    """The even share of what is asked for all nodes together."""
+    return tuple(replace(one, count=ceil(one.count / size)) for one in gres)
+
+
+def _of_tasks(gres: tuple[Gres, ...], tasks: int) -> tuple[Gres, ...]:
+    """What so many tasks need together."""
+    return tuple(replace(one, count=one.count * tasks) for one in gres)
 
 
 def _has(gres: tuple[Gres, ...], wanted: Gres) -> bool:

@@ -385,7 +385,10 @@ def test_the_least_size_decides_which_nodes_may_serve() -> None:
     raw = replace(PENDING, node_count=4, tres="cpu=4,node=2", cpu_count=4, partitions=("big",))
     wanted = replace(raw, gres_per_job=(Gres(name="gpu", type="a100", count=16),))
     assert translated(raw, urgent).eligible_nodes == frozenset({"n5", "n6", "n7", "n8"})
-    assert translated(wanted, urgent).eligible_nodes == frozenset()
+    served = translated(wanted, urgent)
+    assert (served.node_count, served.eligible_nodes) == (4, frozenset({"n5", "n6", "n7", "n8"}))
+    narrow = replace(wanted, node_count=2)
+    assert translated(narrow, urgent).eligible_nodes == frozenset()
     assert translated(replace(raw, required_nodes=("n5", "n6")), urgent).eligible_nodes == frozenset(
         {"n5", "n6"}
     )

@@ -205,3 +205,27 @@ def test_the_fewest_nodes_on_which_the_even_share_fits() -> None:
     assert found.demand is not None
     assert (found.demand.amount(GPU), found.demand.amount("gres/gpu:a100")) == (3, 3)
     assert fit(gres_per_job=gres("gpu:17")).eligible == frozenset()
+
+
+def test_no_more_nodes_than_the_job_may_have() -> None:
+    """Twenty tasks fit on a node of 16 CPUs and one of four, but not in even shares."""
+    nodes = (*NODES[4:5], *(replace(one, cpu_count=4, usable_cpu_count=4, core_count=4) for one in NODES[:4]))
+    wanted = replace(PENDING, cpu_count=20, task_count=20, memory_mb=100.0, tres="node=2")
+    request = request_of(wanted, None)
+    serving = Serving(nodes, SHARED, COUNTS)
+    assert serving.fit(request).node_count == 5
+    assert serving.fit(replace(request, most_nodes=2)).eligible == frozenset()
+    assert serving.fit(replace(request, most_nodes=5)) == serving.fit(request)
+
+
+def test_where_the_job_fits_on_as_many_nodes_as_it_may_have_that_partition_is_taken() -> None:
+    nodes = tuple(
+        replace(one, partitions=frozenset({"big" if number > 4 else "batch"}))
+        for number, one in enumerate(NODES, start=1)
+    )
+    serving = Serving((*nodes, *(replace(nodes[0], name=f"m{index}") for index in range(9))), SHARED, COUNTS)
+    wanted = replace(PENDING, cpu_count=16, task_count=16, memory_mb=100.0, tres="node=2")
+    request = request_of(replace(wanted, partitions=("batch", "big")), None)
+    assert serving.fit(request).node_count == 8
+    found = serving.fit(replace(request, most_nodes=2))
+    assert (found.node_count, found.eligible) == (2, frozenset({"n5", "n6", "n7", "n8"}))

@@ -177,6 +177,34 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
     assert found.uncounted == uncounted
 
 
+@pytest.mark.parametrize(
+    ("node_counts", "asked", "most"),
+    [("1", 1, None), ("3", 1, None), ("2-2", 2, 2), ("2-4", 2, 4), ("4-4", 2, 4), ("1-2K", 1, 2048)],
+)
+def test_the_largest_number_of_nodes(node_counts: str, asked: int, most: int | None) -> None:
+    job = replace(JOB, tres=f"cpu=4,mem=400M,node={asked}")
+    found = details(printed(job, "").replace("NumNodes=2 ", f"NumNodes={node_counts} "), job)
+    assert found is not None
+    assert found.most_nodes == most
+
+
+@pytest.mark.parametrize(
+    ("node_counts", "asked", "most"),
+    [("1-1", 1, None), ("3-3", 1, None), ("3-3", 2, 2), ("2-2", 2, 2), ("2-4", 2, 4), ("1-4", 1, 4)],
+)
+def test_the_largest_number_of_nodes_as_later_releases_print_it(
+    node_counts: str, asked: int, most: int | None
+) -> None:
+    """24.11 prints `3-3` of `-n20` and of `-N2 -n20` on nodes of 8 CPUs, and `1-1` of `--gpus=5`, which then
+    runs on two nodes.
+    """
+    job = replace(JOB, tres=f"cpu=4,mem=400M,node={asked}")
+    record = printed(job, "").replace("NumNodes=2 ", f"NumNodes={node_counts} ")
+    found = details(record.replace(" TRES=", " ReqTRES=cpu=4 AllocTRES="), job)
+    assert found is not None
+    assert found.most_nodes == most
+
+
 def test_a_record_of_another_job_is_no_record(found: Shared) -> None:
     first, second = found.job("licensed"), found.job("all-memory")
     assert details(found.texts[first.job_id], second) is None

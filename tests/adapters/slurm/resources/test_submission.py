@@ -89,6 +89,12 @@ def test_without_an_amount_of_memory_the_default_counts() -> None:
     assert (asked.memory_per, asked.memory_mb) == (MemoryPer.NODE, 0.0)
 
 
+def test_the_largest_number_of_nodes() -> None:
+    sizes = [(one.node_count, one.most_nodes) for one in (read(text).request for text in ("-N2", "-N2-4"))]
+    assert sizes == [(2, 2), (2, 4)]
+    assert read("-n4").request.most_nodes is None
+
+
 def test_the_default_partition_is_meant() -> None:
     assert read("-n1").request.partitions == ("batch",)
     with pytest.raises(ValueError, match="the cluster has no default partition"):

@@ -1,0 +1,115 @@
+"""Urgent jobs that get whole nodes: on which nodes, and on how many, what they ask for fits."""
+
+from dataclasses import replace
+from typing import Any
+
+from makeway.adapters.slurm.parse import gres
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, nodes
+from makeway.adapters.slurm.resources.counting import Counting
+from makeway.adapters.slurm.resources.details import JobDetails, details
+from makeway.adapters.slurm.resources.submission import submission
+from makeway.adapters.slurm.resources.view import Asked, SnapshotResources
+from tests.adapters.slurm.jobs.raw_jobs import PENDING, raw_node
+from tests.adapters.slurm.resources.test_details import COUNTS, JOB, printed
+
+PARTITIONS = (RawPartition(name="batch", state="UP", by_default=True),)
+
+
+def node(name: str, **changes: Any) -> RawNode:
+    """A node of 8 cores and 16,000 MB."""
+    shape: dict[str, Any] = {"cpu_count": 8, "usable_cpu_count": 8, "core_count": 8, "memory_mb": 16_000.0}
+    found = replace(raw_node(1), name=name, usable_memory_mb=16_000.0, **shape)
+    return replace(found, **changes)
+
+
+GPUS = gres("gpu:a100:4")
+NODES = (node("c1"), node("c2"), node("g1", gres=GPUS), node("g2", gres=GPUS))
+
+
+def told(**changes: Any) -> JobDetails:
+    """The details of an exclusive job on any number of nodes, with 100 MB for each CPU."""
+    found = details(printed(JOB, ""), JOB)
+    assert found is not None
+    return replace(found, held=None, exclusive=True, takes_all=True, **changes)
+
+
+def asked(there: tuple[RawNode, ...], found: JobDetails, counts: Counting = COUNTS, **changes: Any) -> Asked:
+    """What an urgent job of one task asks that has these changes."""
+    small: dict[str, Any] = {
+        "node_count": 1,
+        "cpu_count": 1,
+        "task_count": 1,
+        "tres": "cpu=1,mem=100M,node=1",
+    }
+    job = replace(PENDING, memory_mb=100.0, **(small | changes))
+    resources = SnapshotResources(there, PARTITIONS, counts=counts, details={job.job_id: found})
+    return resources.asked(job, urgent=True)
+
+
+def submitted(options: str, counts: Counting = COUNTS) -> Asked:
+    resources = SnapshotResources(NODES, PARTITIONS, counts=counts)
+    return resources.submitted(submission(options.split(), PARTITIONS, None))
+
+
+def size_and_nodes(found: Asked) -> tuple[int, str]:
+    names = {one.name for one in NODES} if found.eligible_nodes is None else found.eligible_nodes
+    return found.node_count, " ".join(sorted(names))
+
+
+def test_gpus_of_tasks_are_asked_for() -> None:
+    tasks: dict[str, Any] = {"cpu_count": 8, "task_count": 8, "gres_per_task": gres("gres:gpu:1")}
+    both = asked(NODES, told(), node_count=2, tres="cpu=8,mem=800M,node=2", **tasks)
+    assert size_and_nodes(both) == (2, "g1 g2")
+    assert size_and_nodes(asked(NODES, told(), **tasks)) == (2, "g1 g2")
+    assert size_and_nodes(submitted("-N2 -n8 --gpus-per-task=1 --exclusive --mem=0")) == (2, "g1 g2")
+    assert size_and_nodes(submitted("-n8 --gpus-per-task=1 --exclusive --mem=0")) == (2, "g1 g2")
+
+
+def test_as_many_nodes_as_have_the_gpus() -> None:
+    eight: dict[str, Any] = {"gres_per_job": gres("gres:gpu:8")}
+    found = asked(NODES, told(), **eight)
+    assert (size_and_nodes(found), found.node_count_max) == ((2, "g1 g2"), 2)
+    assert size_and_nodes(asked(NODES, told(most_nodes=1), **eight)) == (1, "")
+    assert size_and_nodes(asked(NODES, told(), gres_per_job=gres("gres:gpu:9"))) == (1, "")
+    assert size_and_nodes(submitted("--gpus=8 --exclusive --mem=0")) == (2, "g1 g2")
+    assert size_and_nodes(submitted("-N1 --gpus=8 --exclusive --mem=0")) == (1, "")
+
+
+def test_an_exclusive_job_gets_the_memory_of_every_cpu_and_gpu() -> None:
+    """Tried on 22.05 and 24.11: with 2,100 MB a CPU it never starts on a node of 8 CPUs and 16,000 MB."""
+    assert asked(NODES, told(memory_mb=2000.0)).eligible_nodes is None
+    assert asked(NODES, told(memory_mb=2100.0)).eligible_nodes == frozenset()
+    assert asked(NODES, told(memory_mb=2100.0), replace(COUNTS, memory=False)).eligible_nodes is None
+    by_user = replace(told(memory_mb=2100.0), takes_all=False)
+    assert asked(NODES, by_user).eligible_nodes is None
+    for amount_mb, names in ((4000, {"g1", "g2"}), (5000, set[str]())):
+        found = asked(NODES, told(), gres_per_node=gres("gres:gpu:1"), memory_per_gpu_mb=amount_mb)
+        assert found.eligible_nodes == frozenset(names)
+
+
+def test_the_memory_of_options_counts_for_whole_nodes() -> None:
+    assert size_and_nodes(submitted("--exclusive --mem-per-cpu=2100")) == (1, "")
+    assert size_and_nodes(submitted("--exclusive --mem-per-cpu=2000")) == (1, "c1 c2 g1 g2")
+    assert size_and_nodes(submitted("--exclusive=user -n8 --mem-per-cpu=2100 -N1")) == (1, "")
+    assert size_and_nodes(submitted("--exclusive=user -n4 --mem-per-cpu=2100 -N1")) == (1, "c1 c2 g1 g2")
+    assert size_and_nodes(submitted("--exclusive --gpus-per-node=1 --mem-per-gpu=5G")) == (1, "")
+    assert size_and_nodes(submitted("--exclusive=user --gpus-per-node=1 --mem-per-gpu=5G")) == (1, "g1 g2")
+    assert size_and_nodes(submitted("--exclusive=user --gpus-per-node=4 --mem-per-gpu=5G")) == (1, "")
+
+
+def test_the_threads_of_a_core_are_those_of_the_hardware() -> None:
+    """Slurm counts cores as CPUs where the node line says so."""
+    shape = "Sockets=1 CoresPerSocket=4 CPUTot=4 RealMemory=100 State=IDLE ActiveFeatures=(null) Gres=(null)"
+    lines = [f"NodeName=n1 ThreadsPerCore=2 {shape}", f"NodeName=n2 {shape}"]
+    assert [one.threads_per_core for one in nodes(lines, command=("scontrol",))] == [2, 1]
+
+
+def test_threads_that_a_core_has_to_have() -> None:
+    there = (node("s1"), node("t1", core_count=4, threads_per_core=2))
+    for found in (told(threads_per_core=2), replace(told(threads_per_core=2), exclusive=False)):
+        assert asked(there, found, node_count=1).eligible_nodes == frozenset({"t1"})
+    assert asked(there, told(threads_per_core=1)).eligible_nodes is None
+    resources = SnapshotResources(there, PARTITIONS, counts=COUNTS)
+    for options in ("--threads-per-core=2 --mem=10", "--threads-per-core=2 --mem=10 --exclusive"):
+        wanted = submission(options.split(), PARTITIONS, None)
+        assert resources.submitted(wanted).eligible_nodes == frozenset({"t1"})
