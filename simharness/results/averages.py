@@ -32,6 +32,8 @@ class Aggregate:
     backfill: str
     workload: str
     replays: int
+    shared: bool
+    """Whether jobs share nodes."""
     estimates: tuple[Estimate, ...]
     """In the order of `numbers`."""
 
@@ -62,6 +64,7 @@ def aggregate(measured: Sequence[Measures]) -> Aggregate:
         backfill=measured[0].backfill,
         workload=measured[0].workload,
         replays=len(measured),
+        shared=any(one.shared for one in measured),
         estimates=tuple(_estimate(key, [row.get(key) for row in rows]) for key in keys),
     )
 

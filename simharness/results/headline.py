@@ -138,7 +138,8 @@ def _use(measures: Measures, base: Measures | None) -> str:
     if now is None:
         return ""
     before = "" if then is None else f" (without: {format_number(then, Unit.SHARE)})"
-    return f"Useful utilisation {format_number(now, Unit.SHARE)}{before}."
+    name = "Useful dominant shares" if measures.shared else "Useful utilisation"
+    return f"{name} {format_number(now, Unit.SHARE)}{before}."
 
 
 def _count(number: int, noun: str) -> str:

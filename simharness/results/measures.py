@@ -117,6 +117,8 @@ class Measures:
     workload: str
     node_count: int
     settings: MeasureSettings
+    shared: bool
+    """Whether jobs share nodes."""
     groups: tuple[GroupMeasures, ...]
     """The three kinds, then all jobs, then the caller's groups."""
     excluded: int
@@ -132,7 +134,8 @@ class Measures:
     utilisation: float | None
     """Held node-hours / (nodes x measured span). None: nothing ran, or no span.
 
-    Nodes that are down count as capacity. On shared nodes see `series.nodes_held`.
+    Nodes that are down count as capacity. On shared nodes it is the dominant shares held, and can be above 1:
+    a job counts by its dominant share of each of its nodes.
     """
     useful_utilisation: float | None
     """The same without lost and overhead node-hours (P5).
@@ -307,6 +310,7 @@ def _machine(
         workload=record.workload,
         node_count=record.node_count,
         settings=settings,
+        shared=record.capacities is not None,
         groups=groups,
         excluded=record.excluded,
         first_submit_s=first_submit_s,
@@ -341,7 +345,7 @@ def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-_LABELS = frozenset({"policy", "backfill", "workload", "settings", "groups"})
+_LABELS = frozenset({"policy", "backfill", "workload", "settings", "shared", "groups"})
 
 
 def numbers(measures: Measures) -> dict[str, Number]:

@@ -306,7 +306,10 @@ time on fewer nodes.</dd>
 first.</dd>
 <dt>utilisation</dt>
 <dd>Node-hours held by jobs / (nodes × time from the first submission to the last end).</dd>
-<dt>useful utilisation</dt><dd>The same without work lost and overhead.</dd>
+<dt>dominant shares held</dt>
+<dd>The same where jobs share nodes: a job counts by its largest share of a node's CPUs, memory or GPUs. Jobs
+that need different resources most can add up to more than a node.</dd>
+<dt>useful utilisation, useful dominant shares</dt><dd>The same without work lost and overhead.</dd>
 <dt>makespan</dt><dd>Last end − first submission.</dd>
 <dt>queue length</dt><dd>Jobs that wait, evicted ones included.</dd>
 {% for setting in page.settings %}

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from bokeh.models import Range1d
 
 _KINDS = (JobKind.ON_DEMAND, JobKind.RIGID, JobKind.MALLEABLE)
-_LOAD = {"utilisation": "Nodes in use", "queue": "Jobs that wait"}
 _DISTRIBUTIONS = {f"wait_{kind}": f"{GROUP_TITLES[kind]}: wait" for kind in _KINDS} | {
     f"slowdown_{kind}": f"{GROUP_TITLES[kind]}: bounded slowdown" for kind in _KINDS
 }
@@ -93,8 +92,8 @@ def report_html(
         window_note=text.window_note(windows),
         kinds=text.kind_switches(records),
         replays=_replay_pictures(names, measured, divs) if divs else (),
-        load_switches=text.line_switches(names, styles, _LOAD),
-        load=_pictures(divs, _LOAD),
+        load_switches=text.line_switches(names, styles, _load_captions(records)),
+        load=_pictures(divs, _load_captions(records)),
         load_note=text.load_note([curve for group in curves.values() for curve in group], windows),
         distribution_switches=text.line_switches(names, styles, _DISTRIBUTIONS),
         distributions=_pictures(divs, _DISTRIBUTIONS),
@@ -127,6 +126,16 @@ def _pictures(divs: Mapping[str, str], captions: Mapping[str, str]) -> tuple[Rep
     )
 
 
+def _shared(records: Sequence[ReplayRecord]) -> bool:
+    """Whether jobs share nodes: what they hold can then be more than all nodes."""
+    return any(record.capacities is not None for record in records)
+
+
+def _load_captions(records: Sequence[ReplayRecord]) -> dict[str, str]:
+    held = "Dominant shares held" if _shared(records) else "Nodes in use"
+    return {"utilisation": held, "queue": "Jobs that wait"}
+
+
 def _figures(
     records: Sequence[ReplayRecord],
     names: Sequence[str],
@@ -147,7 +156,8 @@ def _figures(
     over_time = moving if windows.complete else _range(windows.whole, windows.whole, scale)
     mark = None if windows.complete else windows.loaded
     styles = line_styles(records)
-    for key, label, top in (("utilisation", "nodes in use (%)", 102.0), ("queue", "waiting jobs", None)):
+    held = ("dominant shares held (%)", None) if _shared(records) else ("nodes in use (%)", 102.0)
+    for key, label, top in (("utilisation", *held), ("queue", "waiting jobs", None)):
         figures[key] = load_figure(
             curves[key], styles, scale, over_time, what=key, label=label, top=top, mark=mark
         )

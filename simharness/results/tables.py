@@ -43,12 +43,18 @@ class SummaryRow:
     """The key without its group."""
     label: str
     unit: Unit
+    shared_label: str = ""
+    """The label where jobs share nodes. Empty: the same."""
     lower_is_better: bool | None = None
     """None: a change is neither good nor bad."""
     hide_zero: bool = False
     """Leave the line out where it is zero in every replay."""
     hide_equal: str = ""
     """Leave the line out where it equals this other number of the same group in every replay."""
+
+    def label_of(self, *, shared: bool) -> str:
+        """The label. `shared`: whether jobs share nodes."""
+        return self.shared_label if shared and self.shared_label else self.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +132,20 @@ _BATCH_ROWS = (
     ),
 )
 _MACHINE_ROWS = (
-    SummaryRow(name="utilisation", label="utilisation", unit=Unit.SHARE, lower_is_better=False),
-    SummaryRow(name="useful_utilisation", label="useful utilisation", unit=Unit.SHARE, lower_is_better=False),
+    SummaryRow(
+        name="utilisation",
+        label="utilisation",
+        shared_label="dominant shares held",
+        unit=Unit.SHARE,
+        lower_is_better=False,
+    ),
+    SummaryRow(
+        name="useful_utilisation",
+        label="useful utilisation",
+        shared_label="useful dominant shares",
+        unit=Unit.SHARE,
+        lower_is_better=False,
+    ),
     SummaryRow(name="makespan_s", label="makespan", unit=Unit.SECONDS, lower_is_better=True),
     SummaryRow(name="queue_length_mean", label="queue length, mean", unit=Unit.FACTOR, lower_is_better=True),
 )
@@ -186,7 +204,8 @@ def summarise(measured: Sequence[Measures]) -> ReplaySummary:
     out.
     """
     values = [numbers(one) for one in measured]
-    sections = [_section(title, group, rows, values) for title, group, rows in _layout(values)]
+    shared = any(one.shared for one in measured)
+    sections = [_section(title, group, rows, values, shared) for title, group, rows in _layout(values)]
     return ReplaySummary(
         columns=column_names(measured), sections=tuple(section for section in sections if section.lines)
     )
@@ -213,7 +232,11 @@ def _layout(values: Sequence[Mapping[str, Number]]) -> list[tuple[str, str, tupl
 
 
 def _section(
-    title: str, group: str, rows: Sequence[SummaryRow], values: Sequence[Mapping[str, Number]]
+    title: str,
+    group: str,
+    rows: Sequence[SummaryRow],
+    values: Sequence[Mapping[str, Number]],
+    shared: bool,
 ) -> SummarySection:
     lines: list[SummaryLine] = []
     for row in rows:
@@ -222,7 +245,7 @@ def _section(
             continue
         found = [one[key] for one in values]
         cells = [_cell(row, value, found[0], first=not index) for index, value in enumerate(found)]
-        lines.append(SummaryLine(key=key, label=row.label, cells=tuple(cells)))
+        lines.append(SummaryLine(key=key, label=row.label_of(shared=shared), cells=tuple(cells)))
     return SummarySection(title=title, lines=tuple(lines))
 
 
@@ -279,6 +302,7 @@ def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None
     table.add_column("")
     for one in aggregates:
         table.add_column(Text(f"{one.policy}, {one.replays} replays"), justify="right")
+    shared = any(one.shared for one in aggregates)
     means = [{estimate.key: estimate.mean for estimate in one.estimates} for one in aggregates]
     for title_of_group, group, rows in _layout(means):
         shown = [row for row in rows if not _hidden(row, group, means)]
@@ -287,5 +311,5 @@ def aggregate_table(aggregates: Sequence[Aggregate], *, title: str | None = None
             table.add_row(Text(title_of_group, style="bold"))
         for row in shown:
             texts = [format_estimate(one.estimate(f"{group}.{row.name}"), row.unit) for one in aggregates]
-            table.add_row(Text(f"  {row.label}"), *map(Text, texts))
+            table.add_row(Text(f"  {row.label_of(shared=shared)}"), *map(Text, texts))
     return table

@@ -53,7 +53,8 @@ def caption(measures: Measures) -> str:
     parts += [_counted(total.evictions, "eviction")] if total.evictions else []
     parts += [_counted(total.shrinks, "shrink")] if total.shrinks else []
     if measures.utilisation is not None:
-        parts.append(f"utilisation {format_number(measures.utilisation, Unit.SHARE)}")
+        name = "dominant shares held" if measures.shared else "utilisation"
+        parts.append(f"{name} {format_number(measures.utilisation, Unit.SHARE)}")
     return ", ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from makeway.policies.model import Resources
 from makeway.simharness.results.headline import baseline_of, headlines
 from makeway.simharness.results.measures import measure
 from tests.simharness.workloads.record_samples import empty, with_makeway, without_makeway
@@ -58,3 +59,10 @@ def test_jobs_that_were_evicted_more_than_once_are_counted_apart() -> None:
     record.jobs[0].lost_node_s = 0.0
     (headline,) = headlines([measure(record)])
     assert headline.rest[1].startswith("3 evictions of 1 job lost no work;")
+
+
+def test_on_shared_nodes_utilisation_is_called_what_it_is() -> None:
+    record = without_makeway()
+    record.capacities = (Resources.of({"cpu": 1}),) * record.node_count
+    (headline,) = headlines([measure(record)])
+    assert headline.rest[-1] == "Useful dominant shares 75.4%."

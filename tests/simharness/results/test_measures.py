@@ -196,7 +196,7 @@ def test_numbers_have_every_field_of_every_group_under_a_stable_key() -> None:
     assert found["rigid.turnaround_mean_s"] == 260.0
     assert found["machine.makespan_s"] == 260.0
     assert found["all.evictions"] == 1
-    assert len(found) == len(fields(Measures)) - 5 + 4 * (len(fields(GroupMeasures)) - 1)
+    assert len(found) == len(fields(Measures)) - 6 + 4 * (len(fields(GroupMeasures)) - 1)
     assert all(value is None or isinstance(value, int | float) for value in found.values())
 
 

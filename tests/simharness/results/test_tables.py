@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from makeway.policies.model import Resources
 from makeway.simharness.results.averages import Estimate, aggregate
 from makeway.simharness.results.exports import aggregates_to_csv, aggregates_to_json, to_csv, to_json
 from makeway.simharness.results.formats import (
@@ -29,6 +30,7 @@ from makeway.simharness.results.tables import (
     summarise,
     summary_table,
 )
+from makeway.simharness.results.text import caption
 from tests.simharness.workloads.record_samples import empty, with_makeway, without_makeway
 
 
@@ -64,6 +66,25 @@ def test_sections_are_the_kinds_that_there_are_and_the_machine() -> None:
     rigid_only.segments = rigid_only.segments[:1]
     assert [section.title for section in summarise([measure(rigid_only)]).sections] == ["All jobs", "Machine"]
     assert [section.title for section in summarise([measure(empty())]).sections] == []
+
+
+def test_on_shared_nodes_utilisation_is_called_what_it_is() -> None:
+    whole, shared = without_makeway(), without_makeway()
+    shared.capacities = (Resources.of({"cpu": 1}),) * shared.node_count
+    for record, labels in (
+        (whole, ["utilisation", "useful utilisation"]),
+        (shared, ["dominant shares held", "useful dominant shares"]),
+    ):
+        measured = measure(record)
+        (section,) = [one for one in summarise([measured]).sections if one.title == "Machine"]
+        assert [line.label for line in section.lines[:2]] == labels
+        assert [line.key for line in section.lines[:2]] == [
+            "machine.utilisation",
+            "machine.useful_utilisation",
+        ]
+        cells = list(aggregate_table([aggregate([measured, measured])]).columns[0].cells)
+        assert [str(cell).strip() for cell in cells if "util" in str(cell) or "shares" in str(cell)] == labels
+        assert f"{labels[0]} 75.4%" in caption(measured)
 
 
 def test_lines_that_say_nothing_are_left_out() -> None:
