@@ -29,7 +29,7 @@ from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
-from makeway.adapters.slurm.resources.view import SnapshotResources
+from makeway.adapters.slurm.resources.view import SnapshotResources, has_choice
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
 from makeway.adapters.slurm.topology import placements
 from makeway.adapters.slurm.translate import (
@@ -42,7 +42,7 @@ from makeway.adapters.slurm.translate import (
     reservation,
     state,
 )
-from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, LeaderLease, Placement
+from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, LeaderLease, NodeState, Placement
 
 _MOST_WAITING = 200
 """Of so many waiting urgent jobs the details are read: 2 ms each."""
@@ -126,10 +126,11 @@ class SlurmCliAdapter:
                 for job in jobs
             ]
         resources = self._resources(read, jobs)
-        if crossing := [job for job in jobs if len(job.partitions) > 1 and self._waits_urgently(job)]:
+        if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
             reserved = {one.name: one.nodes for one in read.reservations}
-            held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in crossing}
-            resources = resources.among_partitions(kept_nodes(jobs, self._settings.classes), held)
+            held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in choosing}
+            unusable = _unusable_nodes(read, holds, now_s)
+            resources = resources.among_partitions(kept_nodes(jobs, self._settings.classes), held, unusable)
         translator = Translator(
             self._settings.classes,
             resources,
@@ -315,3 +316,12 @@ def _completed(
     if "partitions" not in sections:
         return cluster
     return replace(cluster, partitions=parse_cluster.partitions(sections["partitions"], command=command))
+
+
+def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float) -> frozenset[str]:
+    """The nodes that are not up, or that the site has reserved now."""
+    down = (one.name for one in read.nodes if node(one).state is not NodeState.UP)
+    reserved = (
+        one.nodes for one in read.reservations if not holds.has(one.name) and one.start_s <= now_s < one.end_s
+    )
+    return frozenset(down).union(*reserved)

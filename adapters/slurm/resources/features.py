@@ -9,7 +9,19 @@ import re
 from collections.abc import Callable, Mapping
 
 _TOKEN = re.compile(r"[&|()\[\]]|[^&|()\[\]]+")
+_MOST_ALTERNATIVES = 64
+"""How many are looked at. Slurm's users write two or three."""
 _FEATURE = re.compile(r"[\w.\-=:+/]+")
+
+
+def alternatives(expression: str) -> tuple[str, ...]:
+    """The expressions that `[a|b]` leaves to choose from, without brackets: of each, a job gets all nodes."""
+    before, bracket, rest = expression.partition("[")
+    inner, closed, after = rest.partition("]")
+    if not (bracket and closed):
+        return (expression,)
+    later = alternatives(after)[:_MOST_ALTERNATIVES]
+    return tuple(f"{before}({part}){end}" for part in _split(inner) for end in later)[:_MOST_ALTERNATIVES]
 
 
 def satisfying(expression: str, features: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -20,12 +32,23 @@ def satisfying(expression: str, features: Mapping[str, frozenset[str]]) -> froze
     """
     if not expression:
         return frozenset(features)
-    tokens = _TOKEN.findall(expression)
     try:
-        found = _Parser(tokens, features).whole()
+        groups = [_Parser(_TOKEN.findall(one), features).whole() for one in alternatives(expression)]
     except (ValueError, RecursionError):
         return frozenset()
-    return found
+    return max(groups, key=len)
+
+
+def _split(inner: str) -> list[str]:
+    """The parts of `a|(b|c)&d` between bars that are in no parentheses."""
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(inner):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
 
 
 class _Parser:
@@ -56,25 +79,9 @@ class _Parser:
         self._at += 1
         if token == "(":
             return self._closed(")", self._joined)
-        if token == "[":
-            return self._closed("]", self._alternatives)
         if not _FEATURE.fullmatch(token):
             raise ValueError(f"no feature: {token!r}")
         return frozenset(name for name, has in self._features.items() if token in has)
-
-    def _alternatives(self) -> frozenset[str]:
-        groups = [self._conjunction()]
-        while self._peek() == "|":
-            self._at += 1
-            groups.append(self._conjunction())
-        return max(groups, key=len)
-
-    def _conjunction(self) -> frozenset[str]:
-        found = self._one()
-        while self._peek() == "&":
-            self._at += 1
-            found &= self._one()
-        return found
 
     def _closed(self, bracket: str, inner: Callable[[], frozenset[str]]) -> frozenset[str]:
         found = inner()

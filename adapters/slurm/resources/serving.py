@@ -14,7 +14,7 @@ from makeway.adapters.slurm.resources.counting import (
     cpus_in,
     gres_amounts,
 )
-from makeway.adapters.slurm.resources.features import satisfying
+from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import parted_gpus
 from makeway.adapters.slurm.resources.holdings import fills
 from makeway.adapters.slurm.resources.request import JobRequest, NodeShape, share
@@ -63,14 +63,20 @@ class Serving:
 
     def _fit(self, request: JobRequest) -> Fit:
         """How the request can be served; by no node, if nothing fits."""
-        groups = {name: self._candidates(request, name) for name in request.partitions if name in self._open}
+        groups = [
+            (name, self._candidates(request, name, features))
+            for name in request.partitions
+            if name in self._open
+            for features in alternatives(request.features)
+        ]
         # One node may be in any of the partitions; several have to be in the same one, and so has one where
         # the jobs of a partition may have so many CPUs of a node.
-        if request.node_count == 1 and self._limits.keys().isdisjoint(groups):
-            single = self._fit_on(request, frozenset[str]().union(*groups.values()), 1)
+        if request.node_count == 1 and self._limits.keys().isdisjoint(request.partitions):
+            names = frozenset[str]().union(*(names for _, names in groups))
+            single = self._fit_on(request, names, 1)
             if single is not None:
                 return single
-        found = ((name, self._fit_on(request, names, len(names), name)) for name, names in groups.items())
+        found = ((name, self._fit_on(request, names, len(names), name)) for name, names in groups)
         fits = [(name, fit) for name, fit in found if fit is not None]
         if fits:
             return max(fits, key=self._rank)[1]
@@ -87,8 +93,8 @@ class Serving:
         partition, fit = found
         return len(self._nodes if fit.eligible is None else fit.eligible), partition not in self._limits
 
-    def _candidates(self, request: JobRequest, partition: str) -> frozenset[str]:
-        """The nodes of a partition that the request may get, whatever they have."""
+    def _candidates(self, request: JobRequest, partition: str, features: str) -> frozenset[str]:
+        """The nodes of a partition with these features that the request may get, whatever they have."""
         there = {
             one.name: one.features
             for one in self._nodes
@@ -97,7 +103,7 @@ class Serving:
             and one.temporary_disk_mb >= request.temporary_disk_mb
             and one.threads_per_core >= (request.threads_per_core or 1)
         }
-        return satisfying(request.features, there)
+        return satisfying(features, there)
 
     def _fit_on(
         self, request: JobRequest, names: frozenset[str], most: int, partition: str = ""

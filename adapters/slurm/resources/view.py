@@ -17,6 +17,7 @@ from makeway.adapters.slurm.resources.counting import (
     shared_partitions,
 )
 from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.features import alternatives
 from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
     Holding,
@@ -105,6 +106,7 @@ class SnapshotResources:
         self._details = details or {}
         self._kept = frozenset[str]()
         self._held: Mapping[str, tuple[str, ...]] = {}
+        self._unusable = frozenset[str]()
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: dict(one.weights) for one in partitions if by_weights}
@@ -122,15 +124,21 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def among_partitions(self, kept: frozenset[str], held: Mapping[str, tuple[str, ...]]) -> Self:
-        """The same for urgent jobs in several partitions.
+    def among_partitions(
+        self,
+        kept: frozenset[str],
+        held: Mapping[str, tuple[str, ...]],
+        unusable: frozenset[str] = frozenset(),
+    ) -> Self:
+        """The same for urgent jobs that have a choice: several partitions, or features such as `[a|b]`.
 
         Args:
             kept: the nodes of jobs that may not be made to leave.
             held: the nodes of makeway's holds, by the id of the job that is bound to the hold.
+            unusable: the nodes that are not up, or that the site has reserved.
         """
         known = copy(self)
-        known._kept, known._held = kept, held
+        known._kept, known._held, known._unusable = kept, held, unusable
         return known
 
     def holding(self, job: RawJob) -> Holding | None:
@@ -151,30 +159,36 @@ class SnapshotResources:
 
     def asked(self, job: RawJob, *, urgent: bool) -> Asked:
         """What a waiting job asks. An urgent one asks for as few nodes as it can do with."""
-        several = urgent and len(job.partitions) > 1
-        asked = self._in_one_partition(job) if several else self._asked(job, urgent=urgent)
+        asked = self._in_one_way(job) if urgent and has_choice(job) else self._asked(job, urgent=urgent)
         return replace(asked, uncounted=self._uncounted(job, asked)) if urgent else asked
 
-    def _in_one_partition(self, job: RawJob) -> Asked:
-        """What an urgent job in several partitions asks.
+    def _in_one_way(self, job: RawJob) -> Asked:
+        """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
 
-        One node may be in any of them. Several nodes have to be in one partition: in that of the job's hold,
-        else in the one where most nodes could come free.
+        One node may be any of them. Several nodes have to be in one partition and of one feature: those of
+        the job's hold, else those where most nodes could come free.
         """
         together = self._asked(job, urgent=True)
-        each = [self._asked(replace(job, partitions=(name,)), urgent=True) for name in job.partitions]
+        ways = [(name, features) for name in job.partitions for features in alternatives(job.features)]
+        each = [
+            self._asked(replace(job, partitions=(name,), features=features), urgent=True)
+            for name, features in ways
+        ]
         sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
-        if together.node_count == 1:
+        if together.node_count == 1 and self._limits.keys().isdisjoint(job.partitions):
             if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
                 return together
             names = frozenset[str]().union(*sets)
             return replace(together, eligible_nodes=None if names == self._names else names)
         held = self._held.get(job.job_id, ())
 
-        def rank(index: int) -> tuple[bool, bool, int, int]:
-            names = sets[index]
-            serves = len(names) >= each[index].node_count
-            return bool(held) and names.issuperset(held), serves, len(names - self._kept), len(names)
+        def rank(index: int) -> tuple[bool, bool, bool, int, int, bool]:
+            names, needed = sets[index], each[index].node_count
+            usable = names - self._unusable
+            serves, could_serve = len(usable) >= needed, len(names) >= needed
+            in_hold = bool(held) and names.issuperset(held)
+            unlimited = ways[index][0] not in self._limits
+            return in_hold, serves, could_serve, len(usable - self._kept), len(names), unlimited
 
         return each[max(range(len(each)), key=rank)]
 
@@ -272,6 +286,11 @@ class SnapshotResources:
 
     def _may_share(self, partitions: tuple[str, ...], *, exclusive: bool) -> bool:
         return self._counts.shares and not (exclusive or self._shared.isdisjoint(partitions))
+
+
+def has_choice(job: RawJob) -> bool:
+    """Whether the job may run in several partitions, or on nodes of one of several features."""
+    return len(job.partitions) > 1 or "[" in job.features
 
 
 def _uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:

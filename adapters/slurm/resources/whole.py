@@ -8,7 +8,7 @@ from math import ceil
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
-from makeway.adapters.slurm.resources.features import satisfying
+from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
 
@@ -92,15 +92,17 @@ class WholeServing:
         return least, self.eligible(demand_of(least))
 
     def _serving(self, demand: WholeDemand) -> frozenset[str] | None:
-        # A job runs in one of its partitions alone: the one with most nodes for it, of equal ones the first.
-        names = max((self._serving_in(name, demand) for name in demand.partitions), key=len)
+        # A job runs in one of its partitions alone, and on nodes of one of several features: those count that
+        # have most nodes for it, of equal ones the first.
+        ways = ((name, one) for name in demand.partitions for one in alternatives(demand.features))
+        names = max((self._serving_in(name, one, demand) for name, one in ways), key=len)
         return None if len(names) == len(self._nodes) else names
 
-    def _serving_in(self, partition: str, demand: WholeDemand) -> frozenset[str]:
+    def _serving_in(self, partition: str, features: str, demand: WholeDemand) -> frozenset[str]:
         if partition not in self._open:
             return frozenset()
         fitting = (one for one in self._nodes if partition in one.partitions and self._fits(one, demand))
-        names = satisfying(demand.features, {one.name: one.features for one in fitting})
+        names = satisfying(features, {one.name: one.features for one in fitting})
         if not demand.required:
             return names
         # A set of nodes cannot say "these, and some others": then no nodes are the right ones.

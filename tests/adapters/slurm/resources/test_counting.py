@@ -229,3 +229,12 @@ def test_where_the_job_fits_on_as_many_nodes_as_it_may_have_that_partition_is_ta
     assert serving.fit(request).node_count == 8
     found = serving.fit(replace(request, most_nodes=2))
     assert (found.node_count, found.eligible) == (2, frozenset({"n5", "n6", "n7", "n8"}))
+
+
+def test_of_several_features_those_count_whose_nodes_have_enough() -> None:
+    """More nodes are small, and only the large ones have eight CPUs."""
+    more = (*NODES, *(replace(NODES[0], name=f"m{number}") for number in range(4)))
+    wanted: dict[str, Any] = {"tres": "node=2", "cpu_count": 16, "task_count": 2, "cpus_per_task": 8}
+    found = fit(more, features="[small|large]", **wanted)
+    assert (found.node_count, found.eligible) == (2, frozenset({"n5", "n6", "n7", "n8"}))
+    assert found == fit(more, features="large", **wanted)

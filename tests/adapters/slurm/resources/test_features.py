@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.adapters.slurm.resources.features import satisfying
+from makeway.adapters.slurm.resources.features import alternatives, satisfying
 
 NODES = {
     "n1": frozenset({"a"}),
@@ -43,6 +43,26 @@ def test_who_satisfies(expression: str, names: str) -> None:
 )
 def test_what_cannot_be_said_of_a_node_is_satisfied_by_none(expression: str) -> None:
     assert satisfying(expression, NODES) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("", ("",)),
+        ("a&b", ("a&b",)),
+        ("[a|b]", ("(a)", "(b)")),
+        ("c&[a|b&c]", ("c&(a)", "c&(b&c)")),
+        ("[(a|b)|c]", ("((a|b))", "(c)")),
+        ("[a|b]&[c|d]", ("(a)&(c)", "(a)&(d)", "(b)&(c)", "(b)&(d)")),
+        ("[a|b", ("[a|b",)),
+    ],
+)
+def test_what_brackets_leave_to_choose_from(expression: str, expected: tuple[str, ...]) -> None:
+    assert alternatives(expression) == expected
+
+
+def test_many_brackets_are_not_many_expressions() -> None:
+    assert len(alternatives("&".join(["[a|b]"] * 40))) == 64
 
 
 @settings(deadline=None)

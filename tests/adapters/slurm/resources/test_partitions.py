@@ -1,5 +1,6 @@
 """Urgent jobs in several partitions: which of them is looked at."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,12 @@ from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import kept_nodes
+from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, PENDING, RUNNING
+from tests.adapters.slurm.test_parse import ROW
 
 SMALL, LARGE = frozenset({"n1", "n2", "n3"}), frozenset({"n4", "n5", "n6", "n7", "n8"})
+LEFT, RIGHT = frozenset({"n1", "n2", "n3", "n4", "n5"}), frozenset({"n6", "n7", "n8"})
 SHARING = Counting(shares=True, cpus=True)
 
 
@@ -23,10 +27,18 @@ def eligible(
     partitions: tuple[str, ...] = ("small", "large"),
     kept: Iterable[str] = (),
     held: tuple[str, ...] = (),
+    unusable: Iterable[str] = (),
+    cpus_in_small: int | None = None,
+    features: str = "",
 ) -> frozenset[str] | None:
     """The nodes for a job of one CPU on each of so many nodes."""
     nodes = tuple(
-        replace(one, partitions=frozenset({"small" if one.name in SMALL else "large"})) for one in NODES
+        replace(
+            one,
+            partitions=frozenset({"small" if one.name in SMALL else "large"}),
+            features=frozenset({"left" if one.name in LEFT else "right"}),
+        )
+        for one in NODES
     )
     changes: dict[str, Any] = {
         "node_count": node_count,
@@ -35,14 +47,18 @@ def eligible(
         "memory_mb": 0.0 if counts is WHOLE_NODES else 100.0,
         "tres": f"cpu={node_count},node={node_count}",
         "partitions": partitions,
+        "features": features,
     }
     job = replace(PENDING, **changes)
     resources = SnapshotResources(
         nodes,
-        (RawPartition(name="small", state="UP"), RawPartition(name="large", state="UP")),
+        (
+            RawPartition(name="small", state="UP", cpus_per_node_max=cpus_in_small),
+            RawPartition(name="large", state="UP"),
+        ),
         counts=counts,
     )
-    resources = resources.among_partitions(frozenset(kept), {job.job_id: held})
+    resources = resources.among_partitions(frozenset(kept), {job.job_id: held}, frozenset(unusable))
     return resources.asked(job, urgent=True).eligible_nodes
 
 
@@ -56,6 +72,33 @@ def test_several_nodes_are_those_of_the_partition_where_most_could_come_free(cou
     assert eligible(2, counts=counts) == LARGE
     assert eligible(2, counts=counts, kept=("n4", "n5", "n6")) == SMALL
     assert eligible(2, counts=counts, kept=("n4", "n5")) == LARGE, "of equal ones the larger one"
+
+
+def test_nodes_that_are_not_up_or_that_the_site_has_reserved_do_not_count(counts: Counting) -> None:
+    assert eligible(2, counts=counts, unusable=LARGE) == SMALL
+    assert eligible(2, counts=counts, unusable=("n4", "n5", "n6", "n7")) == SMALL
+    assert eligible(2, counts=counts, unusable=("n4", "n5", "n6"), kept=SMALL) == LARGE
+    assert eligible(2, counts=counts, unusable=SMALL | LARGE) == LARGE
+    assert eligible(2, counts=counts, unusable=LARGE, held=("n7", "n8")) == LARGE
+
+
+def test_one_node_of_a_partition_whose_jobs_have_a_limit_is_up() -> None:
+    limited: dict[str, Any] = {"counts": SHARING, "cpus_in_small": 2}
+    assert eligible(1, **limited) == LARGE
+    assert eligible(1, unusable=LARGE, **limited) == SMALL
+    assert eligible(1, unusable=SMALL, **limited) == LARGE
+
+
+def test_nodes_of_one_of_several_features_are_those_that_could_come_free(counts: Counting) -> None:
+    one: dict[str, Any] = {"counts": counts, "features": "[left|right]", "partitions": ("large",)}
+    assert eligible(2, **one) == RIGHT
+    assert eligible(2, unusable=RIGHT, **one) == LEFT & LARGE
+    assert eligible(2, kept=("n7", "n8"), **one) == LEFT & LARGE
+    assert eligible(2, held=("n4", "n5"), **one) == LEFT & LARGE
+    assert eligible(1, unusable=RIGHT, **one) == LARGE, "one node may have any of the features"
+    one["partitions"] = ("small", "large")
+    assert eligible(2, **one) == SMALL, "of equal ones the first"
+    assert eligible(2, unusable=("n1", "n2"), **one) == RIGHT
 
 
 def test_a_job_stays_in_the_partition_of_its_hold(counts: Counting) -> None:
@@ -79,3 +122,37 @@ def test_the_nodes_of_jobs_that_may_not_leave_are_known() -> None:
     completing = replace(stays, job_id="3", nodes=("n4",), state="COMPLETING")
     part = replace(leaves, job_id="4+0", nodes=("n5",), heterogeneous=True)
     assert kept_nodes((stays, leaves, completing, part), (ANY,)) == {"n1", "n2", "n5"}
+
+
+def test_the_states_are_those_of_the_present_snapshot() -> None:
+    """What was worked out for the nodes is kept when only their states change."""
+    slurm = FakeSlurm(ROW | {"QOS": "urgent", "Partition": "batch,big", "tres-alloc": "cpu=2,node=2"})
+    adapter = adapter_of(slurm)
+    lost: set[str] = set()
+
+    def change(lines: list[str]) -> list[str]:
+        text = "\n".join(lines).replace(
+            "PartitionName=batch", "PartitionName=big State=UP\nPartitionName=batch"
+        )
+        for number in range(4, 9):
+            text = re.sub(rf"(NodeName=n{number} .*)Partitions=batch", r"\1Partitions=big", text)
+        for name in lost:
+            text = re.sub(rf"(NodeName={name} .*)State=IDLE", r"\1State=IDLE+DRAIN", text)
+        return text.split("\n")
+
+    slurm.change = change
+
+    def found() -> frozenset[str] | None:
+        (job,) = adapter.snapshot().jobs
+        return job.eligible_nodes
+
+    assert found() == LARGE
+    lost |= LARGE
+    assert found() == SMALL
+    lost.clear()
+    assert found() == LARGE
+    theirs = {"Users": "root", "Flags": "SPEC_NODES", "Nodes": "n[4-8]"}
+    slurm.reservations["theirs"] = made_reservation("theirs", **theirs)
+    assert found() == SMALL
+    slurm.reservations["theirs"] = made_reservation("theirs", **theirs, StartTime=f"{NOW_S + 60:.0f}")
+    assert found() == LARGE
