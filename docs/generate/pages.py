@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 import click
 
-from docs.generate import configuration, metrics
+from docs.generate import configuration, measures, metrics
 from docs.generate.configuration import Setting
+from docs.generate.measures import DocumentedMeasure
 from makeway.daemon.cli.main import cli
 
 MARKER = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
@@ -72,6 +73,22 @@ def _metrics() -> str:
     return _table(("metric", "type", "meaning", "panel", "alert"), rows)
 
 
+def _machine_measures() -> str:
+    return _measure_table(measures.machine_measures())
+
+
+def _group_measures() -> str:
+    return _measure_table(measures.group_measures())
+
+
+def _measure_settings() -> str:
+    return _measure_table(measures.measure_settings())
+
+
+def _measure_table(found: Iterable[DocumentedMeasure]) -> str:
+    return _table(("key", "unit", "meaning"), [(f"`{one.key}`", one.unit, one.meaning) for one in found])
+
+
 def _alerts() -> str:
     rows = [
         (f"`{one.name}`", one.severity, f"`{one.expression}`", one.lasts or "at once", one.description)
@@ -111,7 +128,10 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "adapters": _adapters,
         "alerts": _alerts,
         "commands": _commands,
+        "group-measures": _group_measures,
         "job-classes": _job_classes,
+        "machine-measures": _machine_measures,
+        "measure-settings": _measure_settings,
         "metrics": _metrics,
         "policies": _policies,
         "settings": _settings,

@@ -62,21 +62,27 @@ class GroupMeasures:
     wait_mean_s: float | None
     """Mean of first start - submission, over the jobs that started. None: none started."""
     wait_median_s: float | None
+    """The median of these waits. None: none started."""
     wait_p95_s: float | None
+    """What 95% of these waits do not exceed. None: none started."""
     turnaround_mean_s: float | None
     """Mean of completion - submission (P5), over the jobs that completed. None: none completed."""
     turnaround_median_s: float | None
+    """The median of these turnarounds. None: none completed."""
     turnaround_by_nodes_s: float | None
     """Mean of the turnaround, each job weighted by the nodes that it asked for. None: none completed."""
     bounded_slowdown_mean: float | None
-    """Mean of (wait + max(run, B)) / max(run, B) over the jobs that started.
+    """Mean of (wait + max(run, B)) / max(run, B) over the jobs that started. None: none started.
 
-    run is `SimJob.runtime_s`, B `bound_s`.
+    run is how long the job runs if nothing interrupts it, B is `bound_s`.
     """
     bounded_slowdown_median: float | None
+    """The median of these slowdowns. None: none started."""
     bounded_slowdown_p95: float | None
+    """What 95% of these slowdowns do not exceed. None: none started."""
     completion_slowdown_mean: float | None
-    """Mean of (turnaround - run + max(run, B)) / max(run, B), over the jobs that completed.
+    """Mean of (turnaround - run + max(run, B)) / max(run, B), over the jobs that completed. None: none
+    completed.
 
     It also counts what comes after the first start (evictions, work done again, shrinking); without any of
     these it equals the bounded slowdown. With B = 0 it is P1's slowdown, (end - submission) / run.
@@ -96,7 +102,9 @@ class GroupMeasures:
     shrink_ratio: float | None
     """`shrunk` / `jobs`. None: no jobs."""
     evictions: int
+    """Evictions of these jobs, all of them: a job may be evicted several times."""
     shrinks: int
+    """Shrinks of these jobs, all of them."""
     lost_node_hours: float
     """Node-hours of work that were done, lost and had to be done again. On shared nodes a job counts by its
     dominant share of each."""
@@ -116,6 +124,7 @@ class Measures:
     backfill: str
     workload: str
     node_count: int
+    """Nodes of the machine; processors, where a trace is read by processors."""
     settings: MeasureSettings
     shared: bool
     """Whether jobs share nodes."""
@@ -124,11 +133,11 @@ class Measures:
     excluded: int
     """Jobs of the trace that this machine could never run."""
     first_submit_s: float | None
-    """Submission of the first job that counts. None: there is none."""
+    """Submission of the first job that counts, in the trace's time. None: there is none."""
     last_end_s: float | None
-    """The last instant at which a node was held. None: none ever was."""
+    """The last instant at which a node was held, in the trace's time. None: none ever was."""
     makespan_s: float | None
-    """Last end - first submission."""
+    """Last end - first submission. None: there is no such time."""
     held_node_hours: float
     """Node-hours held by jobs over the measured span: first submission to last end, or `from_s` to `to_s`."""
     utilisation: float | None
@@ -138,19 +147,23 @@ class Measures:
     a job counts by its dominant share of each of its nodes.
     """
     useful_utilisation: float | None
-    """The same without lost and overhead node-hours (P5).
+    """The same without lost and overhead node-hours (P5). None: nothing ran, or no span.
 
     With `from_s` or `to_s`, those of the jobs that count.
     """
     queue_length_mean: float | None
-    """Mean over the measured span of the number of jobs that wait, evicted ones included."""
+    """Mean over the measured span of the number of jobs that wait, evicted ones included. None: nothing ran,
+    or no span."""
     queue_length_max: int
+    """The largest number of jobs that wait in the measured span."""
     commands: int
     """Commands of makeway's that the cluster accepted."""
     decisions: int
+    """Decisions while an urgent job waited."""
     decision_p50_ms: float | None
     """Median processor time of one decision. None: no decision was taken."""
     decision_p99_ms: float | None
+    """What 99% of the decisions do not exceed. None: no decision was taken."""
     wall_s: float
     """Wall-clock time of the replay."""
 
@@ -345,7 +358,8 @@ def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-_LABELS = frozenset({"policy", "backfill", "workload", "settings", "shared", "groups"})
+LABELS = frozenset({"policy", "backfill", "workload", "settings", "shared", "groups"})
+"""The fields of `Measures` that are no numbers."""
 
 
 def numbers(measures: Measures) -> dict[str, Number]:
@@ -353,7 +367,7 @@ def numbers(measures: Measures) -> dict[str, Number]:
     found: dict[str, Number] = {
         f"machine.{field.name}": getattr(measures, field.name)
         for field in fields(measures)
-        if field.name not in _LABELS
+        if field.name not in LABELS
     }
     for group in measures.groups:
         for field in fields(group):

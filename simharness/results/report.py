@@ -156,8 +156,12 @@ def _figures(
     over_time = moving if windows.complete else _range(windows.whole, windows.whole, scale)
     mark = None if windows.complete else windows.loaded
     styles = line_styles(records)
-    held = ("dominant shares held (%)", None) if _shared(records) else ("nodes in use (%)", 102.0)
-    for key, label, top in (("utilisation", *held), ("queue", "waiting jobs", None)):
+    shared = _shared(records)
+    held = "dominant shares held (%)" if shared else "nodes in use (%)"
+    for key, label, top in (
+        ("utilisation", held, None if shared else 102.0),
+        ("queue", "waiting jobs", None),
+    ):
         figures[key] = load_figure(
             curves[key], styles, scale, over_time, what=key, label=label, top=top, mark=mark
         )

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import configuration, metrics
+from docs.generate import configuration, measures, metrics
 from docs.generate.attributes import field_docstrings
 from docs.generate.pages import MARKER, PARTS, with_generated
 from makeway.daemon.config.schema import Settings
 from makeway.policies.registry import POLICIES
+from makeway.simharness.results.measures import measure, numbers
+from makeway.simharness.sweep.cell import BATCH, LARGE, MEDIUM, SMALL
+from makeway.simharness.sweep.table import KEYS
 from tests.docs.pages import PAGES
 from tests.paths import ROOT
+from tests.simharness.workloads.record_samples import with_makeway
+
+GROUPS = ("on_demand", "rigid", "malleable", "all", BATCH, SMALL, MEDIUM, LARGE)
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +119,19 @@ def test_every_metric_has_a_panel_and_its_labels() -> None:
     assert found["makeway_breaker_open"].alerts == ("MakewayBreakerOpen",)
     assert found["makeway_mode"].labels == ("mode",)
     assert "Delay of urgent starts" in found["makeway_urgent_start_delay_seconds"].panels
+
+
+def test_every_number_of_a_replay_is_in_the_reference() -> None:
+    groups = [*measures.group_measures()]
+    found = {one.key for one in measures.machine_measures()}
+    for group in ("rigid", "malleable", "on_demand", "all"):
+        found |= {one.key.replace(measures.GROUP, group) for one in groups}
+    assert found == set(numbers(measure(with_makeway())))
+    every = [*measures.machine_measures(), *groups, *measures.measure_settings()]
+    assert [one.key for one in every if not one.meaning] == []
+    assert [one.key for one in every if one.optional != ("`null`" in one.meaning)] == []
+    page = (ROOT / "docs/reference/measures.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in page for key in (*KEYS, *GROUPS))
 
 
 def test_the_docstrings_of_fields_are_those_below_them() -> None:
