@@ -8,10 +8,14 @@ from typing import TypeVar
 
 from makeway.adapters.hostlist import expand
 from makeway.adapters.protocol import Unavailable, Unreadable
-from makeway.adapters.slurm.parse import NOTHING, Gres, gres, memory_mb, value
+from makeway.adapters.slurm.parse import NOTHING, Gres, count, gres, memory_mb, value
 
 RecordT = TypeVar("RecordT")
 _WORD = re.compile(r"(?:^|(?<=\s))([A-Za-z]+)=(\S*)")
+_WEIGHT = re.compile(
+    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[KMGTPkmgtp]?)[Bb]?", re.ASCII
+)
+"""A number as strtod reads it, and a unit, of which Slurm looks at the first letter."""
 _NODE_KEYS = ("State", "CPUTot", "RealMemory", "ActiveFeatures", "Gres")
 _NODE_OPTIONS = (
     "Sockets",
@@ -73,8 +77,9 @@ class RawPartition:
     """Whether its jobs share no node with jobs of other users."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
-    weights: tuple[tuple[str, float], ...] = ()
-    """TRESBillingWeights by resource, that of memory for a megabyte. Empty: it has none."""
+    weights: tuple[tuple[str, float], ...] | None = ()
+    """TRESBillingWeights by resource, that of memory for a megabyte. Empty: it has none. None: they cannot be
+    read."""
     by_default: bool = False
     """Whether jobs that name no partition go there."""
     default_memory: MemoryDefault | None = None
@@ -229,7 +234,7 @@ def partition_of(
     cpus_per_node_max: str,
     qos: str,
 ) -> RawPartition:
-    """A partition by scontrol's words. `sharing` is OverSubscribe. Raises ValueError for no weights."""
+    """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
         name=name,
         state=state,
@@ -252,19 +257,21 @@ def default_memory(per_node: str, per_cpu: str) -> MemoryDefault | None:
 
 
 @lru_cache(maxsize=1 << 10)
-def billing_weights(text: str) -> tuple[tuple[str, float], ...]:
-    """The weights of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`, that of memory for a megabyte.
+def billing_weights(text: str) -> tuple[tuple[str, float], ...] | None:
+    """The weights of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`, that of memory for a megabyte. None: these are none.
 
-    Raises ValueError for anything else.
+    Only the price of some sites needs them, so that no snapshot fails for them.
     """
     found: dict[str, float] = {}
     for part in text.split(",") if text not in NOTHING else ():
         name, _, number = part.partition("=")
-        weight = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", number)
+        weight = _WEIGHT.fullmatch(number)
         if weight is None:
-            raise ValueError(f"no billing weight: {part!r}")
+            return None
+        unit = weight["unit"].upper()
         # A unit is that of the amount: 0.25G is a quarter for each gigabyte.
-        found[name.lower()] = float(weight[1]) / (memory_mb(f"1{weight[2]}") if weight[2] else 1.0)
+        amount = memory_mb(f"1{unit}") if name.lower() == "mem" and unit else count(f"1{unit}")
+        found[name.lower()] = float(weight["number"]) / amount
     return tuple(sorted(found.items()))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
 
+from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import (
@@ -78,6 +79,9 @@ class SnapshotResources:
         tells_exclusive: whether squeue tells which waiting jobs share no node.
         by_weights: whether a job's share of its nodes follows TRESBillingWeights, where the partition has
             some.
+
+    Raises:
+        Unreadable: weights that count and cannot be read.
     """
 
     def __init__(
@@ -109,7 +113,7 @@ class SnapshotResources:
         self._unusable = frozenset[str]()
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
-        self._weights = {one.name: dict(one.weights) for one in partitions if by_weights}
+        self._weights = {one.name: _weights(one) for one in partitions if by_weights}
         self._nodes = nodes
         self._whole = WholeServing(nodes, opened, parts_across_gpus=counts.parts_across_gpus)
 
@@ -286,6 +290,13 @@ class SnapshotResources:
 
     def _may_share(self, partitions: tuple[str, ...], *, exclusive: bool) -> bool:
         return self._counts.shares and not (exclusive or self._shared.isdisjoint(partitions))
+
+
+def _weights(partition: RawPartition) -> Mapping[str, float]:
+    if partition.weights is None:
+        message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
+        raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
+    return dict(partition.weights)
 
 
 def has_choice(job: RawJob) -> bool:

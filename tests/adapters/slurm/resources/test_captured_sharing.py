@@ -42,7 +42,7 @@ def test_partitions_whose_jobs_share_no_node_are_known(found: Shared) -> None:
         "whole": True,
         "own": True,
     }
-    weights = {one.name: dict(one.weights) for one in found.partitions}
+    weights = {one.name: dict(one.weights or ()) for one in found.partitions}
     assert weights == {"batch": {}, "whole": {}, "own": {"cpu": 1.0, "mem": 0.25 / 1024}}
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import gres
-from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, billing_weights
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, billing_weights, partitions
 from makeway.adapters.slurm.resources.counting import (
     WHOLE_NODES,
     Counting,
@@ -68,12 +69,28 @@ def test_only_what_counts_is_in_the_capacity_of_a_node() -> None:
     assert capacity(node, WHOLE_NODES, SHARED) is None
 
 
-def test_billing_weights_are_for_a_megabyte() -> None:
-    weights = dict(billing_weights("CPU=1.0,Mem=0.25G,GRES/gpu=2"))
-    assert weights == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
-    assert billing_weights("(null)") == ()
-    with pytest.raises(ValueError, match="no billing weight"):
-        billing_weights("CPU=dear")
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("CPU=1.0,Mem=0.25G,GRES/gpu=2", {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}),
+        ("CPU=.5,Mem=.25G", {"cpu": 0.5, "mem": 0.25 / 1024}),
+        ("CPU=1.,Mem=0.25g", {"cpu": 1.0, "mem": 0.25 / 1024}),
+        ("CPU=1e-2,Mem=0.5GB,GRES/nvme=2K", {"cpu": 0.01, "mem": 0.5 / 1024, "gres/nvme": 2 / 1024}),
+        ("(null)", {}),
+    ],
+)
+def test_billing_weights_are_for_a_megabyte(text: str, weights: dict[str, float]) -> None:
+    assert billing_weights(text) == tuple(sorted(weights.items()))
+
+
+def test_billing_weights_that_cannot_be_read_matter_only_where_they_price_jobs() -> None:
+    assert billing_weights("CPU=dear") is None
+    line = "PartitionName=batch State=UP TRESBillingWeights=CPU=dear"
+    (partition,) = partitions([line], command=("scontrol",))
+    assert partition.weights is None
+    assert SnapshotResources(NODES, (partition,), counts=COUNTS).capacities
+    with pytest.raises(Unreadable, match="TRESBillingWeights of partition batch cannot be read"):
+        SnapshotResources(NODES, (partition,), counts=COUNTS, by_weights=True)
 
 
 SMALL: dict[str, Any] = {"tres": "", "cpu_count": 1, "task_count": 1, "memory_mb": 100.0}
@@ -163,12 +180,12 @@ def test_a_job_of_more_cpus_than_its_partition_may_have_of_a_node_gets_several_n
 
 def test_of_two_partitions_with_the_same_nodes_the_one_without_a_limit_is_taken() -> None:
     batch = fit_in("batch", cpu_count=4, task_count=4)
-    for partitions in (("capped", "batch"), ("batch", "capped")):
-        assert fit_in(*partitions, cpu_count=4, task_count=4) == batch
+    for names in (("capped", "batch"), ("batch", "capped")):
+        assert fit_in(*names, cpu_count=4, task_count=4) == batch
 
 
 def test_a_running_job_holds_its_cpus_of_the_limit_of_its_partition_alone() -> None:
-    partitions = tuple(
+    both = tuple(
         RawPartition(name=name, state="UP", cpus_per_node_max=LIMITS.get(name))
         for name in ("batch", "capped")
     )
@@ -176,7 +193,7 @@ def test_a_running_job_holds_its_cpus_of_the_limit_of_its_partition_alone() -> N
         job = replace(JOB, partitions=(name,))
         holdings = Holdings(COUNTS)
         holdings.learn((job,), {"7": printed(job, "")}, {})
-        held = SnapshotResources(CAPPED, partitions, counts=COUNTS, holdings=holdings).held(job)
+        held = SnapshotResources(CAPPED, both, counts=COUNTS, holdings=holdings).held(job)
         assert held.allocation is not None
         assert [part.amount(cpus_in("capped")) for part in held.allocation] == [
             part.amount(CPU) if limited else 0 for part in TRUE.values()
