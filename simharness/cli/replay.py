@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.options import duration, resources
-from makeway.daemon.errors import counted
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE, NAMED_FILE, scheduler_options
 from makeway.simharness.cli.output import measure_settings, progress, require_outputs, show, write_page
+from makeway.simharness.cli.remarks import warn
 
 if TYPE_CHECKING:
+    from makeway.daemon.control.report import CycleReport
     from makeway.simharness.engine.records import ReplayRecord
     from makeway.simharness.results.measures import Measures
-    from makeway.simharness.run.experiment import Experiment, Workload
+    from makeway.simharness.run.experiment import Experiment
 
-_SHOWN_IMPOSSIBLE = 5
 _SHOWS = (
     "makeway.simharness.results.averages",
     "makeway.simharness.results.exports",
@@ -287,10 +287,21 @@ def _replay_once(experiments: "Sequence[Experiment]", records: "list[ReplayRecor
     from makeway.simharness.run.loading import load_workload
 
     workload = load_workload(experiments[0])
-    _warn(workload, experiments)
+    warn(workload, experiments)
     for experiment in experiments:
+        refused = 0
+
+        def count(report: "CycleReport") -> None:
+            nonlocal refused
+            refused += sum(action.outcome == "refused" for action in report.actions)
+
         with progress(experiment.policy, workload) as advance:
-            records.append(run(experiment, workload, advance))
+            records.append(run(experiment, workload, advance, count))
+        if refused and not any(entry.evictions or entry.shrinks for entry in records[-1].jobs):
+            text = (
+                f"no job left its nodes, and actions of policy {experiment.policy} were refused: {refused:,}"
+            )
+            click.echo(f"makeway: {text}; --journal FILE and `makeway explain` say why", err=True)
 
 
 def measure_seed(experiment: "Experiment") -> "Measures":
@@ -307,7 +318,7 @@ def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, s
     from makeway.simharness.papers.reproduce import Interrupted, run_all
     from makeway.simharness.run.loading import load_workload
 
-    _warn(load_workload(experiments[0]), experiments)
+    warn(load_workload(experiments[0]), experiments)
     # Here, not after Ctrl-C: on a busy machine that takes seconds.
     for module in _SHOWS:
         import_module(module)
@@ -345,53 +356,3 @@ def _show_averages(measured: "Mapping[int, Measures]", options: ReplayOptions, s
     terminal.write_text(options.csv_path, lambda: exports.aggregates_to_csv(averages))
     if not any(map(terminal.is_stdout, (options.json_path, options.csv_path))):
         terminal.print_wide(tables.aggregate_table(averages))
-
-
-def _warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
-    """Say on standard error how the trace was read, which jobs were left out, and whether none is urgent."""
-    if workload.reading:
-        click.echo(f"makeway: {workload.reading}", err=True)
-    if workload.bad:
-        click.echo(f"makeway: {counted(workload.bad, 'damaged line')} skipped", err=True)
-    if workload.dropped:
-        click.echo(
-            f"makeway: {counted(workload.dropped, 'job')} without a run time or a size left out", err=True
-        )
-    if workload.parts:
-        lines = counted(workload.parts, "partial execution")
-        click.echo(f"makeway: {lines} left out, because the job has a line of its own", err=True)
-    if workload.impossible:
-        unit = "processor" if workload.unit == "processor" else "node"
-        shown = ", ".join(f"{job} ({size} {unit}s)" for job, size in workload.impossible[:_SHOWN_IMPOSSIBLE])
-        rest = len(workload.impossible) - _SHOWN_IMPOSSIBLE
-        more = f" and {rest} more" if rest > 0 else ""
-        click.echo(
-            f"makeway: {counted(len(workload.impossible), 'job')} larger than the machine of "
-            f"{workload.node_count} {unit}s left out: {shown}{more}",
-            err=True,
-        )
-    if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):
-        click.echo(
-            "makeway: no job of this workload is urgent: see --workload, --urgent and --class", err=True
-        )
-    _warn_of_deadlines(workload, experiments)
-
-
-def _warn_of_deadlines(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
-    """Say on standard error where a policy works towards another deadline than the one that is measured."""
-    from makeway.policies.model import JobKind
-    from makeway.simharness.run.deadlines import deadline_remark
-
-    limits_s = {job.start_within_s for job in workload.jobs if job.kind is JobKind.ON_DEMAND}
-    for one in experiments:
-        measured_s = measure_settings(one.start_within_s).start_within_s
-        remark = deadline_remark(
-            one.policy,
-            one.policy_settings,
-            limits_s,
-            measured_s,
-            called=one.policy,
-            sets_both="--start-within",
-        )
-        if remark is not None:
-            click.echo(f"makeway: {remark}", err=True)

@@ -165,7 +165,7 @@ class Measures:
     decision_p99_ms: float | None
     """What 99% of the decisions do not exceed. None: no decision was taken."""
     wall_s: float
-    """Wall-clock time of the replay."""
+    """Wall-clock time of the replay. Without makeway it is not measured: 0."""
 
     def group(self, name: str) -> GroupMeasures:
         """The group called `name`: a `JobKind`, `ALL`, or one that the caller named.

@@ -8,7 +8,7 @@ import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.errors import UserError
@@ -22,6 +22,9 @@ from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.workloads.classes import ClassRule
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.unit import TraceUnit
+
+if TYPE_CHECKING:
+    from makeway.daemon.control.report import CycleReport
 
 SAMPLE = "sample"
 """The name of the workload that ships with makeway."""
@@ -108,9 +111,18 @@ class Workload:
 
 
 def run(
-    experiment: Experiment, workload: Workload, progress: Callable[[float], None] | None = None
+    experiment: Experiment,
+    workload: Workload,
+    progress: Callable[[float], None] | None = None,
+    on_cycle: "Callable[[CycleReport], None] | None" = None,
 ) -> ReplayRecord:
-    """Replay a workload. `progress` is called with the virtual time now and then.
+    """Replay a workload.
+
+    Args:
+        experiment: how.
+        workload: what.
+        progress: is called with the virtual time now and then.
+        on_cycle: is called with the report of every cycle of the daemon.
 
     Raises:
         UnknownPolicy: there is no such policy.
@@ -133,7 +145,7 @@ def run(
     )
     gc.freeze()  # else the jobs of a long trace are searched for garbage again and again
     try:
-        record = _replayed(experiment, policy, config, cluster, progress)
+        record = _replayed(experiment, policy, config, cluster, progress, on_cycle)
     finally:
         gc.unfreeze()
     record.excluded = len(workload.impossible)
@@ -146,6 +158,7 @@ def _replayed(
     config: object,
     cluster: SimCluster,
     progress: Callable[[float], None] | None,
+    on_cycle: "Callable[[CycleReport], None] | None",
 ) -> ReplayRecord:
     """See `run`, which sets up the cluster."""
     if not policy.active:
@@ -163,7 +176,7 @@ def _replayed(
     )
     journal = Journal(experiment.journal, unread=experiment.journal is None)
     try:
-        return Replay(cluster, policy, config, settings, journal=journal).run(progress)
+        return Replay(cluster, policy, config, settings, journal=journal, on_cycle=on_cycle).run(progress)
     finally:
         journal.close()
 

@@ -83,7 +83,8 @@ INTERRUPTIONS = (
         words="history jobs.txt --nodes 4 --node cpu=4,mem=4000M --class urgent:queue=urgent "
         "--time-zone UTC --policy waits.py --report r.html",
         outputs=("r.html",),
-        err=r"makeway: jobs run but are not measured, .*\ninterrupted: 1 of 7 replays are finished"
+        err=r"makeway: jobs run but are not measured, .*\nmakeway: no job of the measured time is urgent.*"
+        r"\ninterrupted: 1 of 7 replays are finished"
         r" and kept in .*/caches/makeway/history; the same command goes on from there",
     ),
     Interruption(words="doctor --config hung.yaml"),

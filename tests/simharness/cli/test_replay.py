@@ -259,3 +259,21 @@ def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(
     line = makeway.refuses("replay", "sample", "--policy", policy)
     assert re.search(rf"policy broken failed at \d+ s \(urgent jobs that wait: [\w.-]+\): {error}", line)
     assert re.search(rf"\({policy}, line \d+\)", line)
+
+
+def test_a_policy_whose_actions_are_all_refused_is_said(makeway: Makeway, tmp_path: Path) -> None:
+    policy = tmp_path / "absent.py"
+    text = EXAMPLE.read_text().replace('name="youngest"', 'name="absent"')
+    text = text.replace(
+        "eviction_actions(request, job,", "eviction_actions(request, replace(job, job_id='no'),"
+    )
+    policy.write_text(text.replace("import dataclass\n", "import dataclass, replace\n"))
+    _, err = makeway("replay", "sample", "--policy", policy)
+    assert re.search(
+        rf"^makeway: no job left its nodes, and actions of policy {policy} were refused: \d+; "
+        r"--journal FILE and `makeway explain` say why$",
+        err,
+        re.MULTILINE,
+    )
+    _, err = makeway("replay", "sample", "--policy", EXAMPLE)
+    assert "refused" not in err
