@@ -250,6 +250,7 @@ class SlurmCliAdapter:
                 details=read.details,
                 tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
                 by_weights=self._settings.price is Price.BILLING_WEIGHTS,
+                default_memory=known.default_memory,
             )
         self._known_resources = (read, resources)
         return resources

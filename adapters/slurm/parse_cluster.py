@@ -68,6 +68,17 @@ class MemoryDefault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuDefaults:
+    """What a job gets for each of its GPUs that does not say (JobDefaults). 0: there is no default."""
+
+    cpu_count: int = 0
+    memory_mb: float = 0.0
+
+
+NO_GPU_DEFAULTS = GpuDefaults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawPartition:
     """One partition of `scontrol show partitions`."""
 
@@ -84,6 +95,7 @@ class RawPartition:
     """Whether jobs that name no partition go there."""
     default_memory: MemoryDefault | None = None
     """None: that of the cluster."""
+    gpu_defaults: GpuDefaults = NO_GPU_DEFAULTS
     cpus_per_node_max: int | None = None
     """How many CPUs of a node its jobs may have together (MaxCPUsPerNode). None: all."""
     qos: str = ""
@@ -216,6 +228,7 @@ def _partition(line: str) -> RawPartition:
         default=_optional(line, "Default", "NO"),
         memory_per_node=_optional(line, "DefMemPerNode", ""),
         memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
+        job_defaults=_optional(line, "JobDefaults", ""),
         cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
         qos=_optional(line, "QoS", ""),
     )
@@ -233,6 +246,7 @@ def partition_of(
     memory_per_cpu: str,
     cpus_per_node_max: str,
     qos: str,
+    job_defaults: str = "",
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -243,6 +257,7 @@ def partition_of(
         weights=billing_weights(weights),
         by_default=default == "YES",
         default_memory=default_memory(memory_per_node, memory_per_cpu),
+        gpu_defaults=gpu_defaults(job_defaults),
         cpus_per_node_max=int(cpus_per_node_max) if cpus_per_node_max.isdecimal() else None,
         qos="" if qos in NOTHING else qos,
     )
@@ -254,6 +269,13 @@ def default_memory(per_node: str, per_cpu: str) -> MemoryDefault | None:
         if text.isascii() and text.isdigit():
             return MemoryDefault(per_cpu=by_cpu, amount_mb=float(text))
     return None
+
+
+def gpu_defaults(text: str) -> GpuDefaults:
+    """What `DefCpuPerGPU=2,DefMemPerGPU=500` says."""
+    found = dict(re.findall(r"(DefCpuPerGPU|DefMemPerGPU)=(\d+)", text, re.ASCII))
+    cpus, memory_mb = (int(found.get(name, 0)) for name in ("DefCpuPerGPU", "DefMemPerGPU"))
+    return GpuDefaults(cpu_count=cpus, memory_mb=float(memory_mb))
 
 
 @lru_cache(maxsize=1 << 10)

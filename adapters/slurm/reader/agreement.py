@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from makeway.adapters.slurm.holds import made_as_hold
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.translate import node
 
@@ -70,12 +70,13 @@ def _jobs(jobs: Iterable[RawJob]) -> dict[str, RawJob]:
 
 
 def _nodes(nodes: Iterable[RawNode]) -> dict[str, RawNode]:
-    # Whether jobs are on a node is told by the jobs, and pyslurm fitted to 24.11 cannot tell.
-    return {raw.name: replace(raw, states=frozenset({node(raw).state})) for raw in nodes}
+    # Whether jobs are on a node is told by the jobs, and pyslurm fitted to 24.11 cannot tell. The threads of
+    # a core it does not tell.
+    return {raw.name: replace(raw, states=frozenset({node(raw).state}), threads_per_core=1) for raw in nodes}
 
 
 def _partitions(partitions: Iterable[RawPartition]) -> dict[str, RawPartition]:
-    return {raw.name: replace(raw, weights=()) for raw in partitions}
+    return {raw.name: replace(raw, weights=(), gpu_defaults=NO_GPU_DEFAULTS) for raw in partitions}
 
 
 def _reservations(reservations: Iterable[RawReservation]) -> dict[str, RawReservation]:

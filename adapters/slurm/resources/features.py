@@ -1,8 +1,9 @@
 """Slurm's expressions over node features (`--constraint`): which nodes satisfy one.
 
-The grammar is that of sbatch's manual: names joined by `&` and `|` of equal rank, from left to right, with
-parentheses, and `[a|b]` for nodes that all have the same one of several features. What cannot be said of a
-node by itself, such as `a*2&b*3`, is satisfied by no node: it is better to make no room than the wrong room.
+The grammar is that of sbatch's manual: names joined by `&` (or a comma) and `|` of equal rank, from left to
+right, with parentheses, and `[a|b]` for nodes that all have the same one of several features. What cannot be
+said of a node by itself, such as `a*2&b*3`, is satisfied by no node: it is better to make no room than the
+wrong room.
 """
 
 import re
@@ -33,7 +34,9 @@ def satisfying(expression: str, features: Mapping[str, frozenset[str]]) -> froze
     if not expression:
         return frozenset(features)
     try:
-        groups = [_Parser(_TOKEN.findall(one), features).whole() for one in alternatives(expression)]
+        # A comma is another word for `&`.
+        ways = [_TOKEN.findall(one.replace(",", "&")) for one in alternatives(expression)]
+        groups = [_Parser(tokens, features).whole() for tokens in ways]
     except (ValueError, RecursionError):
         return frozenset()
     return max(groups, key=len)

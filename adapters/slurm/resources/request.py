@@ -1,9 +1,10 @@
 """What a waiting job asks of each node, however its user has put it. Pure functions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, GpuDefaults, MemoryDefault
 from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
@@ -93,6 +94,30 @@ def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
         tasks_per_core=None if found is None else found.tasks_per_core,
         temporary_disk_mb=0.0 if found is None else found.temporary_disk_mb,
     )
+
+
+def with_gpu_defaults(request: JobRequest, defaults: GpuDefaults, memory: MemoryDefault | None) -> JobRequest:
+    """The request with what its job gets for each GPU that does not say.
+
+    Slurm shows these amounts only once the job runs. A job that asks for one CPU a task looks like one that
+    says nothing, and so does one that asks for as much memory as the default.
+
+    Args:
+        request: the request.
+        defaults: those of its partition.
+        memory: what jobs get that ask for no memory.
+    """
+    generic = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
+    if defaults == NO_GPU_DEFAULTS or all(one.name != "gpu" for one in generic):
+        return request
+    if not request.cpus_per_gpu and request.cpus_per_task == 1:
+        request = replace(request, cpus_per_gpu=defaults.cpu_count)
+    usual = (MemoryPer.NODE, 0.0)
+    if memory is not None:
+        usual = (MemoryPer.CPU if memory.per_cpu else MemoryPer.NODE, memory.amount_mb)
+    if defaults.memory_mb and (request.memory_per, request.memory_mb) == usual:
+        request = replace(request, memory_per=MemoryPer.GPU, memory_mb=defaults.memory_mb)
+    return request
 
 
 def share(request: JobRequest, node_count: int, shape: NodeShape, counts: Counting) -> Resources:

@@ -12,8 +12,9 @@ from math import ceil
 from typing import NoReturn
 
 from makeway.adapters.hostlist import expand
+from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.parse import Gres, gres, memory_mb
-from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition
+from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, GpuDefaults, MemoryDefault, RawPartition
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.request import JobRequest
 
@@ -47,9 +48,11 @@ _WITHOUT_EFFECT = (
 )
 """Options with a value that does not change which nodes may serve the job."""
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
+_NO_LIMIT = frozenset({"UNLIMITED", "INFINITE"})
 _ONE_THREAD = frozenset({"nomultithread", "compute_bound"})
 """The hints by which a job uses one thread of each core."""
 _OTHERS = ("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--tmp", "--exclusive", "--hint")
+_AMOUNT = re.compile(r"\d+(?:[KMGT]B?)?", re.ASCII | re.IGNORECASE)
 _RANGE = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", re.ASCII)
 _DAYS = re.compile(r"(?P<d>\d+)-(?P<h>\d+)(?::(?P<m>\d+)(?::(?P<s>\d+))?)?", re.ASCII)
 _CLOCK = re.compile(r"(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+)(?::(?P<s>\d+))?", re.ASCII)
@@ -87,7 +90,7 @@ def submission(
             raise ValueError(f"--partition: there is no partition {name!r}; accepted: {', '.join(known)}")
     first = known[names[0]]
     return Submission(
-        request=_request(given, names, first.default_memory or cluster_memory),
+        request=_request(given, names, first, cluster_memory),
         exclusive=given.exclusive is not None,
         limit_s=given.time,
     )
@@ -146,8 +149,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument("-x", "--exclude", type=hosts, default=())
     memory = parser.add_mutually_exclusive_group()
     for name in _MEMORY:
-        memory.add_argument(name, type=_checked(memory_mb, "an amount such as 500, 4000M or 64G"))
-    parser.add_argument("--tmp", type=_checked(memory_mb, "an amount such as 500, 4000M or 64G"))
+        memory.add_argument(name, type=_checked(_amount_mb, "an amount such as 500, 4000M or 64G"))
+    parser.add_argument("--tmp", type=_checked(_amount_mb, "an amount such as 500, 4000M or 64G"))
     parser.add_argument("--exclusive", nargs="?", const="", choices=["", "user", "mcs"])
     parser.add_argument("--hint", choices=["nomultithread", "multithread", "compute_bound"])
     return parser
@@ -170,6 +173,13 @@ def _checked(
     return reader
 
 
+def _amount_mb(text: str) -> float:
+    """Megabytes of `500`, `64G`, `64g` or `64GB`."""
+    if _AMOUNT.fullmatch(text) is None:
+        raise ValueError(text)
+    return memory_mb(text.upper().removesuffix("B"))
+
+
 def _nodes(text: str) -> tuple[int, int]:
     """The least and the largest number of nodes."""
     found = _RANGE.fullmatch(text)
@@ -179,7 +189,9 @@ def _nodes(text: str) -> tuple[int, int]:
 
 
 def _limit_s(text: str) -> float:
-    """Seconds of sbatch's forms of a time: minutes, m:s, h:m:s, d-h, d-h:m and d-h:m:s."""
+    """Seconds of sbatch's forms of a time: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s, and no limit."""
+    if text.upper() in _NO_LIMIT:
+        return UNLIMITED_S
     found = _DAYS.fullmatch(text) or _CLOCK.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -199,25 +211,31 @@ def _gpus(text: str) -> tuple[Gres, ...]:
     return gres(",".join(f"gpu:{part}" for part in text.split(","))) if text else ()
 
 
-def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | None) -> JobRequest:
-    node_count = given.nodes[0] if given.nodes else 1
+def _request(
+    given: _Options, names: tuple[str, ...], partition: RawPartition, cluster_memory: MemoryDefault | None
+) -> JobRequest:
+    least, most = _node_range(given)
     per_node = given.ntasks_per_node or 0
     of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
+    of_node = (*_gres(given.gres), *_gpus(given.gpus_per_node))
     tasks = given.ntasks or 0
     if not tasks and of_job and of_task:
         tasks = ceil(sum(one.count for one in of_job) / max(1, sum(one.count for one in of_task)))
-    tasks = tasks or node_count * max(1, per_node)
+    tasks = tasks or least * max(1, per_node)
     if per_node:
-        node_count = max(node_count, ceil(tasks / per_node))
+        least = max(least, ceil(tasks / per_node))
+    least = max(1, min(least, tasks))
     per_task = given.cpus_per_task or 1
-    memory_per, memory = _memory(given, default)
+    with_gpus = any(one.name == "gpu" for one in (*of_job, *of_task, *of_node))
+    defaults = partition.gpu_defaults if with_gpus else NO_GPU_DEFAULTS
+    memory_per, memory = _memory(given, defaults, partition.default_memory or cluster_memory)
     return JobRequest(
         partitions=names,
         features=given.constraint,
-        required=given.nodelist,
+        required=given.nodelist[:least],
         excluded=given.exclude,
-        node_count=max(1, min(node_count, tasks)),
-        most_nodes=given.nodes[1] if given.nodes else None,
+        node_count=least,
+        most_nodes=most,
         cpu_count=tasks * per_task,
         task_count=tasks,
         cpus_per_task=per_task,
@@ -225,10 +243,10 @@ def _request(given: _Options, names: tuple[str, ...], default: MemoryDefault | N
         least_cpus_per_node=max(given.mincpus or 0, per_task * max(1, per_node)),
         memory_per=memory_per,
         memory_mb=memory,
-        gres_per_node=(*_gres(given.gres), *_gpus(given.gpus_per_node)),
+        gres_per_node=of_node,
         gres_per_job=of_job if not of_task else (),
         gres_per_task=of_task,
-        cpus_per_gpu=given.cpus_per_gpu or 0,
+        cpus_per_gpu=given.cpus_per_gpu or (0 if given.cpus_per_task else defaults.cpu_count),
         threads_per_core=1 if given.hint in _ONE_THREAD else given.threads_per_core,
         tasks_per_core=given.ntasks_per_core,
         temporary_disk_mb=given.tmp or 0.0,
@@ -240,7 +258,18 @@ def _gres(text: str) -> tuple[Gres, ...]:
     return () if text.lower() == "none" else gres(text)
 
 
-def _memory(given: _Options, default: MemoryDefault | None) -> tuple[MemoryPer, float]:
+def _node_range(given: _Options) -> tuple[int, int | None]:
+    """The least and the largest number of nodes; None: there is no largest one. Nodes that are named are that
+    many, as far as the job may have them.
+    """
+    named = len(given.nodelist)
+    if given.nodes is None:
+        return max(1, named), None
+    least, most = given.nodes
+    return max(least, min(named, most)), most
+
+
+def _memory(given: _Options, of_gpus: GpuDefaults, default: MemoryDefault | None) -> tuple[MemoryPer, float]:
     """What the memory is counted by, and how much. 0: all memory of each node."""
     if given.mem is not None:
         return MemoryPer.NODE, given.mem
@@ -248,6 +277,8 @@ def _memory(given: _Options, default: MemoryDefault | None) -> tuple[MemoryPer, 
         return MemoryPer.CPU, given.mem_per_cpu
     if given.mem_per_gpu is not None:
         return MemoryPer.GPU, given.mem_per_gpu
+    if of_gpus.memory_mb:
+        return MemoryPer.GPU, of_gpus.memory_mb
     if default is None:
         return MemoryPer.NODE, 0.0
     return MemoryPer.CPU if default.per_cpu else MemoryPer.NODE, default.amount_mb

@@ -21,6 +21,8 @@ NODES = {
         ("", "n1 n2 n3 n4 n5"),
         ("a", "n1 n2"),
         ("a&b", "n2"),
+        ("a,b", "n2"),
+        ("[a,b|c]", "n3 n4 n5"),
         ("a|b", "n1 n2 n3"),
         ("a|b&c", "n3"),  # equal rank, from left to right, as sbatch's manual says
         ("a|(b&c)", "n1 n2 n3"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from makeway.adapters.slurm import parse
+from makeway.adapters.slurm import parse, parse_cluster
 from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition, default_memory
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.submission import Submission, submission
@@ -72,7 +72,16 @@ def test_what_sbatch_would_not_accept_is_named(text: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 5400), ("1:30", 90), ("2:00:30", 7230), ("1-2", 93_600), ("1-2:3", 93_780), ("1-2:3:4", 93_784)],
+    [
+        ("UNLIMITED", 31_536_000),
+        ("infinite", 31_536_000),
+        ("90", 5400),
+        ("1:30", 90),
+        ("2:00:30", 7230),
+        ("1-2", 93_600),
+        ("1-2:3", 93_780),
+        ("1-2:3:4", 93_784),
+    ],
 )
 def test_times_are_those_of_sbatch(text: str, seconds: float) -> None:
     assert read(f"-t {text}").limit_s == seconds
@@ -93,6 +102,58 @@ def test_the_largest_number_of_nodes() -> None:
     sizes = [(one.node_count, one.most_nodes) for one in (read(text).request for text in ("-N2", "-N2-4"))]
     assert sizes == [(2, 2), (2, 4)]
     assert read("-n4").request.most_nodes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "node_count", "most", "tasks", "required"),
+    [
+        ("-w n[1-3]", 3, None, 3, "n1 n2 n3"),
+        ("-w n[1-3] -n6", 3, None, 6, "n1 n2 n3"),
+        ("-w n[1-3] -n2", 2, None, 2, "n1 n2"),
+        ("-w n[1-3] -n1", 1, None, 1, "n1"),
+        ("-w n[1-2] -N3", 3, 3, 3, "n1 n2"),
+        ("-w n[1-2] -N1-4", 2, 4, 2, "n1 n2"),
+        ("-w n[1-2] -N1", 1, 1, 1, "n1"),
+        ("-w n[1-2] --ntasks-per-node=2", 2, None, 4, "n1 n2"),
+    ],
+)
+def test_nodes_that_are_named_are_that_many(
+    text: str, node_count: int, most: int | None, tasks: int, required: str
+) -> None:
+    """Tried on 22.05 and 24.11; 22.05 refuses two nodes with -N1."""
+    asked = read(text).request
+    assert (asked.node_count, asked.most_nodes, asked.task_count) == (node_count, most, tasks)
+    assert asked.required == tuple(required.split())
+
+
+@pytest.mark.parametrize("text", ["64g", "64G", "64GB", "64gb", "65536", "65536m"])
+def test_amounts_of_memory(text: str) -> None:
+    asked = read(f"--mem={text}").request
+    assert (asked.memory_per, asked.memory_mb) == (MemoryPer.NODE, 65_536.0)
+    assert read(f"--tmp={text}").request.temporary_disk_mb == 65_536.0
+
+
+@pytest.mark.parametrize("text", ["64x", "64Gc", "B", "1.5G", ""])
+def test_what_is_no_amount_of_memory(text: str) -> None:
+    with pytest.raises(ValueError, match="accepted: an amount such as 500"):
+        read(f"--mem={text}")
+
+
+def test_the_defaults_for_each_gpu() -> None:
+    """Tried on 22.05 and 24.11 with DefCpuPerGPU=2 and DefMemPerGPU=500."""
+    line = "PartitionName=batch Default=YES State=UP JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500 Nodes=n1"
+    there = parse_cluster.partitions([line], command=("scontrol",))
+
+    def asked(text: str) -> tuple[int, MemoryPer, float]:
+        found = submission(text.split(), there, MemoryDefault(per_cpu=True, amount_mb=100.0)).request
+        return found.cpus_per_gpu, found.memory_per, found.memory_mb
+
+    assert asked("--gpus=2") == asked("--gres=gpu:2") == (2, MemoryPer.GPU, 500.0)
+    assert asked("--gpus=2 -c1") == (0, MemoryPer.GPU, 500.0)
+    assert asked("--gpus=2 --mem=300") == (2, MemoryPer.NODE, 300.0)
+    assert asked("--gpus=2 --mem-per-cpu=150") == (2, MemoryPer.CPU, 150.0)
+    assert asked("--gpus=1 --cpus-per-gpu=3 --mem-per-gpu=700") == (3, MemoryPer.GPU, 700.0)
+    assert asked("-n1") == (0, MemoryPer.CPU, 100.0)
 
 
 def test_the_default_partition_is_meant() -> None:
