@@ -71,12 +71,22 @@ def node_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> d
     return found
 
 
+OVERDUE_S = 120.0
+"""How long a job may outlive its time limit, in seconds: Slurm looks every 30 s, and kills KillWait later."""
+
+
 def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
-    """The jobs that end by `until_s` by their time limits, by id, each with its end."""
+    """The jobs that end by `until_s` by their time limits, by id, each with its end.
+
+    One that runs on long after its limit is none of them: the cluster lets it (OverTimeLimit).
+    """
+    overdue_s = cluster.now_s - OVERDUE_S
     ends_s = {
         job.job_id: job.start_s + job.walltime_s for job in cluster.holders() if job.start_s is not None
     }
-    return {job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if end_s <= until_s}
+    return {
+        job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s
+    }
 
 
 def node_release_of(action: Action, now_s: float) -> NodeRelease | None:

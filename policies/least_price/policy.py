@@ -28,7 +28,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.departures import NodeRelease, ends_by
+from makeway.policies.common.losses import system_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -42,6 +43,7 @@ from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import Waiting, hold_only
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.least_price.ends import ending_by_itself, leaving_to_end
 from makeway.policies.least_price.prices import evictions_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind
@@ -91,17 +93,18 @@ class _Pricing:
         latest_s = request.deadline_s - config.margin_s
         if config.kills == "late" and self.cluster.capacities() and not config.is_vital(job):
             return self._serve_shared(request, latest_s)
-        in_time = self._room(request, latest_s)
-        if not makes_room(in_time):
+        later = self._by_deadline(request, latest_s)
+        if not makes_room(later):
             self.crowded |= not request.late
-            return in_time
+            return later
         instant_s = job.waits_since_s + config.instant_s
-        at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else in_time
-        at_once = at_once if makes_room(at_once) else in_time
+        at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else later
+        at_once = at_once if makes_room(at_once) else later
         if config.is_vital(job):
             return at_once
-        extra_node_s = self._cost_node_s(at_once) - self._cost_node_s(in_time)
-        best = at_once if extra_node_s <= self._node_s(config.instant_machine_hours) else in_time
+        best = at_once if self._cost_node_s(at_once) <= self._dearest_instant_node_s(later) else later
+        if best.again_s is not None:
+            return self._wait_for_ends(request, best, best.again_s)
         refusal = self._refusal(request, best)
         until_s = latest_s - config.leave_s - self._saving_s(best)
         dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
@@ -114,7 +117,9 @@ class _Pricing:
     def _serve_place(self, request: Request) -> Proposal:
         """The same within the placement in which a start by the deadline costs least."""
         latest_s = request.deadline_s - self.config.margin_s
-        within = cheapest_place(request, lambda within: self._room(within, latest_s), self._cost_node_s)
+        within = cheapest_place(
+            request, lambda within: self._by_deadline(within, latest_s), self._cost_node_s
+        )
         if within is None:
             self.crowded |= not request.late
             return no_place(request)
@@ -151,13 +156,14 @@ class _Pricing:
     ) -> Proposal:
         """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way.
 
-        `ending`: jobs on shared nodes that leave by themselves in time, by id.
+        `ending`: jobs that leave by themselves in time, by id.
         """
         config, now_s = self.config, self.cluster.now_s
         within_s = max(0.0, latest_s - now_s)
 
         def pricing(item: EvictionJob, group: VictimGroup) -> EvictionJob:
-            return priced(item, group, now_s, within_s, parallel=config.checkpoints == "parallel")
+            item = priced(item, group, now_s, within_s, parallel=config.checkpoints == "parallel")
+            return ending_by_itself(item, group, ending, now_s)
 
         settings = EvictionConfig(
             start_within_s=config.start_within_s,
@@ -170,6 +176,46 @@ class _Pricing:
         asked = replace(request, deadline_s=latest_s + config.margin_s)
         given = make_room(asked, settings, ending, pricing)
         return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
+
+    def _dearest_instant_node_s(self, later: Proposal) -> float:
+        """What a start at once may cost, if a later one costs as much as the proposal."""
+        return self._cost_node_s(later) + self._node_s(self.config.instant_machine_hours)
+
+    def _by_deadline(self, request: Request, latest_s: float) -> Proposal:
+        """The least price for which there is room by `latest_s`; with `again_s` if jobs are left to end."""
+        given, after_ends = self._room(request, latest_s), self._after_ends(request, latest_s)
+        if after_ends is None:
+            return given
+        dear = self._cost_node_s(given) > self._dearest_instant_node_s(after_ends)
+        return after_ends if dear or not makes_room(given) else given
+
+    def _after_ends(self, request: Request, latest_s: float) -> Proposal | None:
+        """The least price if jobs whose time limits end in time are left to end, and until when no job leaves
+        (`again_s`). None: none ends, there is no room all the same, or it may not wait.
+        """
+        config = self.config
+        # A job may outlive its limit as long as it takes to leave.
+        ending = ends_by(self.cluster, latest_s - 2.0 * config.leave_s)
+        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(request.urgent.job)
+        if not (may_wait and ending) or request.late:
+            return None
+        given, ends = leaving_to_end(self._room(request, latest_s, ending), ending)
+        until_s = latest_s - config.leave_s - self._writing_s(request, given)
+        serves = makes_room(given) and ends and self.cluster.now_s < until_s
+        return replace(given, again_s=until_s) if serves and self._refusal(request, given) is None else None
+
+    def _wait_for_ends(self, request: Request, given: Proposal, until_s: float) -> Proposal:
+        """The hold of a start after jobs have ended."""
+        self.waits = True
+        held = hold_only(request, given, until_s, until_s)
+        text = (
+            "Jobs are left to end whose time limits end in time. Then the start costs "
+            f"{self._hours(given)} node-hours. No job leaves for {until_s - self.cluster.now_s:.0f} s."
+        )
+        return replace(held, rationale=replace(held.rationale, summary=text))
+
+    def _hours(self, given: Proposal) -> str:
+        return f"{self._cost_node_s(given) / HOUR_S:.4g}"
 
     def _cost_node_s(self, given: Proposal) -> int:
         return evictions_node_s(given.actions, self.cluster)
@@ -184,6 +230,17 @@ class _Pricing:
         if ready_s is None or not any(isinstance(action, Checkpoint) for action in given.actions):
             return 0.0
         return max(0.0, ready_s - self.cluster.now_s)
+
+    def _writing_s(self, request: Request, given: Proposal) -> float:
+        """How long requested checkpoints take, after those of other plans. 0: the proposal has none."""
+        jobs = self.cluster.jobs_by_id()
+        saving = [jobs[action.job_id] for action in given.actions if isinstance(action, Checkpoint)]
+        if not saving:
+            return 0.0
+        durations = [system_s(job) or 0.0 for job in saving]
+        return request.backlog.left_s + (
+            max(durations) if self.config.checkpoints == "parallel" else sum(durations)
+        )
 
     def _wait_in_hold(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The hold of the proposal until `until_s`, without its evictions."""
@@ -204,7 +261,7 @@ class _Pricing:
 
     def _why_it_waits(self, given: Proposal, until_s: float) -> str:
         return (
-            f"A start now costs {self._cost_node_s(given) / HOUR_S:.4g} node-hours. No job leaves for "
+            f"A start now costs {self._hours(given)} node-hours. No job leaves for "
             f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
         )
 

@@ -34,6 +34,9 @@ class LeastPriceConfig:
     waiting_holds: bool = True
     """Whether the nodes of a start that waits are held meanwhile, if its price is below the ceiling. False:
     other jobs may start on them, fewer nodes stay empty, and more urgent jobs are late."""
+    waits_for_ends: bool = True
+    """Whether jobs whose time limits end in time are left to end, if that saves more than a start at once may
+    cost. False: more urgent jobs start at once, and work is lost that was nearly done."""
     kills: Literal["late", "at_once"] = "late"
     """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
     without that, or as on whole nodes. at_once: more urgent jobs start at once, and more is lost."""

@@ -14,7 +14,7 @@ WITHOUT_UNIT |= {"slowdown_weight", "checkpoint_weight", "remaining_weight"}
 WITHOUT_UNIT |= {f"{kind}_{size}" for kind in ("urgent", "batch") for size in CATEGORIES}
 WITHOUT_UNIT |= {"curve", "reading", "work", "moves_per_cycle"}
 WITHOUT_UNIT |= {f"{what}_machine_hours" for what in ("ceiling", "instant", "waiting", "budget")}
-WITHOUT_UNIT |= {"vital_users", "vital_accounts", "vital_qos", "waiting_holds"}
+WITHOUT_UNIT |= {"vital_users", "vital_accounts", "vital_qos", "waiting_holds", "waits_for_ends"}
 WITHOUT_UNIT |= {f"{objective}_weight" for objective in ("late", "tardiness", "makespan")}
 
 

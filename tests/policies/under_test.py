@@ -12,7 +12,7 @@ UNDER_TEST = {**POLICIES, **{policy.name: policy for policy in map(find_policy, 
 """By name."""
 AT_ONCE: Final[dict[str, dict[str, Any]]] = {
     "eviction": {"kills": "at_once"},
-    "least-price": {"kills": "at_once", "waiting_machine_hours": None},
+    "least-price": {"kills": "at_once", "waiting_machine_hours": None, "waits_for_ends": False},
 }
 """Settings with which no policy waits in a hold before it evicts: what a decision holds, it also frees."""
 

@@ -1,0 +1,100 @@
+"""Jobs whose time limits end in time are left to end, if that saves more than a start at once may cost."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.common.departures import OVERDUE_S
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Method, Reserve
+from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
+
+LEFT_S = 300.0
+
+
+def decide(cluster: Cluster, **settings: Any) -> Decision:
+    return LEAST_PRICE.decide(cluster, LeastPriceConfig(**{"instant_machine_hours": 0.0, **settings}))
+
+
+def ending(job: Job, left_s: float = LEFT_S) -> Job:
+    """The job with a time limit that ends in `left_s`."""
+    assert job.start_s is not None
+    return replace(job, walltime_s=NOW_S - job.start_s + left_s)
+
+
+@pytest.fixture
+def two(running: Build, waiting: Build, cluster_of: BuildCluster) -> Cluster:
+    """Two jobs on one node each, of which `a` has run longer and ends soon."""
+    young = running("b", "n1", start_s=NOW_S - 600.0)
+    return cluster_of(2, ending(running("a", "n0")), young, waiting("u", 1))
+
+
+def test_a_job_that_ends_in_time_is_left_to_end(two: Cluster) -> None:
+    decision = decide(two)
+    (held,) = decision.actions
+    assert isinstance(held, Reserve)
+    assert held.nodes == ("n0",)
+    assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0
+    (why,) = decision.rationale
+    assert why.summary.endswith("Then the start costs 0 node-hours. No job leaves for 510 s.")
+    assert not any(candidate.chosen for candidate in why.candidates)
+
+
+def test_if_it_has_not_ended_at_the_last_moment_the_cheapest_job_leaves(two: Cluster) -> None:
+    assert victims(decide(replace(two, now_s=NOW_S + 510.0))) == [("b", Method.KILL)]
+
+
+@pytest.mark.parametrize(
+    ("left_s", "waits"), [(450.0, True), (450.1, False), (1.0 - OVERDUE_S, True), (-OVERDUE_S, False)]
+)
+def test_a_limit_counts_that_ends_in_time_and_is_not_long_over(
+    two: Cluster, left_s: float, waits: bool
+) -> None:
+    a, *others = two.jobs
+    decision = decide(replace(two, jobs=(ending(a, left_s), *others)))
+    assert (victims(decision) == []) is waits
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"waits_for_ends": False},
+        {"instant_machine_hours": 600.0 / (2 * 3600.0)},
+        {"instant_machine_hours": None},
+        {"vital_users": frozenset({"urgent"})},
+    ],
+    ids=["off", "cheap enough", "at once", "vital"],
+)
+def test_a_start_at_once_may_be_worth_more(two: Cluster, settings: dict[str, Any]) -> None:
+    assert victims(decide(two, **settings)) == [("b", Method.KILL)]
+
+
+def test_an_end_makes_room_where_no_job_may_leave(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Only the job that ends may leave, and its kill is over the ceiling."""
+    jobs = ending(running("a", "n0")), running("b", "n1", preemptible=False)
+    decision = decide(cluster_of(2, *jobs, waiting("u", 1)), ceiling_machine_hours=0.01)
+    assert [action.verb for action in decision.actions] == ["reserve"]
+
+
+def test_the_others_leave_in_time_for_their_checkpoints(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    saves = running("b", "n1", checkpoint=CheckpointSpec(system_s=200.0))
+    cluster = cluster_of(2, ending(running("a", "n0")), saves, waiting("u", 2))
+    decision = decide(cluster)
+    assert [action.verb for action in decision.actions] == ["reserve"]
+    assert decision.again_s == NOW_S + 510.0 - 200.0
+    ended = replace(cluster, jobs=cluster.jobs[1:], now_s=decision.again_s)
+    assert victims(decide(ended)) == [("b", Method.SYSTEM)]
+
+
+def test_no_start_waits_for_ends_while_another_urgent_job_finds_no_room(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = ending(running("a", "n0")), running("b", "n1", preemptible=False)
+    cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
+    assert victims(decide(cluster)) == [("a", Method.KILL)]
