@@ -9,8 +9,13 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import BRIEF_S
-from tests.slurm.support.neighbours import fits_beside_its_neighbours, shares, urgent_comes
-from tests.slurm.support.story import IGNORES, Story, starts_on_the_held_nodes
+from tests.slurm.support.neighbours import (
+    MORE_CYCLES,
+    fits_beside_its_neighbours,
+    shares,
+    urgent_comes,
+)
+from tests.slurm.support.story import IGNORES, SAVES, Story, starts_on_the_held_nodes
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
@@ -67,6 +72,42 @@ def test_one_core_next_to_a_job_that_may_not_leave(story: Story, start_daemon: S
     urgent = urgent_comes(story, "--ntasks=1", "--mem=1000")
     daemon = start_daemon()
     fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+def test_a_task_of_an_array_with_a_limit_is_enough_and_one_that_may_not_be_requeued_stays(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """Two cores of a node are free, and three tasks have two cores each."""
+    for node in ("n1", "n2"):
+        shares(story, node, "--ntasks=8", "--mem=4000", "--time=30", account="other")
+    options = ("--nodelist=n3", "--ntasks=2", "--mem=4000", "--time=30", "--array=1-3%3")
+    array = story.submit(SAVES, 1, "saving", *options)
+    tasks = [f"{array}_{number}" for number in (1, 2, 3)]
+    story.workers += tasks
+    await_that("every task works", lambda: all(len(story.steps(one)) > 3 for one in tasks))
+    story.world.cluster.run("scontrol", "update", f"JobId={tasks[2]}", "Requeue=0")
+    urgent = urgent_comes(story, "--ntasks=4", "--mem=4000")
+    daemon = start_daemon()
+    fits_beside_its_neighbours(story, daemon, urgent, set(tasks[:2]))
+
+
+@pytest.mark.one_release(on="22.05")
+def test_no_job_leaves_a_node_that_another_job_of_its_user_keeps(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """Both have the node for their user alone, and the one that stays has half of its cores."""
+    for node in ("n1", "n2"):
+        shares(story, node, "--ntasks=8", "--mem=4000", "--time=30", account="other")
+    alone = ("--ntasks=4", "--mem=4000", "--time=30", "--exclusive=user")
+    shares(story, "n3", *alone)
+    shares(story, "n3", *alone, account="other")
+    urgent = urgent_comes(story, "--ntasks=6", "--mem=4000")
+    daemon = start_daemon()
+    explain = story.explain(daemon)
+    await_that("it is decided", lambda: "makes room" in daemon.run("explain", "last").stdout, explain)
+    cycles = daemon.status()["cycles"]
+    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
+    assert (story.state(urgent), story.lenders(), story.reservations()) == ("PENDING", [], [])
 
 
 @pytest.mark.one_release(on="22.05")
