@@ -25,7 +25,12 @@ def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
     size.
     """
     job = group.jobs[0]
-    if len(group.jobs) > 1 or job.kind is not JobKind.MALLEABLE or job.node_count_min is None:
+    if (
+        len(group.jobs) > 1
+        or group.shares_nodes
+        or job.kind is not JobKind.MALLEABLE
+        or job.node_count_min is None
+    ):
         return ()
     able = max(0, len(job.nodes) - max(1, job.node_count_min))
     usable = [name for name in group.nodes if name != job.nodes[0]]

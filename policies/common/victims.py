@@ -49,6 +49,8 @@ class VictimGroup:
     """
     protected_by: str = ""
     """Why the group may not be evicted. Empty: it may."""
+    shares_nodes: bool = False
+    """Whether one of the jobs shares a node with another job, which is not in the group if that node is down."""
 
     @property
     def job_ids(self) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) ->
 def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
     jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
+    shared = cluster.shared_nodes()
     return VictimGroup(
         jobs=jobs,
         nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
@@ -105,6 +108,7 @@ def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
         protected_by=_protected_by(jobs, cluster, excluded),
+        shares_nodes=bool(shared) and not all(shared.isdisjoint(job.nodes) for job in jobs),
     )
 
 

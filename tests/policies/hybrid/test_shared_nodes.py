@@ -12,6 +12,7 @@ from makeway.policies.model import (
     Decision,
     JobKind,
     Method,
+    NodeState,
     Notice,
     Operation,
     OperationKind,
@@ -50,6 +51,14 @@ def test_the_least_overhead_leaves_first_and_what_is_not_needed_stays(
     notes = {one.job_ids: (one.chosen, one.note) for one in decision.rationale[0].candidates}
     assert notes["d",] == (False, "not_preemptible")
     assert notes["a",][0] is False
+
+
+def test_a_job_that_shares_a_node_that_is_down_does_not_shrink(waiting: Build) -> None:
+    malleable = part("m", "n0 n1", amounts(4), kind=JobKind.MALLEABLE, node_count_min=1)
+    cluster = shared(malleable, part("p", "n0", amounts(4), preemptible=False), waiting("u", 1))
+    cluster = replace(cluster, nodes=(replace(cluster.nodes[0], state=NodeState.DOWN), cluster.nodes[1]))
+    for policy in (N_SPAA, CUA_SPAA):
+        assert victims(policy.decide(cluster, HybridConfig())) == [("m", Method.KILL)]
 
 
 def test_a_malleable_job_is_warned_and_does_not_shrink(waiting: Build) -> None:
