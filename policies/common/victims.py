@@ -50,7 +50,7 @@ class VictimGroup:
     protected_by: str = ""
     """Why the group may not be evicted. Empty: it may."""
     shares_nodes: bool = False
-    """Whether one of the jobs shares a node with another job, which is not in the group if that node is down."""
+    """Whether one of the jobs shares a node. If that node is down, the other job is not in the group."""
 
     @property
     def job_ids(self) -> tuple[str, ...]:
