@@ -218,7 +218,8 @@ class _Pricing:
         return f"{self._cost_node_s(given) / HOUR_S:.4g}"
 
     def _cost_node_s(self, given: Proposal) -> int:
-        return evictions_node_s(given.actions, self.cluster)
+        """What a proposal costs when its evictions begin: at `again_s` if it waits."""
+        return evictions_node_s(given.actions, self.cluster, given.again_s)
 
     def _node_s(self, machine_hours: float | None) -> float:
         """Machine-hours as node-seconds. None: without limit."""

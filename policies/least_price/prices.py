@@ -41,11 +41,11 @@ def cost_node_s(job: Job, method: Method, now_s: float) -> int:
     return math.ceil(seconds * node_equivalents(job))
 
 
-def evictions_node_s(actions: Iterable[Action], cluster: Cluster) -> int:
-    """What the evictions among the actions cost together, in node-seconds."""
+def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
+    """What the evictions among the actions cost together at that instant, in node-seconds. None: now."""
     jobs = cluster.jobs_by_id()
     return sum(
-        cost_node_s(jobs[action.job_id], action.method, cluster.now_s)
+        cost_node_s(jobs[action.job_id], action.method, cluster.now_s if at_s is None else at_s)
         for action in actions
         if isinstance(action, Requeue | Cancel) and action.job_id in jobs
     )

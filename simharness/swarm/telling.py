@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from makeway.daemon.control.report import CycleReport
+from makeway.daemon.service.pacing import REPEAT_LIMIT
 from makeway.simharness.engine.event_queue import Change, ChangeKind
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.records import MarkKind
@@ -144,7 +145,7 @@ class _Telling(TwoDaemons):
         assert self._journal is not None
         self._laws.operations = self._journal.open_operations
         report = None
-        for _ in range(CYCLES_AT_ONCE):
+        for count in range(CYCLES_AT_ONCE):
             try:
                 report = self._one_cycle()
             except Killed:
@@ -153,6 +154,8 @@ class _Telling(TwoDaemons):
                 return
             if report is None or not report.again:
                 break
+            if count >= REPEAT_LIMIT and self._weather.any_now(self._cluster.now_s):
+                break  # as in the service: each old view may undo what the last one has brought about
             while self._cluster.next_event_s() == self._cluster.now_s:
                 self._note(self._cluster.step())
         else:

@@ -98,3 +98,13 @@ def test_no_start_waits_for_ends_while_another_urgent_job_finds_no_room(
     jobs = ending(running("a", "n0")), running("b", "n1", preemptible=False)
     cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
     assert victims(decide(cluster)) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize(("ran_s", "waits"), [(510.0, True), (400.0, False)])
+def test_what_the_others_lose_meanwhile_counts(
+    running: Build, waiting: Build, cluster_of: BuildCluster, ran_s: float, waits: bool
+) -> None:
+    """`b` has run for 10 s, and would have run for 520 s at the last moment."""
+    jobs = ending(running("a", "n0", start_s=NOW_S - ran_s - 1.0)), running("b", "n1", start_s=NOW_S - 10.0)
+    decision = decide(cluster_of(2, *jobs, waiting("u", 2)))
+    assert (victims(decision) == []) is waits
