@@ -83,7 +83,7 @@ def test_a_job_that_the_signal_ends_is_put_back(
     assert story.state(lender) == "PENDING"
     (put_back,) = [command for command in daemon.commands() if command.action.verb == "requeue"]
     assert (put_back.action.job_id, put_back.action.reason) == (lender, Reason.ENDED_BY_SIGNAL)
-    reported = f"the signal ended job {lender}"
+    reported = f"job {lender} ended at the signal and is put back"
     await_that("it is reported", lambda: reported in daemon.log(), story.explain(daemon))
     done = len(story.steps(lender))
     story.ends(urgent)
