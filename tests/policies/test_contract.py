@@ -30,6 +30,11 @@ def requeue(job_id: Any) -> Requeue:
     )
 
 
+def decision_with(**fields: Any) -> Decision:
+    """A decision with fields of any type, as a policy in a file may return it."""
+    return Decision(policy="mine", **fields)
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -37,23 +42,23 @@ def requeue(job_id: Any) -> Requeue:
         ([], "it returned a value of type list; accepted: a Decision"),
         (Decision, "it returned a value of type type; accepted: a Decision"),
         (
-            Decision(policy="mine", actions=[requeue("1")]),  # type: ignore[arg-type]
+            decision_with(actions=[requeue("1")]),
             "a Decision whose actions are a value of type list; accepted: a tuple of actions",
         ),
         (
-            Decision(policy="mine", actions=(requeue("1"), "kill")),  # type: ignore[arg-type]
+            decision_with(actions=(requeue("1"), "kill")),
             r"a Decision whose actions\[1\] is a value of type str; accepted: a tuple of actions",
         ),
         (
-            Decision(policy="mine", actions=(requeue(1),)),
+            decision_with(actions=(requeue(1),)),
             r"a Decision whose actions\[0\].job_id is a value of type int; accepted: a text",
         ),
         (
-            Decision(policy="mine", rationale=(None,)),  # type: ignore[arg-type]
+            decision_with(rationale=(None,)),
             r"a Decision whose rationale\[0\] is None; accepted: a tuple of Rationale values",
         ),
         (
-            Decision(policy="mine", again_s="soon"),  # type: ignore[arg-type]
+            decision_with(again_s="soon"),
             "a Decision whose again_s is a value of type str; accepted: seconds, or None",
         ),
     ],
