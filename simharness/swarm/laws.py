@@ -87,7 +87,8 @@ class _Meant:
     """What the daemon had written down when it sent a command."""
 
     action: Action
-    operation_id: str
+    operation: tuple[int, str]
+    """How many journals were lost before, and the operation's identifier, which a new journal gives anew."""
     run: int
     saved: int
     """How many signals to the run of the job the operation knows to be acknowledged."""
@@ -153,7 +154,7 @@ class Laws:
         self._paid: dict[str, list[tuple[float, float]]] = {}
         """What the urgent jobs of each user have cost: when it was decided, and node-seconds."""
         self._no_shows = NoShows()
-        self._signals: Counter[tuple[int, str, int, str, int]] = Counter()
+        self._signals: Counter[tuple[tuple[int, str], int, str, int]] = Counter()
 
     def memory_lost(self) -> None:
         """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
@@ -193,7 +194,7 @@ class Laws:
         ]
         self._meant[id(action)] = _Meant(
             action=action,
-            operation_id=operation.operation_id,
+            operation=(self._memory, operation.operation_id),
             run=task.requeue_count,
             saved=sum(
                 other.requeue_count == task.requeue_count and other.ending is Ending.ACKNOWLEDGED
@@ -244,13 +245,13 @@ class Laws:
                 f"job {action.job_id} may save its work first, and has to leave without a signal",
             )
         if isinstance(action, Checkpoint) and before.run is not None:
-            key = (self._memory, meant.operation_id, meant.saved, action.job_id, before.run)
+            key = (meant.operation, meant.saved, action.job_id, before.run)
             self._signals[key] += 1
             self._check(
                 Law.SECOND_SIGNAL,
                 self._signals[key] == 1,
                 f"run {before.run} of job {action.job_id} gets signal number {self._signals[key]} for "
-                f"operation {meant.operation_id}",
+                f"operation {meant.operation[1]}",
             )
 
     def decided(self, run: LeavingRun, troubles: int) -> None:
@@ -302,8 +303,7 @@ class Laws:
     def cycle_ends(self, now_s: float) -> None:
         """A cycle has ended that had a whole snapshot, and nothing goes wrong now.
 
-        A reservation that no operation needs may be there for a while, but not for long. The same is true of
-        a job that waits for a lost one.
+        A reservation that no operation needs may be there only for a while, and a job wait for a lost one.
         """
         self._no_shows.looked(now_s)
         operations, machine = self.operations(), self._machine
@@ -340,8 +340,8 @@ class Laws:
         self._check(Law.STUCK, not stuck, f"jobs never end: {', '.join(stuck)}")
         lost = () if self._memory else sorted(self._machine.taken_for_ended)
         self._check(Law.STUCK, not lost, f"requeues stay forgotten: {', '.join(lost)}")
-        mine = sorted(self._machine.holds.keys() - self.foreign)
-        self._check(Law.LEFT_BEHIND, not mine, f"reservations are left: {', '.join(mine)}")
+        mine = self._machine.holds.keys() - self.foreign
+        self._check(Law.LEFT_BEHIND, not mine, f"reservations are left: {', '.join(sorted(mine))}")
         left = [f"{operation.kind} for {operation.for_job_id}" for operation in self.operations()]
         self._check(Law.LEFT_BEHIND, not left, f"operations are open: {', '.join(left)}")
 

@@ -42,6 +42,13 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not Troubl
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=180000463,
+        policy="n-spaa",
+        troubles=ALL,
+        law="second_signal",
+        broke="the law counted a late signal under the journal that came after the one it was sent from",
+    ),
+    KeptStory(
         seed=160009860,
         policy="eviction",
         troubles=ALL,
