@@ -12,7 +12,7 @@ from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import MemoryDefault, default_memory
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, job_defaults
 from makeway.adapters.slurm.reader.rows import JobReader
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -63,8 +63,8 @@ class Controller:
     """Whether makeway runs as root."""
     enforces_limits: bool = False
     """Whether the limits of QOS and associations hold."""
-    default_memory: MemoryDefault | None = None
-    """What jobs get that ask for no memory. None: all of each node."""
+    job_defaults: JobDefaults = NO_JOB_DEFAULTS
+    """What jobs get that do not say."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -107,7 +107,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         enforces_limits=not {"limits", "safe"}.isdisjoint(
             settings.get("AccountingStorageEnforce", "").lower().split(",")
         ),
-        default_memory=default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", "")),
+        job_defaults=job_defaults(settings),
     )
 
 

@@ -164,7 +164,7 @@ class SlurmCliAdapter:
         """See `SubmissionReader.as_submitted`: the options are those of sbatch."""
         known = self._client.known()
         read = self._read([])
-        wanted = submission(options, read.partitions, known.default_memory)
+        wanted = submission(options, read.partitions, known.job_defaults)
         asked = SnapshotResources(read.nodes, read.partitions, counts=known.counts).submitted(wanted)
         return Job(
             job_id="",
@@ -250,7 +250,7 @@ class SlurmCliAdapter:
                 details=read.details,
                 tells_exclusive=known.release <= build.TELLS_EXCLUSIVE,
                 by_weights=self._settings.price is Price.BILLING_WEIGHTS,
-                default_memory=known.default_memory,
+                job_defaults=known.job_defaults,
             )
         self._known_resources = (read, resources)
         return resources

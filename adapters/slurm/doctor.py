@@ -8,6 +8,7 @@ from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import exact_release
+from makeway.adapters.slurm.parse_cluster import job_defaults
 from makeway.adapters.slurm.resources.counting import counting
 from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
@@ -372,8 +373,11 @@ def check_sharing(survey: Survey, price: Price) -> list[Check]:
             "a node with too little of it; CR_Core_Memory counts it"
         )
         checks.append(warning("memory", text))
-    elif not any(_limits(survey, name) for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU")):
-        text = "a job that does not ask for memory gets all of its nodes' and shares none: set DefMemPerCPU"
+    elif without := _without_default_memory(survey):
+        text = (
+            f"a job in {', '.join(without)} that does not ask for memory gets all of its nodes' and shares "
+            "none: set DefMemPerCPU"
+        )
         checks.append(warning("memory", text))
     if over := sorted(one.name for one in survey.layout if one.oversubscribed and not one.exclusive):
         text = (
@@ -387,6 +391,8 @@ def check_sharing(survey: Survey, price: Price) -> list[Check]:
     return checks
 
 
-def _limits(survey: Survey, name: str) -> bool:
-    """Whether a setting of memory has a value."""
-    return survey.settings.get(name, "UNLIMITED") not in {"UNLIMITED", "0", "(null)"}
+def _without_default_memory(survey: Survey) -> list[str]:
+    """The partitions that share nodes and in which a job without GPUs has no default of memory."""
+    defaults = job_defaults(survey.settings)
+    shared = (one for one in survey.layout if not one.exclusive)
+    return sorted(one.name for one in shared if defaults.in_partition(one).memory is None)

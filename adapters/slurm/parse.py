@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
+from typing import TypedDict
 
 from makeway.adapters.hostlist import batch_host_first, expand
 from makeway.adapters.protocol import Unreadable
@@ -45,6 +46,17 @@ class Gres:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuDefaults:
+    """What a job gets for each of its GPUs that does not say. 0: there is no default."""
+
+    cpu_count: int = 0
+    memory_mb: float = 0.0
+
+
+NO_GPU_DEFAULTS = GpuDefaults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawJob:
     """One line of squeue. None: no value."""
 
@@ -66,6 +78,8 @@ class RawJob:
     """0: memory is not asked for by GPU."""
     cpus_per_gpu: int
     """0: CPUs are not asked for by GPU."""
+    gpu_defaults: GpuDefaults | None
+    """What Slurm's scheduler has given it by default; no CPUs if it asks for them. None: not known."""
     task_count: int
     cpus_per_task: int
     tasks_per_node: int
@@ -236,6 +250,35 @@ def gres(text: str) -> tuple[Gres, ...]:
     return tuple(_one_gres(part) for part in re.sub(r"\([^)]*\)", "", counted).split(","))
 
 
+class ForEachGpu(TypedDict):
+    """The fields of `RawJob` that say what is for each GPU."""
+
+    memory_per_gpu_mb: int
+    cpus_per_gpu: int
+    gpu_defaults: GpuDefaults | None
+
+
+@lru_cache(maxsize=1 << 10)
+def for_each_gpu(memory: str, cpus: str) -> ForEachGpu:
+    """What `mem-per-tres` and `cpus-per-tres` say.
+
+    When the scheduler first looks at a job it adds the defaults, as `gpu:500`. What the job asks for itself
+    is `gres:gpu:500` on 22.05 and `gres/gpu:500` on 24.11.
+    """
+    (asked_mb, default_mb), (asked_cpus, default_cpus) = map(_asked_and_default, (memory, cpus))
+    known = GpuDefaults(cpu_count=default_cpus, memory_mb=float(default_mb))
+    return ForEachGpu(
+        memory_per_gpu_mb=asked_mb,
+        cpus_per_gpu=asked_cpus,
+        gpu_defaults=None if known == NO_GPU_DEFAULTS else known,
+    )
+
+
+def _asked_and_default(text: str) -> tuple[int, int]:
+    amount = sum(one.count for one in gres(text))
+    return (amount, 0) if text.startswith("gres") else (0, amount)
+
+
 def _only_gres(text: str) -> tuple[Gres, ...]:
     """The generic resources of `cpu=2,gres/gpu=1`."""
     return gres(",".join(part for part in text.split(",") if part.startswith("gres")))
@@ -283,8 +326,7 @@ def job_of(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
         gres_per_job=gres(row["tres-per-job"]),
         gres_per_task=_only_gres(row["tres-per-task"]),
         gres_per_socket=gres(row["tres-per-socket"]),
-        memory_per_gpu_mb=sum(one.count for one in gres(row["mem-per-tres"])),
-        cpus_per_gpu=sum(one.count for one in gres(row["cpus-per-tres"])),
+        **for_each_gpu(row["mem-per-tres"], row["cpus-per-tres"]),
         task_count=max(1, _number(row["numtasks"])),
         cpus_per_task=max(1, _number(row["cpus-per-task"])),
         tasks_per_node=_number(row["ntpernode"]),

@@ -8,7 +8,16 @@ from typing import TypeVar
 
 from makeway.adapters.hostlist import expand
 from makeway.adapters.protocol import Unavailable, Unreadable
-from makeway.adapters.slurm.parse import NOTHING, Gres, count, gres, memory_mb, value
+from makeway.adapters.slurm.parse import (
+    NO_GPU_DEFAULTS,
+    NOTHING,
+    GpuDefaults,
+    Gres,
+    count,
+    gres,
+    memory_mb,
+    value,
+)
 
 RecordT = TypeVar("RecordT")
 _WORD = re.compile(r"(?:^|(?<=\s))([A-Za-z]+)=(\S*)")
@@ -68,17 +77,6 @@ class MemoryDefault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuDefaults:
-    """What a job gets for each of its GPUs that does not say (JobDefaults). 0: there is no default."""
-
-    cpu_count: int = 0
-    memory_mb: float = 0.0
-
-
-NO_GPU_DEFAULTS = GpuDefaults()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RawPartition:
     """One partition of `scontrol show partitions`."""
 
@@ -100,6 +98,29 @@ class RawPartition:
     """How many CPUs of a node its jobs may have together (MaxCPUsPerNode). None: all."""
     qos: str = ""
     """The QOS whose limits hold for its jobs. Empty: it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDefaults:
+    """What jobs get on a cluster that do not say, where their partition has no default of its own."""
+
+    memory: MemoryDefault | None = None
+    """None: all memory of each node."""
+    of_gpus: GpuDefaults = NO_GPU_DEFAULTS
+
+    def in_partition(self, partition: RawPartition) -> "JobDefaults":
+        """What jobs get in a partition. Slurm takes the two defaults of GPUs one by one."""
+        own = partition.gpu_defaults
+        return JobDefaults(
+            memory=partition.default_memory or self.memory,
+            of_gpus=GpuDefaults(
+                cpu_count=own.cpu_count or self.of_gpus.cpu_count,
+                memory_mb=own.memory_mb or self.of_gpus.memory_mb,
+            ),
+        )
+
+
+NO_JOB_DEFAULTS = JobDefaults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,10 +284,18 @@ def partition_of(
     )
 
 
+def job_defaults(settings: Mapping[str, str]) -> JobDefaults:
+    """What the settings of `scontrol show config` say."""
+    return JobDefaults(
+        memory=default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", "")),
+        of_gpus=gpu_defaults(settings.get("JobDefaults", "")),
+    )
+
+
 def default_memory(per_node: str, per_cpu: str) -> MemoryDefault | None:
-    """What DefMemPerNode and DefMemPerCPU say. None: neither is set."""
+    """What DefMemPerNode and DefMemPerCPU say. None: neither is set; 0 is Slurm's word for that too."""
     for text, by_cpu in ((per_cpu, True), (per_node, False)):
-        if text.isascii() and text.isdigit():
+        if text.isascii() and text.isdigit() and int(text):
             return MemoryDefault(per_cpu=by_cpu, amount_mb=float(text))
     return None
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from makeway.adapters.slurm.holds import made_as_hold
-from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.translate import node
 
@@ -65,8 +65,11 @@ def _differs(
 
 
 def _jobs(jobs: Iterable[RawJob]) -> dict[str, RawJob]:
-    # pyslurm tells the resources in an order of its own.
-    return {job.job_id: replace(job, tres=",".join(sorted(job.tres.split(",")))) for job in jobs}
+    # pyslurm tells the resources in an order of its own. The scheduler adds the defaults of GPUs later.
+    return {
+        job.job_id: replace(job, tres=",".join(sorted(job.tres.split(","))), gpu_defaults=None)
+        for job in jobs
+    }
 
 
 def _nodes(nodes: Iterable[RawNode]) -> dict[str, RawNode]:

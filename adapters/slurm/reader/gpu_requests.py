@@ -6,7 +6,7 @@ from itertools import filterfalse
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient, new_token
-from makeway.adapters.slurm.parse import Gres, RawJob, gres
+from makeway.adapters.slurm.parse import GpuDefaults, Gres, RawJob, for_each_gpu, gres
 from makeway.adapters.slurm.reader.answer import HIDDEN
 from makeway.adapters.slurm.reader.rows import RowReader
 
@@ -21,6 +21,7 @@ class _Request:
     gres_per_socket: tuple[Gres, ...] = ()
     memory_per_gpu_mb: int = 0
     cpus_per_gpu: int = 0
+    gpu_defaults: GpuDefaults | None = None
 
 
 _NO_REQUEST = _Request()
@@ -69,8 +70,7 @@ class GpuRequests:
                 found[job_id, float(submitted)] = _Request(
                     gres_per_job=gres(per_job),
                     gres_per_socket=gres(per_socket),
-                    memory_per_gpu_mb=sum(one.count for one in gres(memory)),
-                    cpus_per_gpu=sum(one.count for one in gres(cpus)),
+                    **for_each_gpu(memory, cpus),
                 )
         except ValueError as error:
             message = f"squeue printed what cannot be read: {error}"
@@ -89,4 +89,5 @@ def _with(job: RawJob, found: _Request) -> RawJob:
         gres_per_socket=found.gres_per_socket,
         memory_per_gpu_mb=found.memory_per_gpu_mb,
         cpus_per_gpu=found.cpus_per_gpu,
+        gpu_defaults=found.gpu_defaults,
     )

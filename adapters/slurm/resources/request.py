@@ -1,13 +1,16 @@
 """What a waiting job asks of each node, however its user has put it. Pure functions."""
 
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import dataclass
+from math import ceil, isclose
 
 from makeway.adapters.slurm.parse import Gres, RawJob
-from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, GpuDefaults, MemoryDefault
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults
 from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
+
+_ROUNDED = 0.01
+"""Slurm prints amounts of memory with two decimals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +61,19 @@ class NodeShape:
     """Sockets over which the tasks of a job are spread, each of them given as a whole. 1: no such thing."""
 
 
-def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
-    """What the job asks for by squeue and, if they are known, by its details.
+def request_of(job: RawJob, found: JobDetails | None, defaults: JobDefaults = NO_JOB_DEFAULTS) -> JobRequest:
+    """What the job asks for by squeue and, if they are known, by its details, with what it gets by default.
 
     squeue does not tell whether memory is asked for by node or by CPU: without the details it is taken from
-    the job's sum.
+    the job's sum. `defaults`: those in its partition.
     """
     least = max(1, job.requested_node_count)
     if job.tasks_per_node:
         least = max(least, ceil(job.task_count / job.tasks_per_node))
-    per, memory_mb = MemoryPer.NODE, job.memory_mb and max(job.memory_mb, job.tres_memory_mb / least)
-    if found is not None:
-        per, memory_mb = found.memory_per, found.memory_mb
-    if job.memory_per_gpu_mb:
-        per, memory_mb = MemoryPer.GPU, float(job.memory_per_gpu_mb)
+    generic = (*job.gres_per_node, *job.gres_per_job, *job.gres_per_task)
+    if all(one.name != "gpu" for one in generic):
+        defaults = JobDefaults(memory=defaults.memory)
+    per, memory_mb = _memory(job, found, least, defaults)
     return JobRequest(
         partitions=job.partitions,
         features=job.features,
@@ -89,35 +91,49 @@ def request_of(job: RawJob, found: JobDetails | None) -> JobRequest:
         gres_per_node=job.gres_per_node,
         gres_per_job=job.gres_per_job,
         gres_per_task=job.gres_per_task,
-        cpus_per_gpu=job.cpus_per_gpu,
+        cpus_per_gpu=job.cpus_per_gpu or _default_cpus(job, defaults),
         threads_per_core=None if found is None else found.threads_per_core,
         tasks_per_core=None if found is None else found.tasks_per_core,
         temporary_disk_mb=0.0 if found is None else found.temporary_disk_mb,
     )
 
 
-def with_gpu_defaults(request: JobRequest, defaults: GpuDefaults, memory: MemoryDefault | None) -> JobRequest:
-    """The request with what its job gets for each GPU that does not say.
+def _default_cpus(job: RawJob, defaults: JobDefaults) -> int:
+    """The CPUs that a job gets for each GPU if it does not say.
 
-    Slurm shows these amounts only once the job runs. A job that asks for one CPU a task looks like one that
-    says nothing, and so does one that asks for as much memory as the default.
-
-    Args:
-        request: the request.
-        defaults: those of its partition.
-        memory: what jobs get that ask for no memory.
+    Slurm shows them only once its scheduler has looked at the job. Before that, a job that asks for one CPU a
+    task looks like one that says nothing.
     """
-    generic = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
-    if defaults == NO_GPU_DEFAULTS or all(one.name != "gpu" for one in generic):
-        return request
-    if not request.cpus_per_gpu and request.cpus_per_task == 1:
-        request = replace(request, cpus_per_gpu=defaults.cpu_count)
+    if job.gpu_defaults is not None:
+        return job.gpu_defaults.cpu_count
+    return defaults.of_gpus.cpu_count if job.cpus_per_task == 1 else 0
+
+
+def _memory(
+    job: RawJob, found: JobDetails | None, least: int, defaults: JobDefaults
+) -> tuple[MemoryPer, float]:
+    """What the job's memory is counted by, and how much. A job that asks for as much as the default of jobs
+    without GPUs looks like one that does not say. `least`: the number of nodes that it asks for.
+    """
+    if job.memory_per_gpu_mb:
+        return MemoryPer.GPU, float(job.memory_per_gpu_mb)
     usual = (MemoryPer.NODE, 0.0)
-    if memory is not None:
-        usual = (MemoryPer.CPU if memory.per_cpu else MemoryPer.NODE, memory.amount_mb)
-    if defaults.memory_mb and (request.memory_per, request.memory_mb) == usual:
-        request = replace(request, memory_per=MemoryPer.GPU, memory_mb=defaults.memory_mb)
-    return request
+    if defaults.memory is not None:
+        by = MemoryPer.CPU if defaults.memory.per_cpu else MemoryPer.NODE
+        usual = (by, defaults.memory.amount_mb)
+    if found is None:
+        asked = MemoryPer.NODE, job.memory_mb and max(job.memory_mb, job.tres_memory_mb / least)
+        says_nothing = asked == usual
+    elif found.memory_per is MemoryPer.GPU:
+        # With the default of GPUs, 24.11 hides whether --mem or --mem-per-cpu was asked for. --mem is usual.
+        asked = MemoryPer.NODE, job.tres_memory_mb / least
+        units = job.cpu_count if usual[0] is MemoryPer.CPU else least
+        says_nothing = not usual[1] or isclose(job.tres_memory_mb, usual[1] * units, rel_tol=_ROUNDED)
+    else:
+        asked = found.memory_per, found.memory_mb
+        says_nothing = asked == usual
+    by_gpu = job.gpu_defaults.memory_mb if job.gpu_defaults else defaults.of_gpus.memory_mb
+    return (MemoryPer.GPU, by_gpu) if by_gpu and says_nothing else asked
 
 
 def share(request: JobRequest, node_count: int, shape: NodeShape, counts: Counting) -> Resources:

@@ -14,7 +14,7 @@ from typing import NoReturn
 from makeway.adapters.hostlist import expand
 from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.parse import Gres, gres, memory_mb
-from makeway.adapters.slurm.parse_cluster import NO_GPU_DEFAULTS, GpuDefaults, MemoryDefault, RawPartition
+from makeway.adapters.slurm.parse_cluster import JobDefaults, RawPartition
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.request import JobRequest
 
@@ -70,14 +70,14 @@ class Submission:
 
 
 def submission(
-    options: Sequence[str], partitions: Sequence[RawPartition], cluster_memory: MemoryDefault | None
+    options: Sequence[str], partitions: Sequence[RawPartition], job_defaults: JobDefaults
 ) -> Submission:
     """Read options of sbatch.
 
     Args:
         options: the arguments before the script.
         partitions: those of the cluster.
-        cluster_memory: what jobs get that ask for no memory, where the partition has no default of its own.
+        job_defaults: what jobs get that do not say, where the partition has no default of its own.
 
     Raises:
         ValueError: an option that is not known, or a value that sbatch would not accept.
@@ -90,7 +90,7 @@ def submission(
             raise ValueError(f"--partition: there is no partition {name!r}; accepted: {', '.join(known)}")
     first = known[names[0]]
     return Submission(
-        request=_request(given, names, first, cluster_memory),
+        request=_request(given, names, job_defaults.in_partition(first)),
         exclusive=given.exclusive is not None,
         limit_s=given.time,
     )
@@ -211,9 +211,7 @@ def _gpus(text: str) -> tuple[Gres, ...]:
     return gres(",".join(f"gpu:{part}" for part in text.split(","))) if text else ()
 
 
-def _request(
-    given: _Options, names: tuple[str, ...], partition: RawPartition, cluster_memory: MemoryDefault | None
-) -> JobRequest:
+def _request(given: _Options, names: tuple[str, ...], defaults: JobDefaults) -> JobRequest:
     least, most = _node_range(given)
     per_node = given.ntasks_per_node or 0
     of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
@@ -227,8 +225,8 @@ def _request(
     least = max(1, min(least, tasks))
     per_task = given.cpus_per_task or 1
     with_gpus = any(one.name == "gpu" for one in (*of_job, *of_task, *of_node))
-    defaults = partition.gpu_defaults if with_gpus else NO_GPU_DEFAULTS
-    memory_per, memory = _memory(given, defaults, partition.default_memory or cluster_memory)
+    defaults = defaults if with_gpus else JobDefaults(memory=defaults.memory)
+    memory_per, memory = _memory(given, defaults)
     return JobRequest(
         partitions=names,
         features=given.constraint,
@@ -246,7 +244,7 @@ def _request(
         gres_per_node=of_node,
         gres_per_job=of_job if not of_task else (),
         gres_per_task=of_task,
-        cpus_per_gpu=given.cpus_per_gpu or (0 if given.cpus_per_task else defaults.cpu_count),
+        cpus_per_gpu=given.cpus_per_gpu or (0 if given.cpus_per_task else defaults.of_gpus.cpu_count),
         threads_per_core=1 if given.hint in _ONE_THREAD else given.threads_per_core,
         tasks_per_core=given.ntasks_per_core,
         temporary_disk_mb=given.tmp or 0.0,
@@ -269,7 +267,7 @@ def _node_range(given: _Options) -> tuple[int, int | None]:
     return max(least, min(named, most)), most
 
 
-def _memory(given: _Options, of_gpus: GpuDefaults, default: MemoryDefault | None) -> tuple[MemoryPer, float]:
+def _memory(given: _Options, defaults: JobDefaults) -> tuple[MemoryPer, float]:
     """What the memory is counted by, and how much. 0: all memory of each node."""
     if given.mem is not None:
         return MemoryPer.NODE, given.mem
@@ -277,8 +275,8 @@ def _memory(given: _Options, of_gpus: GpuDefaults, default: MemoryDefault | None
         return MemoryPer.CPU, given.mem_per_cpu
     if given.mem_per_gpu is not None:
         return MemoryPer.GPU, given.mem_per_gpu
-    if of_gpus.memory_mb:
-        return MemoryPer.GPU, of_gpus.memory_mb
-    if default is None:
+    if defaults.of_gpus.memory_mb:
+        return MemoryPer.GPU, defaults.of_gpus.memory_mb
+    if defaults.memory is None:
         return MemoryPer.NODE, 0.0
-    return MemoryPer.CPU if default.per_cpu else MemoryPer.NODE, default.amount_mb
+    return MemoryPer.CPU if defaults.memory.per_cpu else MemoryPer.NODE, defaults.memory.amount_mb

@@ -8,7 +8,7 @@ from typing import Self
 
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import Gres, RawJob
-from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawNode, RawPartition
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import (
     WHOLE_NODES,
     Counting,
@@ -26,7 +26,7 @@ from makeway.adapters.slurm.resources.holdings import (
     node_equivalents,
     parts_of,
 )
-from makeway.adapters.slurm.resources.request import request_of, with_gpu_defaults
+from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
 from makeway.adapters.slurm.resources.whole import (
@@ -79,7 +79,7 @@ class SnapshotResources:
         tells_exclusive: whether squeue tells which waiting jobs share no node.
         by_weights: whether a job's share of its nodes follows TRESBillingWeights, where the partition has
             some.
-        default_memory: what jobs get that ask for no memory, where the partition has no default of its own.
+        job_defaults: what jobs get that do not say, where their partition has no default of its own.
 
     Raises:
         Unreadable: weights that count and cannot be read.
@@ -95,7 +95,7 @@ class SnapshotResources:
         details: Mapping[str, JobDetails] | None = None,
         tells_exclusive: bool = True,
         by_weights: bool = False,
-        default_memory: MemoryDefault | None = None,
+        job_defaults: JobDefaults = NO_JOB_DEFAULTS,
     ) -> None:
         shared = shared_partitions(partitions)
         opened = frozenset(one.name for one in partitions if one.state in _OPEN_PARTITION)
@@ -118,7 +118,7 @@ class SnapshotResources:
         self._weights = {one.name: _weights(one) for one in partitions if by_weights}
         self._nodes = nodes
         self._partitions = {one.name: one for one in partitions}
-        self._default_memory = default_memory
+        self._job_defaults = job_defaults
         self._whole = WholeServing(nodes, opened, parts_across_gpus=counts.parts_across_gpus)
 
     @cached_property
@@ -205,10 +205,9 @@ class SnapshotResources:
         found = self._details.get(job.job_id)
         if not self._shares(job):
             return self._asked_whole(job, size, found, urgent=urgent)
-        request = request_of(job, found)
-        if (first := self._partitions.get(job.partitions[0])) is not None:
-            memory = first.default_memory or self._default_memory
-            request = with_gpu_defaults(request, first.gpu_defaults, memory)
+        first = self._partitions.get(job.partitions[0])
+        defaults = self._job_defaults if first is None else self._job_defaults.in_partition(first)
+        request = request_of(job, found, defaults)
         fit = self._serving.fit(request)
         if fit.demand is None:
             # Whole nodes after all: Slurm may give the job more of them than the fewest.

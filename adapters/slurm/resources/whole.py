@@ -164,8 +164,11 @@ def whole_demand(
     )
     if not (memory and found.takes_all):
         return demand
-    if raw.memory_per_gpu_mb:
-        return replace(demand, memory_mb=0.0, memory_per_gpu_mb=float(raw.memory_per_gpu_mb))
+    by_gpu = float(raw.memory_per_gpu_mb)
+    if raw.gpu_defaults is not None and found.memory_per is not MemoryPer.NODE:
+        by_gpu = by_gpu or raw.gpu_defaults.memory_mb
+    if by_gpu:
+        return replace(demand, memory_mb=0.0, memory_per_gpu_mb=by_gpu)
     by_cpu = found.memory_per is MemoryPer.CPU
     return replace(demand, memory_per_cpu_mb=found.memory_mb if by_cpu else 0.0)
 

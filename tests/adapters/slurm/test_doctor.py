@@ -11,7 +11,7 @@ from makeway.adapters.site.class_sections import JobClassSettings
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import doctor, parse_cluster
 from makeway.adapters.slurm import parse as slurm_parse
-from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition
 from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey
 from makeway.policies.model import JobKind
@@ -318,6 +318,12 @@ def test_whole_nodes_are_said_to_be_whole() -> None:
         assert (check.level, check.text) == (Level.OK, words)
 
 
+def test_a_default_of_the_partition_is_enough() -> None:
+    own = replace(LAYOUT[1], default_memory=MemoryDefault(per_cpu=False, amount_mb=4000.0))
+    survey = slurm({**SHARING, "DefMemPerCPU": "UNLIMITED"}, layout=(LAYOUT[0], own))
+    assert [check.name for check in doctor.check_sharing(survey, Price.DOMINANT_SHARE)] == ["sharing"]
+
+
 def test_what_counts_on_shared_nodes_is_listed() -> None:
     (check,) = doctor.check_sharing(slurm(SHARING), Price.DOMINANT_SHARE)
     assert check.level is Level.OK
@@ -328,7 +334,8 @@ def test_what_counts_on_shared_nodes_is_listed() -> None:
     ("settings", "changes", "price", "name", "words"),
     [
         ({"SelectTypeParameters": "CR_CORE"}, {}, Price.DOMINANT_SHARE, "memory", "too little of it"),
-        ({"DefMemPerCPU": "UNLIMITED"}, {}, Price.DOMINANT_SHARE, "memory", "set DefMemPerCPU"),
+        ({"DefMemPerCPU": "UNLIMITED"}, {}, Price.DOMINANT_SHARE, "memory", "a job in batch that"),
+        ({"DefMemPerCPU": "0"}, {}, Price.DOMINANT_SHARE, "memory", "set DefMemPerCPU"),
         (
             {},
             {"layout": (replace(LAYOUT[1], oversubscribed=True),)},

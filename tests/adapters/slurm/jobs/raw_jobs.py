@@ -37,6 +37,7 @@ PENDING = RawJob(
     gres_per_socket=(),
     memory_per_gpu_mb=0,
     cpus_per_gpu=0,
+    gpu_defaults=None,
     task_count=4,
     cpus_per_task=1,
     tasks_per_node=0,

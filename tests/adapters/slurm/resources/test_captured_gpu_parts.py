@@ -3,6 +3,7 @@
 import pytest
 
 from makeway.adapters.slurm.parse import Gres
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS
 from makeway.adapters.slurm.resources.details import details
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.submission import submission
@@ -160,9 +161,9 @@ def test_the_same_options_ask_for_the_same_before_they_are_submitted(found: Shar
     given = ("-N1", "-n1", "--mem=100", *options.split())
     if (options in UNCOUNTED and "shard" not in options) or "--ntasks-per-gpu" in options:
         with pytest.raises(ValueError, match=r"accepted|expected|invalid choice"):
-            submission(given, found.partitions, None)
+            submission(given, found.partitions, NO_JOB_DEFAULTS)
         return
-    asked = found.resources().submitted(submission(given, found.partitions, None))
+    asked = found.resources().submitted(submission(given, found.partitions, NO_JOB_DEFAULTS))
     assert (asked.demand, asked.eligible_nodes) == ASKED[options]
     assert asked.uncounted == UNCOUNTED.get(options, "")
 

@@ -8,8 +8,6 @@ import pytest
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import (
-    GpuDefaults,
-    MemoryDefault,
     RawNode,
     RawPartition,
     billing_weights,
@@ -23,7 +21,6 @@ from makeway.adapters.slurm.resources.counting import (
     counting,
     cpus_in,
 )
-from makeway.adapters.slurm.resources.details import details
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.serving import Fit, Serving
@@ -263,35 +260,3 @@ def test_of_several_features_those_count_whose_nodes_have_enough() -> None:
     found = fit(more, features="[small|large]", **wanted)
     assert (found.node_count, found.eligible) == (2, frozenset({"n5", "n6", "n7", "n8"}))
     assert found == fit(more, features="large", **wanted)
-
-
-@pytest.mark.parametrize(
-    ("changes", "memory_mb", "demand"),
-    [
-        ({"gres_per_job": gres("gres:gpu:2")}, 500.0, (4, 1000)),
-        ({"gres_per_task": gres("gres/gpu=1"), "cpu_count": 2, "task_count": 2}, 500.0, (4, 1000)),
-        ({"gres_per_job": gres("gres:gpu:1"), "cpu_count": 6, "task_count": 6}, 500.0, (6, 500)),
-        ({"gres_per_job": gres("gres:gpu:2")}, 300.0, (4, 1200)),  # by CPU, and not the default
-        ({"gres_per_job": gres("gres:gpu:1"), "cpus_per_gpu": 3}, 500.0, (3, 500)),
-        ({"gres_per_job": gres("gres:gpu:2"), "cpus_per_task": 3, "cpu_count": 3}, 500.0, (3, 1000)),
-        ({}, 500.0, (1, 500)),
-    ],
-)
-def test_what_a_job_gets_for_each_gpu_that_does_not_say(
-    changes: dict[str, Any], memory_mb: float, demand: tuple[int, int]
-) -> None:
-    """Slurm shows one CPU, and the default of 500 MB for each, until the job runs (22.05 and 24.11)."""
-    defaults = GpuDefaults(cpu_count=2, memory_mb=500.0)
-    partition = RawPartition(name="batch", state="UP", gpu_defaults=defaults)
-    job = replace(PENDING, **(SMALL | {"memory_mb": memory_mb} | changes))
-    found = details(printed(JOB, ""), JOB)
-    assert found is not None
-    asked = SnapshotResources(
-        NODES,
-        (partition,),
-        counts=COUNTS,
-        details={job.job_id: replace(found, memory_mb=memory_mb)},
-        default_memory=MemoryDefault(per_cpu=True, amount_mb=500.0),
-    ).asked(job, urgent=True)
-    assert asked.demand is not None
-    assert (asked.demand.amount(CPU), asked.demand.amount(MEMORY)) == demand

@@ -3,7 +3,13 @@
 import pytest
 
 from makeway.adapters.slurm import parse, parse_cluster
-from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition, default_memory
+from makeway.adapters.slurm.parse_cluster import (
+    NO_JOB_DEFAULTS,
+    JobDefaults,
+    MemoryDefault,
+    RawPartition,
+    job_defaults,
+)
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.submission import Submission, submission
 from tests.adapters.slurm.resources.captured_sharing import Shared, shared
@@ -23,9 +29,8 @@ def found(request: pytest.FixtureRequest) -> Shared:
     return shared(request.param)
 
 
-def memory_of(release: str) -> MemoryDefault | None:
-    settings = parse.config(captured(release, "shared-config"))
-    return default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", ""))
+def defaults_of(release: str) -> JobDefaults:
+    return job_defaults(parse.config(captured(release, "shared-config")))
 
 
 @pytest.mark.parametrize("text", sorted(set(REQUESTS) - UNKNOWN))
@@ -33,13 +38,13 @@ def test_options_ask_for_what_the_job_asked(found: Shared, text: str) -> None:
     """Each captured job has its options as its name."""
     resources = found.resources()
     asked = resources.asked(found.job(text), urgent=True)
-    told = resources.submitted(submission(text.split(), found.partitions, memory_of(found.release)))
+    told = resources.submitted(submission(text.split(), found.partitions, defaults_of(found.release)))
     assert (told.node_count, told.demand) == (asked.node_count, asked.demand)
     assert told.eligible_nodes == asked.eligible_nodes
 
 
 def read(text: str, memory: MemoryDefault | None = None) -> Submission:
-    return submission(text.split(), PARTITIONS, memory)
+    return submission(text.split(), PARTITIONS, JobDefaults(memory=memory))
 
 
 def test_every_unknown_option_is_refused() -> None:
@@ -139,13 +144,22 @@ def test_what_is_no_amount_of_memory(text: str) -> None:
         read(f"--mem={text}")
 
 
-def test_the_defaults_for_each_gpu() -> None:
+@pytest.mark.parametrize(
+    ("of_partition", "of_cluster"),
+    [
+        ("DefCpuPerGPU=2,DefMemPerGPU=500", "(null)"),
+        ("(null)", "DefCpuPerGPU=2,DefMemPerGPU=500"),
+        ("DefMemPerGPU=500", "DefCpuPerGPU=2,DefMemPerGPU=8000"),
+    ],
+)
+def test_the_defaults_for_each_gpu(of_partition: str, of_cluster: str) -> None:
     """Tried on 22.05 and 24.11 with DefCpuPerGPU=2 and DefMemPerGPU=500."""
-    line = "PartitionName=batch Default=YES State=UP JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500 Nodes=n1"
+    line = f"PartitionName=batch Default=YES State=UP JobDefaults={of_partition} Nodes=n1"
     there = parse_cluster.partitions([line], command=("scontrol",))
+    defaults = job_defaults({"DefMemPerCPU": "100", "JobDefaults": of_cluster})
 
     def asked(text: str) -> tuple[int, MemoryPer, float]:
-        found = submission(text.split(), there, MemoryDefault(per_cpu=True, amount_mb=100.0)).request
+        found = submission(text.split(), there, defaults).request
         return found.cpus_per_gpu, found.memory_per, found.memory_mb
 
     assert asked("--gpus=2") == asked("--gres=gpu:2") == (2, MemoryPer.GPU, 500.0)
@@ -159,7 +173,7 @@ def test_the_defaults_for_each_gpu() -> None:
 def test_the_default_partition_is_meant() -> None:
     assert read("-n1").request.partitions == ("batch",)
     with pytest.raises(ValueError, match="the cluster has no default partition"):
-        submission(["-n1"], PARTITIONS[1:], None)
+        submission(["-n1"], PARTITIONS[1:], NO_JOB_DEFAULTS)
 
 
 def test_options_that_choose_no_nodes_are_accepted() -> None:
@@ -168,4 +182,5 @@ def test_options_that_choose_no_nodes_are_accepted() -> None:
 
 def test_the_defaults_of_the_cluster_are_read(found: Shared) -> None:
     assert [one.name for one in found.partitions if one.by_default] == ["batch"]
-    assert memory_of(found.release) == MemoryDefault(per_cpu=True, amount_mb=500.0)
+    by_cpu = MemoryDefault(per_cpu=True, amount_mb=500.0)
+    assert defaults_of(found.release) == JobDefaults(memory=by_cpu)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.adapters.slurm.parse import gres
-from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, nodes
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
 from makeway.adapters.slurm.resources.counting import Counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.submission import submission
@@ -48,7 +48,7 @@ def asked(there: tuple[RawNode, ...], found: JobDetails, counts: Counting = COUN
 
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
     resources = SnapshotResources(NODES, PARTITIONS, counts=counts)
-    return resources.submitted(submission(options.split(), PARTITIONS, None))
+    return resources.submitted(submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS))
 
 
 def size_and_nodes(found: Asked) -> tuple[int, str]:
@@ -111,5 +111,5 @@ def test_threads_that_a_core_has_to_have() -> None:
     assert asked(there, told(threads_per_core=1)).eligible_nodes is None
     resources = SnapshotResources(there, PARTITIONS, counts=COUNTS)
     for options in ("--threads-per-core=2 --mem=10", "--threads-per-core=2 --mem=10 --exclusive"):
-        wanted = submission(options.split(), PARTITIONS, None)
+        wanted = submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS)
         assert resources.submitted(wanted).eligible_nodes == frozenset({"t1"})
