@@ -25,7 +25,9 @@ class LeaseNotes:
     """The notes of one daemon."""
 
     boot: str
-    """Which boot of which machine wrote them: a copy of the journal elsewhere does not own the lease."""
+    """Which boot of which machine wrote them: a copy of the journal elsewhere does not own the lease. Empty:
+    it is not known.
+    """
     highest: int = 0
     """The highest term that this daemon has tried to make. 0: none."""
     led: int = 0
@@ -58,6 +60,7 @@ def _notes() -> "TypeAdapter[LeaseNotes]":
 def stored_notes(journal: Journal, boot: str) -> LeaseNotes:
     """The notes in the journal. After another boot, or on another machine, only the terms count.
 
+    An empty `boot` is no boot that is known: it equals none.
     Notes that cannot be read count for nothing: the daemon then waits for the end of its own lease.
     """
     try:
@@ -66,7 +69,8 @@ def stored_notes(journal: Journal, boot: str) -> LeaseNotes:
         return LeaseNotes(boot=boot)
     if found.version != _VERSION:
         return LeaseNotes(boot=boot)
-    return found if found.boot == boot else LeaseNotes(boot=boot, highest=found.highest, led=found.led)
+    same_boot = boot != "" and found.boot == boot
+    return found if same_boot else LeaseNotes(boot=boot, highest=found.highest, led=found.led)
 
 
 def store_notes(journal: Journal, notes: LeaseNotes) -> None:

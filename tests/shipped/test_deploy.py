@@ -41,6 +41,11 @@ def test_the_unit_is_hardened() -> None:
     assert done.returncode == 0, done.stdout[-300:] + done.stderr
 
 
+def test_the_unit_hides_nothing_that_the_daemon_reads() -> None:
+    said = service()
+    assert "ProcSubset" not in said, "which boot it is, and the memory that the daemon uses, are not told"
+
+
 def test_the_unit_fits_the_service() -> None:
     said = service()
     assert said["Type"] == "notify"

@@ -195,6 +195,16 @@ def test_a_copy_of_the_journal_elsewhere_does_not_own_the_lease(world: World, tm
     assert Daemon(world, tmp_path / "journal", boot="another").look() is not Role.LEADS
 
 
+def test_boots_that_are_not_known_are_not_the_same(world: World, tmp_path: Path) -> None:
+    first = Daemon(world, tmp_path / "journal", boot="")
+    first.look()
+    first.journal.close()
+    again = Daemon(world, tmp_path / "journal", boot="")
+    assert again.look() is not Role.LEADS, "it may be another machine, with a copy of the journal"
+    world.now_s += LEASE_S + MARGIN_S
+    assert again.look() is Role.LEADS
+
+
 def test_a_death_between_the_journal_and_the_cluster(world: World, tmp_path: Path) -> None:
     first = Daemon(world, tmp_path / "journal")
     first.errors["create"] = Unavailable("killed")
