@@ -124,7 +124,18 @@ class SlurmAdapterSettings(AdapterSection):
     @field_validator("bin_dir", "pyslurm_python")
     @classmethod
     def _trusted(cls, path: Path | None) -> Path | None:
-        if path is not None and os.geteuid() == 0 and path.exists() and (why := distrust(path)) is not None:
+        if path is None or os.geteuid() != 0:
+            return path
+        try:
+            path.stat()
+            why = distrust(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return path  # `makeway doctor` finds no command there
+        except OSError as error:
+            raise ValueError(
+                f"{path} cannot be looked at: {error.strerror}; accepted: a path that root can reach"
+            ) from error
+        if why is not None:
             raise ValueError(f"commands are run from there: {why}")
         return path
 

@@ -120,10 +120,13 @@ def _cluster_names(conf: Path | None) -> "ClusterNames":
 
 def _require_free(folder: Path) -> None:
     """Raises `UserError` if the folder cannot be made, or has one of the files already."""
-    if not folder.parent.is_dir():
-        raise UserError(f"{folder}: there is no folder {folder.parent}; make it first")
     written = ("makeway.yaml", "makeway.service", JOB_SUBMIT, *COPIED)
-    there = [name for name in written if (folder / name).exists()]
+    try:
+        if not folder.parent.is_dir():
+            raise UserError(f"{folder}: there is no folder {folder.parent}; make it first")
+        there = [name for name in written if (folder / name).exists()]
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be looked at: {error.strerror}; choose another folder") from error
     if there:
         raise UserError(f"{folder / there[0]}: it exists; choose another folder, or move it away")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from makeway.daemon.errors import printable
+from makeway.daemon.errors import UserError, printable
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
@@ -90,10 +90,17 @@ def from_config(config: Path | None, name: str, default: Path) -> Path:
     `default`.
 
     Raises:
-        UserError: the configuration cannot be used.
+        UserError: the configuration cannot be used, or the default one cannot be read.
     """
-    if config is None and not CONFIG_PATH.exists():
-        return default
+    if config is None:
+        try:
+            CONFIG_PATH.open("rb").close()
+        except (FileNotFoundError, NotADirectoryError):
+            return default
+        except OSError as error:
+            raise UserError(
+                f"{CONFIG_PATH}: cannot be read: {error.strerror}; accepted: --{name} FILE instead"
+            ) from error
     from makeway.daemon.config.load import load
 
     path: Path = getattr(load(config or CONFIG_PATH).settings, name)

@@ -145,13 +145,24 @@ def _present(
         except AdapterError as error:
             raise UserError(f"the cluster cannot be read: {error}") from error
     operations, jobs = cluster.operations, cluster.jobs
-    if config.settings.journal.exists():
+    if _is_there(config.settings.journal):
         with closing(Journal(config.settings.journal, read_only=True)) as journal:
             operations = journal.open_operations()
             if config.settings.learn_durations:
                 jobs = with_learned(jobs, journal.learned())
     limits = config.settings.limits.to_limits()
     return replace(cluster, jobs=jobs, limits=limits, operations=operations), submitted
+
+
+def _is_there(journal: Path) -> bool:
+    """Whether there may be a journal. Of one that cannot be looked at, the opening says why."""
+    try:
+        journal.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _submitted(adapter: Adapter, options: WhatIfOptions) -> Job:

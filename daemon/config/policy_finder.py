@@ -7,7 +7,9 @@ Both are read again at every call.
 """
 
 import importlib.util
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import is_dataclass
@@ -70,9 +72,18 @@ def _of_file(path: Path) -> Policy[Any]:
 
 def _run(path: Path, where: str) -> ModuleType:
     """Run the file as a module of its own, which `import` does not find; never what others can change."""
-    if not path.is_file():
+    try:
+        found = path.stat()
+        why = distrust(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise registry.UnknownPolicy(f"{where}: there is no such file") from None
+    except OSError as error:
+        raise registry.UnknownPolicy(
+            f"{where}: it cannot be read: {error.strerror}; accepted: a file that user {os.geteuid()} can "
+            "read"
+        ) from error
+    if not stat.S_ISREG(found.st_mode):
         raise registry.UnknownPolicy(f"{where}: there is no such file")
-    why = distrust(path)
     if why is not None:
         raise registry.UnknownPolicy(f"{where}: it is not run: {why}")
     name = f"makeway_policy_file_{path.stem}"

@@ -3,6 +3,7 @@ error.
 """
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -233,7 +234,15 @@ class HookSettings(Section):
         if not words or not words[0].startswith("/") or any("\0" in word for word in words):
             raise ValueError("the absolute path of a program is expected, and its arguments")
         path = Path(words[0])
-        if path.exists() and (why := distrust(path)) is not None:
+        try:
+            path.stat()
+            why = distrust(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return words  # `makeway doctor` warns of it
+        except OSError as error:
+            accepted = f"accepted: a program that user {os.geteuid()} can reach"
+            raise ValueError(f"{words[0]} cannot be looked at: {error.strerror}; {accepted}") from error
+        if why is not None:
             raise ValueError(f"{words[0]} is run by the daemon: {why}")
         return words
 

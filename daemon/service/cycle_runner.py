@@ -276,7 +276,7 @@ class CycleRunner:
             config = load(self._config.path)
             self._adopt(config)
             accepted = True
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             problems = str(error).splitlines() or [type(error).__name__]
             self._log.error("reload refused, the old settings stay in use", problems=problems)
             problem = f"reload refused, old settings in use: {problems[0]}"

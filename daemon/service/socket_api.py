@@ -242,16 +242,16 @@ def serve(path: Path, control: SocketControl, log: "FilteringBoundLogger") -> Ge
 
 def _open(path: Path, control: SocketControl, log: "FilteringBoundLogger") -> "_Server":
     where = f"socket {printable(str(path))}"
-    if path.is_socket():
-        if _answers(path):
-            raise SocketInUse(
-                f"{where}: another daemon answers on it; stop that daemon, or choose another socket"
-            )
-        path.unlink(missing_ok=True)
-    elif path.exists():
-        raise UserError(f"{where}: this is not a socket; remove it, or choose another path")
     before = os.umask(0o117)
     try:
+        if path.is_socket():
+            if _answers(path):
+                raise SocketInUse(
+                    f"{where}: another daemon answers on it; stop that daemon, or choose another socket"
+                )
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            raise UserError(f"{where}: this is not a socket; remove it, or choose another path")
         return _Server(path, control, log)
     except OSError as error:
         raise UserError(f"{where}: cannot be created: {error.strerror or error}") from error

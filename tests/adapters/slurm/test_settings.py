@@ -227,6 +227,19 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
     assert problem.startswith(f"{tmp_path}/makeway.yaml:3: adapter.{key}: {expected}")
 
 
+@pytest.mark.parametrize("key", ["bin_dir", "pyslurm_python"])
+def test_root_runs_nothing_from_where_it_may_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """As on a file system over the network that does not take root for root."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    path = f"/tmp/{'x' * 300}"
+    said = f"makeway.yaml:3: adapter.{key}: {path} cannot be looked at: File name too long; accepted: a path that"
+    with pytest.raises(ConfigError, match=said):
+        load(write(tmp_path, f"adapter:\n  type: slurm\n  {key}: {path}\n"))
+    assert load(write(tmp_path, f"adapter:\n  type: slurm\n  {key}: /nonexistent\n"))
+
+
 def test_the_line_is_that_of_the_item(tmp_path: Path) -> None:
     text = EVERYTHING.replace("kind: malleable", "kind: maleable").replace("signal: USR2", "signl: USR2")
     with pytest.raises(ConfigError) as caught:

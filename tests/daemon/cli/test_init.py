@@ -117,6 +117,16 @@ def test_existing_files_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFix
     assert "there is no folder" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_looked_at_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As below a folder that this user may not enter."""
+    folder = tmp_path / ("x" * 300) / "site"
+    assert run(folder, "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
+    said = f"{folder}: cannot be looked at: File name too long; choose another folder"
+    assert capsys.readouterr().err == f"makeway: error: {said}\n"
+
+
 def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter(["", "rt", "batch rt"])
     asked: list[str] = []

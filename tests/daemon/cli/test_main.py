@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.registry import Connection
+from makeway.daemon.cli import options
 from makeway.daemon.cli.main import cli, run_cli
 from makeway.daemon.cli.options import duration_s
 from makeway.daemon.cli.text import instant, span
@@ -91,6 +92,25 @@ def test_what_is_wrong_is_one_line_and_status_2(
     program: Program, arguments: list[str], expected: str
 ) -> None:
     assert program.refused(*arguments).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["status"], "socket"),
+        (["poke"], "socket"),
+        (["explain"], "journal"),
+        (["summary"], "journal"),
+    ],
+)
+def test_a_configuration_that_users_may_not_read_is_one_line(
+    program: Program, monkeypatch: pytest.MonkeyPatch, arguments: list[str], option: str
+) -> None:
+    """As in a folder that this user may not enter."""
+    path = Path("/tmp") / ("x" * 300)
+    monkeypatch.setattr(options, "CONFIG_PATH", path)
+    said = f"{path}: cannot be read: File name too long; accepted: --{option} FILE instead"
+    assert program.refused(*arguments) == said
 
 
 def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,13 @@ def test_whatif_changes_nothing(program: Program, config: Path, adapter: FakeAda
     assert [path.name for path in tmp_path.iterdir()] == ["makeway.yaml"]
 
 
+def test_whatif_with_a_journal_that_cannot_be_looked_at(program: Program, config: Path) -> None:
+    """As in a folder that this user may not enter."""
+    config.write_text(f"adapter: {{type: simulated}}\njournal: {'x' * 300}\nsocket: s.sock\n")
+    refused = program.refused("whatif", "--nodes", "4", "--config", config)
+    assert "cannot be opened as a journal: File name too long" in refused
+
+
 def test_whatif_without_an_answer(program: Program, config: Path, adapter: FakeAdapter) -> None:
     adapter.errors["snapshot"] = Unavailable("squeue: no answer in 10 s")
     refused = program.refused("whatif", "--nodes", 4, "--config", config)

@@ -13,6 +13,7 @@ import yaml
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import effective, load
 from makeway.daemon.config.policy_finder import find_policy
+from makeway.daemon.config.yaml_file import ConfigError
 from makeway.policies.registry import POLICIES, UnknownPolicy
 from tests.paths import EXAMPLE_POLICY as EXAMPLE
 
@@ -94,6 +95,25 @@ def test_a_file_that_is_of_no_use_says_why(written: Callable[[str], Path], text:
         find_policy(str(path))
     assert str(caught.value).startswith(f"policy file {path}: ")
     assert words in str(caught.value)
+
+
+def test_a_file_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
+    """As in a folder that this user may not enter."""
+    name = "x" * 300 + ".py"
+    words = f"it cannot be read: File name too long; accepted: a file that user {os.geteuid()} can read"
+    with pytest.raises(UnknownPolicy, match=words):
+        find_policy(name, tmp_path)
+    (tmp_path / "makeway.yaml").write_text(f"adapter: {{type: simulated}}\npolicy: {{name: {name}}}\n")
+    with pytest.raises(ConfigError, match=rf"makeway.yaml:2: policy.name: policy file .*: {words}"):
+        load(tmp_path / "makeway.yaml")
+
+
+def test_what_is_no_file_is_no_policy_file(tmp_path: Path) -> None:
+    (tmp_path / "own.py").mkdir()
+    (tmp_path / "file").touch()
+    for name in ("own.py", "file/own.py", "absent.py"):
+        with pytest.raises(UnknownPolicy, match="there is no such file"):
+            find_policy(name, tmp_path)
 
 
 MARKS = (

@@ -161,6 +161,10 @@ def test_an_event_without_a_command_is_nothing() -> None:
     ("text", "words"),
     [
         ("{evicted: mail}", "hooks.evicted"),
+        (
+            f"{{evicted: [/tmp/{'x' * 300}]}}",
+            f"hooks.evicted: /tmp/{'x' * 300} cannot be looked at: File name too l",
+        ),
         ("{evicted: []}", "absolute path"),
         ("{evicted: [mail]}", "absolute path"),
         ("{evictd: [/bin/true]}", "evictd"),

@@ -1,8 +1,12 @@
 """Reloading the configuration: what is used at once, what waits for a restart, what is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from makeway.adapters.site.sections import AdapterSection
+from makeway.daemon.config.load import Config
+from makeway.daemon.service import cycle_runner
 from makeway.daemon.service.service import SignalMessage
 from tests.daemon.service.site import IDLE, SELDOM, Site, entries
 
@@ -37,6 +41,21 @@ def test_a_bad_reload_changes_nothing_and_is_reported(site: Site, capsys: pytest
         site.inbox.put(SignalMessage.RELOAD)
         assert "reload refused" not in site.listener.wait_for("READY=1")
         assert site.status()["reload_problem"] is None
+
+
+def test_a_reload_that_the_system_refuses_is_reported_as_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path) -> Config:
+        raise PermissionError(13, "Permission denied", "/etc/makeway")
+
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        monkeypatch.setattr(cycle_runner, "load", refuse)
+        site.inbox.put(SignalMessage.RELOAD)
+        line = site.listener.wait_for("READY=1")
+        assert "reload refused, old settings in use: [Errno 13] Permission denied: '/etc/makeway'" in line
+        assert site.listener.wait_for("STATUS=observe"), "the cycle goes on"
 
 
 def test_what_cannot_change_at_run_time_waits_for_a_restart(

@@ -88,6 +88,15 @@ def test_a_file_that_is_not_a_socket_is_left_alone(path: Path) -> None:
     assert path.read_text() == "precious"
 
 
+def test_a_place_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    """As in a folder that this user may not enter."""
+    with (
+        pytest.raises(UserError, match="cannot be created: File name too long"),
+        serving(tmp_path / ("x" * 300)),
+    ):
+        pass
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with (
         pytest.raises(UserError, match="cannot be created: No such file"),
