@@ -386,8 +386,12 @@ def _is_the_users(error: Exception) -> bool:
 
 def _complain(message: str, status: int = CANNOT_GO_ON) -> int:
     """One line on standard error for each line of the message. Returns the exit status."""
+    from makeway.daemon.service.systemd import Priority, goes_to_journal
+
+    for_journal = goes_to_journal(sys.stderr, os.environ)
     for line in message.splitlines() or ["unknown error"]:
-        click.echo(f"makeway: error: {printable(line)}", err=True)
+        text = f"makeway: error: {printable(line)}"
+        click.echo(Priority.ERROR.mark(text) if for_journal else text, err=True)
     return status
 
 

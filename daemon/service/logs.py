@@ -1,11 +1,14 @@
 """Log lines: JSON for machines, or plain lines for a terminal. Text from users is escaped.
 
+Where the lines go to systemd's journal, each begins with its priority, which systemd takes off.
+
 JSON escapes everything that is not ASCII. The console escapes every character that is not printable and
 indents tracebacks, so that no job name can look like a log line or move the cursor.
 """
 
 import json
 import logging
+import os
 from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, Literal, TextIO
@@ -14,6 +17,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
 from makeway.daemon.errors import printable
+from makeway.daemon.service.systemd import Priority, goes_to_journal
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogLayout = Literal["json", "console"]
@@ -22,15 +26,28 @@ LogLayout = Literal["json", "console"]
 class _LineWriter:
     """Writes one line at a time. If the stream is full or closed, the line is lost and the cycle goes on."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, for_journal: bool) -> None:
         self._stream = stream
+        self._for_journal = for_journal
 
-    def msg(self, line: str) -> None:
+    def debug(self, text: str) -> None:
+        self._write(text, Priority.DEBUG)
+
+    def info(self, text: str) -> None:
+        self._write(text, Priority.INFO)
+
+    def warning(self, text: str) -> None:
+        self._write(text, Priority.WARNING)
+
+    def error(self, text: str) -> None:
+        self._write(text, Priority.ERROR)
+
+    critical = exception = error
+
+    def _write(self, text: str, priority: Priority) -> None:
         with suppress(OSError, ValueError):
-            self._stream.write(line + "\n")
+            self._stream.write((priority.mark(text) if self._for_journal else text) + "\n")
             self._stream.flush()
-
-    debug = info = warning = error = critical = exception = msg
 
 
 class _Forward(logging.Handler):
@@ -53,6 +70,7 @@ def configure(level: LogLevel, layout: LogLayout, stream: TextIO) -> FilteringBo
         The logger; `get_logger()` of structlog gives the same.
     """
     threshold = logging.getLevelNamesMapping()[level.upper()]
+    writer = _LineWriter(stream, for_journal=goes_to_journal(stream, os.environ))
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -62,7 +80,7 @@ def configure(level: LogLevel, layout: LogLayout, stream: TextIO) -> FilteringBo
             *_renderer(layout),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=lambda *_: _LineWriter(stream),
+        logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()

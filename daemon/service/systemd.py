@@ -1,8 +1,8 @@
-"""The service's notifications to systemd, with its watchdog: the protocol of sd_notify(3).
+"""The service's notifications to systemd, with its watchdog: the protocol of sd_notify(3). The priorities of
+log lines are those of sd-daemon(3).
 
 A message is one datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent. No
-function
-raises: a service must not fail because nothing listens.
+function raises: a service must not fail because nothing listens.
 """
 
 import os
@@ -11,11 +11,38 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import TextIO
 
 from makeway.daemon.errors import printable
 
 STATUS_LIMIT = 400
 """Longest status line that is sent, in characters."""
+
+
+class Priority(IntEnum):
+    """How severe a line is, as syslog counts it. `journalctl -p` goes by it."""
+
+    ERROR = 3
+    WARNING = 4
+    INFO = 6
+    DEBUG = 7
+
+    def mark(self, text: str) -> str:
+        """The text with the priority before each line. systemd reads it and takes it off."""
+        return "\n".join(f"<{self.value}>{line}" for line in text.split("\n"))
+
+
+def goes_to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether what is written to the stream goes to systemd's journal: JOURNAL_STREAM names the stream."""
+    named = environment.get("JOURNAL_STREAM")
+    if named is None:
+        return False
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return named == f"{found.st_dev}:{found.st_ino}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

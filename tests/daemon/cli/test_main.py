@@ -137,6 +137,20 @@ def test_a_defect_is_no_user_error(config: Path) -> None:
         run_cli(arguments, factories={"simulated": broken})
 
 
+def test_an_error_is_one_in_the_journal_of_systemd(config: Path, tmp_path: Path) -> None:
+    """`journalctl -p err` shows why the daemon did not start."""
+    said = tmp_path / "err"
+    with said.open("w") as stream:
+        found = os.fstat(stream.fileno())
+        subprocess.run(
+            [sys.executable, "-m", "makeway.daemon.cli.main", "run", "--config", tmp_path / "absent.yaml"],
+            env={**os.environ, "JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"},
+            stderr=stream,
+            check=False,
+        )
+    assert said.read_text().startswith(f"<3>makeway: error: {tmp_path}/absent.yaml: cannot be read")
+
+
 @pytest.mark.parametrize("kind", [JournalError, api.SocketInUse, SolverUnavailable, UnknownPolicy, UserError])
 def test_an_error_of_the_user_is_one_line(
     config: Path, capsys: pytest.CaptureFixture[str], kind: type[Exception]

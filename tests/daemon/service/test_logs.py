@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import os
+from pathlib import Path
 
 import pytest
 import structlog
@@ -105,6 +107,42 @@ def test_libraries_are_heard_once() -> None:
     entry = json.loads(line)
     assert entry["event"] == f"odd: {HOSTILE}"
     assert entry["logger"] == "some.library"
+
+
+@pytest.mark.parametrize("layout", ["json", "console"])
+def test_lines_for_the_journal_of_systemd_begin_with_their_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: LogLayout
+) -> None:
+    path = tmp_path / "log"
+    with path.open("w", encoding="utf-8") as stream:
+        found = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        log = logs.configure("debug", layout, stream)
+        log.debug("a")
+        log.info("b\n<3>forged")
+        log.warning("c")
+        log.error("d")
+        logging.getLogger("some.library").warning("e")
+        try:
+            raise ValueError("bad")
+        except ValueError:
+            log.exception("f")
+        logs.configure("debug", layout, io.StringIO()).info("not for the journal")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [line[:3] for line in lines[:6]] == ["<7>", "<6>", "<4>", "<3>", "<4>", "<3>"]
+    assert all(line.startswith("<3>  | ") for line in lines[6:]), "a traceback on the console"
+    assert len(lines) == 6 if layout == "json" else len(lines) > 6
+
+
+def test_lines_for_anything_else_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a shell on a desktop, which inherits JOURNAL_STREAM from a service."""
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    with (tmp_path / "log").open("w", encoding="utf-8") as stream:
+        logs.configure("info", "json", stream).info("a")
+    memory = io.StringIO()
+    logs.configure("info", "json", memory).info("a")
+    assert (tmp_path / "log").read_text(encoding="utf-8").startswith("{")
+    assert memory.getvalue().startswith("{")
 
 
 @pytest.mark.parametrize("layout", ["json", "console"])
