@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from makeway.daemon.control.report import CycleReport
+from makeway.daemon.control.report import CycleReport, Deferral
 from makeway.daemon.estimate.actual_losses import Cost
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.leader.standing import Role
-from makeway.policies.model import Rationale
+from makeway.policies.model import Rationale, Reason
 
 CYCLE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 DECISION_BUCKETS_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 START_BUCKETS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0)
+FAILED = (Outcome.REJECTED, Outcome.IN_DOUBT, Outcome.UNSENT)
+"""The outcomes of an action that the cluster did not take."""
 COUNT_BUCKETS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0)
 
 
@@ -50,6 +53,12 @@ class CycleMetric:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram."""
+    at_start: float = 0.0
+    """The value of a gauge without labels before the first cycle."""
+    series: tuple[tuple[str, ...], ...] = ()
+    """The values of a counter's labels that exist from the start, at 0. The alerts need them: Prometheus sees
+    no increase in a series whose first value is 1.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +133,19 @@ CYCLE_METRICS = (
             CycleSample(value=1, labels=(one.action.verb, one.action.reason.value, one.outcome.value))
             for one in report.actions
         ],
+        series=(("requeue", Reason.ENDED_BY_SIGNAL.value, Outcome.ACCEPTED.value),),
+    ),
+    CycleMetric(
+        name="makeway_actions_failed",
+        help="Actions that the cluster rejected, or whose commands it did not answer, by outcome.",
+        kind=MetricKind.COUNTER,
+        labels=("outcome",),
+        read=lambda report: [
+            CycleSample(value=1, labels=(one.outcome.value,))
+            for one in report.actions
+            if one.outcome in FAILED
+        ],
+        series=tuple((outcome.value,) for outcome in FAILED),
     ),
     CycleMetric(
         name="makeway_refusals",
@@ -144,6 +166,7 @@ CYCLE_METRICS = (
         read=lambda report: [
             CycleSample(value=one.count, labels=(one.why.value,)) for one in report.deferred
         ],
+        series=tuple((why.value,) for why in Deferral),
     ),
     CycleMetric(
         name="makeway_leader",

@@ -147,6 +147,8 @@ class Metrics:
         match metric.kind:
             case MetricKind.COUNTER:
                 counter = self._counter(metric.name, metric.help, *metric.labels)
+                for values in metric.series:
+                    counter.labels(*values)
                 return lambda sample: _child(counter, sample).inc(sample.value)
             case MetricKind.GAUGE:
                 gauge = self._gauge(metric.name, metric.help, *metric.labels)

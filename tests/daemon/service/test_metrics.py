@@ -267,6 +267,35 @@ def test_the_alerts_name_only_what_is_exported() -> None:
         assert rule["annotations"]["description"]
 
 
+def test_what_an_alert_counts_exists_before_it_happens_the_first_time() -> None:
+    """`increase` sees nothing in a series whose first value is 1."""
+    fresh = [sample for family in metrics().registry.collect() for sample in family.samples]
+    groups = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"]
+    counted = [
+        found
+        for rule in (rule for group in groups for rule in group["rules"])
+        for found in re.findall(r"\b(makeway_\w+)(?:\{([^}]*)\})?\[", rule["expr"])
+    ]
+    assert len(counted) > 6
+    for name, selector in counted:
+        wanted = dict(re.findall(r'(\w+)="([^"]*)"', selector))
+        assert len(wanted) == selector.count("="), f"{selector}: the test reads only `=`"
+        found = [one for one in fresh if one.name == name and wanted.items() <= one.labels.items()]
+        assert found, f"{name} {wanted}"
+        assert all(one.value == 0 for one in found)
+
+
+def test_the_failures_of_all_outcomes_are_counted() -> None:
+    made = metrics()
+    failed = (Outcome.REJECTED, Outcome.IN_DOUBT, Outcome.UNSENT)
+    assert [value(made, "makeway_actions_failed_total", outcome=one.value) for one in failed] == [0, 0, 0]
+    actions = tuple(requeue(outcome) for outcome in Outcome)
+    made.observe_cycle(CycleReport(at_s=1.0, mode=Mode.ACT, sentence="", actions=actions), 0.1)
+    assert [value(made, "makeway_actions_failed_total", outcome=one.value) for one in failed] == [1, 1, 1]
+    others = set(Outcome) - set(failed)
+    assert [value(made, "makeway_actions_failed_total", outcome=one.value) for one in others] == [None] * 4
+
+
 def test_the_bucket_of_the_late_starts_is_one_that_is_exported() -> None:
     text = (ROOT / "deploy" / "alerts.yaml").read_text()
     (bound,) = re.findall(r'le="([^"]+)"', text)
