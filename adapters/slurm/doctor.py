@@ -7,10 +7,10 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
 from makeway.adapters.slurm.holds import hold_prefix
+from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.parse import exact_release
-from makeway.adapters.slurm.parse_cluster import job_defaults
-from makeway.adapters.slurm.resources.counting import counting
-from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
+from makeway.adapters.slurm.resources.check import check_sharing
+from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
 from makeway.policies.model import JobKind
 
@@ -30,6 +30,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
     checks = [
         check_release(survey),
         check_privilege(survey, acts=context.acts),
+        check_lease(survey, acts=context.acts),
         check_instance(survey, section.instance),
         check_clock(survey),
         *check_classes(survey, classes),
@@ -67,6 +68,8 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
         parameters(survey.settings.get("PrivateData", "")).keys() & {"jobs", "nodes", "reservations"}
     )
     match survey.privilege:
+        case Privilege.OTHER_NUMBER if acts or hidden:
+            return problem("privilege", _other_number(survey))
         case Privilege.NO_USER if acts or hidden:
             return problem(
                 "privilege",
@@ -84,7 +87,7 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
                 f"{user} may not change other users' jobs: run makeway as SlurmUser, or make {user} an "
                 f"operator (sacctmgr modify user {user} set adminlevel=operator)",
             )
-        case Privilege.NONE | Privilege.NO_USER:
+        case Privilege.NONE | Privilege.NO_USER | Privilege.OTHER_NUMBER:
             return ok(
                 "privilege",
                 f"{user} may read the state, which is all that observe mode needs; "
@@ -105,6 +108,17 @@ def check_privilege(survey: Survey, *, acts: bool) -> Check:
             )
         case granted:
             return ok("privilege", f"{user} may do all that both modes need ({granted})")
+
+
+def _other_number(survey: Survey) -> str:
+    """Why the level that accounting has for makeway's user does not count, and what to do."""
+    user, number = printable(survey.user), survey.user_id
+    there = survey.number_there
+    known = f"has no user {user}" if there is None else f"knows {user} as uid {there}"
+    return (
+        f"the controller's machine {known}, here it is uid {number}: Slurm goes by the number, so that the "
+        f"level of {user} does not count: give {user} the same uid on both machines"
+    )
 
 
 def check_instance(survey: Survey, instance: str | None) -> Check:
@@ -352,47 +366,3 @@ def check_priority(survey: Survey) -> Check:
         )
         return ok("priority", text)
     return ok("priority", "priority/basic: a job that makeway moves in the queue keeps that position")
-
-
-def check_sharing(survey: Survey, price: Price) -> list[Check]:
-    """Whether jobs share nodes, and what of a node counts then."""
-    counts = counting(survey.settings)
-    shared = sorted(one.name for one in survey.layout if not one.exclusive)
-    if not counts.shares or not shared:
-        why = printable(survey.settings.get("SelectType", "an unknown SelectType"))
-        why = "every partition is exclusive" if counts.shares else why
-        return [ok("sharing", f"jobs get whole nodes: {why}")]
-    gres = survey.settings.get("GresTypes", "").removeprefix("(null)")
-    what = ("CPUs" if counts.cpus else "", "memory" if counts.memory else "", printable(gres))
-    counted_by = ", ".join(part for part in what if part) or "nothing"
-    checks = [ok("sharing", f"jobs share the nodes of {', '.join(shared)}; what counts: {counted_by}")]
-    said = printable(survey.settings.get("SelectTypeParameters", ""))
-    if not counts.memory:
-        text = (
-            f"jobs share nodes without counting memory (SelectTypeParameters={said}): an urgent job may get "
-            "a node with too little of it; CR_Core_Memory counts it"
-        )
-        checks.append(warning("memory", text))
-    elif without := _without_default_memory(survey):
-        text = (
-            f"a job in {', '.join(without)} that does not ask for memory gets all of its nodes' and shares "
-            "none: set DefMemPerCPU"
-        )
-        checks.append(warning("memory", text))
-    if over := sorted(one.name for one in survey.layout if one.oversubscribed and not one.exclusive):
-        text = (
-            f"partition {', '.join(over)} may give a CPU to several jobs at once (OverSubscribe): makeway "
-            "counts each CPU once, and may make more room than an urgent job needs"
-        )
-        checks.append(warning("oversubscription", text))
-    if price is Price.BILLING_WEIGHTS and not any(one.weights for one in survey.layout):
-        text = "price: billing_weights, but no partition has TRESBillingWeights: the dominant share counts"
-        checks.append(warning("price", text))
-    return checks
-
-
-def _without_default_memory(survey: Survey) -> list[str]:
-    """The partitions that share nodes and in which a job without GPUs has no default of memory."""
-    defaults = job_defaults(survey.settings)
-    shared = (one for one in survey.layout if not one.exclusive)
-    return sorted(one.name for one in shared if defaults.in_partition(one).memory is None)

@@ -70,6 +70,11 @@ def absent_reservation(done: CompletedCommand) -> bool:
     )
 
 
+def without_account(done: CompletedCommand) -> bool:
+    """Whether a reservation was not made because its user has no account on this cluster."""
+    return done.returncode != 0 and "Invalid account" in done.words
+
+
 def denied(done: CompletedCommand) -> bool:
     """Whether a command was refused because makeway's level does not allow it."""
     return done.returncode != 0 and "denied" in done.words

@@ -25,6 +25,8 @@ from makeway.policies.model import JobState
 
 _STATE = "Current Association Manager state"
 """What `scontrol show assoc_mgr` begins with."""
+_NO_NUMBER = 2**32 - 2
+"""What Slurm has for the number of a user whose name its machine does not know (NO_VAL)."""
 _OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnly=NO")
 
 
@@ -37,6 +39,7 @@ class Privilege(StrEnum):
     OPERATOR = "operator"
     NONE = "none"
     NO_USER = "no user of Slurm's accounting"
+    OTHER_NUMBER = "a user with another number on the controller's machine"
     UNKNOWN = "unknown"
 
     @property
@@ -86,6 +89,14 @@ class Survey:
     """The names of every QOS. None: unknown, or no class asks for a QOS."""
     accounts: frozenset[str] | None = None
     """The classes' accounts that Slurm knows. None: unknown, or no class asks for an account."""
+    user_id: int = 0
+    """The number of the user that makeway runs as."""
+    number_there: int | None = None
+    """The number of a user of that name on the controller's machine. None: it has none, or accounting does
+    not know the name.
+    """
+    associated: frozenset[int] | None = None
+    """Which of root and that user have an account on this cluster, by number. None: unknown."""
 
     def parameters(self, name: str) -> Mapping[str, str]:
         """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
@@ -125,8 +136,7 @@ def survey(
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=config.argv, text=config.stdout) from None
     user = _user_name(user_id)
-    asked = ("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users")
-    levels = runner.run(asked, timeout_s=settings.timeout_s)
+    users = _users(runner, settings, user)
     qos, accounts = _known_names(runner, settings)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
     return Survey(
@@ -134,13 +144,16 @@ def survey(
         version=told["SLURM_VERSION"],
         release=release,
         user=user,
-        privilege=privilege(user_id, user, told, levels.stdout if levels.returncode == 0 else ""),
+        privilege=privilege(user_id, user, told, users),
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
         layout=parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv),
         counts=count(_jobs(runner, settings, release), settings.classes),
         qos=qos,
         accounts=accounts,
+        user_id=user_id,
+        number_there=number_of(user, users),
+        associated=associated(users),
     )
 
 
@@ -178,7 +191,9 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
         return Privilege.SLURM_USER
     if not settings.get("AccountingStorageType", "").endswith("slurmdbd"):
         return Privilege.NONE  # levels are a matter of accounting
-    found = re.search(rf"^UserName={re.escape(user)}\(\d+\) .*\bAdminLevel=(\w+)", users, re.MULTILINE)
+    # slurmctld looks the level up by the number, which its own machine has for the name.
+    level = rf"^UserName=.*\({user_id}\) DefAccount=.*\bAdminLevel=(\w+)"
+    found = re.search(level, users, re.MULTILINE)
     match found.group(1).lower() if found else "":
         case "administrator" | "admin":
             return Privilege.ADMINISTRATOR
@@ -186,8 +201,45 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
             return Privilege.OPERATOR
         case "none" | "not":
             return Privilege.NONE
+        case _ if found is None and _named(user, users) is not None:
+            return Privilege.OTHER_NUMBER
         case _:
             return Privilege.NO_USER if users.startswith(_STATE) else Privilege.UNKNOWN
+
+
+def number_of(user: str, users: str) -> int | None:
+    """The number that the controller's machine has for a name. None: accounting does not know the name, or
+    the machine does not.
+
+    `users`: see `privilege`.
+    """
+    found = _named(user, users)
+    return None if found is None or int(found) == _NO_NUMBER else int(found)
+
+
+def associated(users: str) -> frozenset[int] | None:
+    """The numbers of the users that have an account on this cluster. None: that is unknown.
+
+    `users`: see `privilege`.
+    """
+    if not users.startswith(_STATE):
+        return None
+    found = re.findall(r"^UserName=.*?\((\d+)\) DefAccount=(\S*) ", users, re.MULTILINE)
+    return frozenset(int(number) for number, account in found if account not in {"", "(null)"})
+
+
+def _named(user: str, users: str) -> str | None:
+    """The number in the record of a name. None: there is no such record."""
+    found = re.search(rf"^UserName={re.escape(user)}\((\d+)\) ", users, re.MULTILINE)
+    return None if found is None else found.group(1)
+
+
+def _users(runner: Runner, settings: SlurmSettings, user: str) -> str:
+    """What accounting knows of root and a user; empty if Slurm does not say."""
+    names = ",".join(sorted({"root", user}))
+    command = ("scontrol", "show", "assoc_mgr", f"users={names}", "flags=users")
+    done = runner.run(command, timeout_s=settings.timeout_s)
+    return done.stdout if done.returncode == 0 else ""
 
 
 def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:

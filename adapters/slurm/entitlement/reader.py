@@ -8,7 +8,7 @@ import os
 import pwd
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import AnnouncedJob, Entitlement, Unavailable, Unreadable
@@ -42,7 +42,7 @@ def groups_of(user: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def enforced(settings: dict[str, str]) -> frozenset[str]:
+def enforced(settings: Mapping[str, str]) -> frozenset[str]:
     """What AccountingStorageEnforce comes to, with what its words imply."""
     words = frozenset(settings.get("AccountingStorageEnforce", "").lower().split(","))
     if "all" in words:

@@ -40,7 +40,9 @@ def leases_among(reservations: Iterable[RawReservation], hold_prefix: str) -> di
 
 
 def create_lease(lease: LeaderLease, hold_prefix: str, *, node: str, user_id: int) -> tuple[str, ...]:
-    """Make the reservation of a lease; Slurm refuses a second one of that name, and one without a node."""
+    """Make the reservation of a lease; Slurm refuses a second one of that name, and one without a node or a
+    user. Which user it is means nothing.
+    """
     what = (f"Nodes={node}", f"Users={user_id}", *_times(lease), "Flags=IGNORE_JOBS,OVERLAP")
     return ("scontrol", "create", "reservation", f"ReservationName={_name(lease.term, hold_prefix)}", *what)
 

@@ -9,10 +9,10 @@ import pytest
 from makeway.adapters.site.checks import DoctorContext, Level
 from makeway.adapters.site.class_sections import JobClassSettings
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm import doctor, parse_cluster
+from makeway.adapters.slurm import doctor
 from makeway.adapters.slurm import parse as slurm_parse
-from makeway.adapters.slurm.parse_cluster import MemoryDefault, RawPartition
-from makeway.adapters.slurm.settings import Price, SlurmAdapterSettings
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.test_parse import RELEASES, captured
@@ -50,6 +50,7 @@ def slurm(settings: Mapping[str, str] | None = None, **changes: Any) -> Survey:
             clock_ahead_s=0.0,
             partitions=PARTITIONS,
             layout=LAYOUT,
+            user_id=991,
             counts=(
                 ClassCount(name="rt", pending=1),
                 ClassCount(name="batch", running=3, nodes=8),
@@ -100,6 +101,15 @@ def test_releases(release: tuple[int, int], level: Level, words: str) -> None:
         (Privilege.NO_USER, False, "none", Level.OK, "which is all that observe mode needs"),
         (Privilege.NO_USER, True, "none", Level.PROBLEM, "knows no user makeway: sacctmgr add user makeway"),
         (Privilege.NO_USER, False, "jobs", Level.PROBLEM, "knows no user makeway: sacctmgr add user makeway"),
+        (Privilege.OTHER_NUMBER, False, "none", Level.OK, "which is all that observe mode needs"),
+        (
+            Privilege.OTHER_NUMBER,
+            True,
+            "none",
+            Level.PROBLEM,
+            "has no user makeway, here it is uid 991",
+        ),
+        (Privilege.OTHER_NUMBER, False, "jobs", Level.PROBLEM, "the same uid on both machines"),
         (Privilege.UNKNOWN, False, "none", Level.WARNING, "the privileges of makeway are unknown"),
         (Privilege.UNKNOWN, True, "none", Level.WARNING, "act mode an operator"),
     ],
@@ -108,6 +118,14 @@ def test_privileges(privilege: Privilege, acts: bool, private: str, level: Level
     check = doctor.check_privilege(slurm({"PrivateData": private}, privilege=privilege), acts=acts)
     assert check.level is level
     assert words in check.text
+
+
+def test_a_user_with_another_number_on_the_machine_of_the_controller() -> None:
+    survey = slurm(privilege=Privilege.OTHER_NUMBER, number_there=990)
+    check = doctor.check_privilege(survey, acts=True)
+    assert check.text.startswith(
+        "the controller's machine knows makeway as uid 990, here it is uid 991: Slurm goes by the number"
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,63 +322,6 @@ def test_every_check_takes_what_slurm_really_prints(release: str) -> None:
         "requeue limit", "preemption", "kill wait", "request rate", "priority", "sharing",
     }  # fmt: skip
     assert all(check.text.isprintable() for check in found)
-
-
-# Shared nodes
-
-
-def test_whole_nodes_are_said_to_be_whole() -> None:
-    for settings, layout, words in (
-        ({"SelectType": "select/linear"}, LAYOUT, "jobs get whole nodes: select/linear"),
-        (SHARING, LAYOUT[:1], "jobs get whole nodes: every partition is exclusive"),
-    ):
-        (check,) = doctor.check_sharing(slurm(settings, layout=layout), Price.DOMINANT_SHARE)
-        assert (check.level, check.text) == (Level.OK, words)
-
-
-def test_a_default_of_the_partition_is_enough() -> None:
-    own = replace(LAYOUT[1], default_memory=MemoryDefault(per_cpu=False, amount_mb=4000.0))
-    survey = slurm({**SHARING, "DefMemPerCPU": "UNLIMITED"}, layout=(LAYOUT[0], own))
-    assert [check.name for check in doctor.check_sharing(survey, Price.DOMINANT_SHARE)] == ["sharing"]
-
-
-def test_what_counts_on_shared_nodes_is_listed() -> None:
-    (check,) = doctor.check_sharing(slurm(SHARING), Price.DOMINANT_SHARE)
-    assert check.level is Level.OK
-    assert check.text == "jobs share the nodes of batch; what counts: CPUs, memory, gpu"
-
-
-@pytest.mark.parametrize(
-    ("settings", "changes", "price", "name", "words"),
-    [
-        ({"SelectTypeParameters": "CR_CORE"}, {}, Price.DOMINANT_SHARE, "memory", "too little of it"),
-        ({"DefMemPerCPU": "UNLIMITED"}, {}, Price.DOMINANT_SHARE, "memory", "a job in batch that"),
-        ({"DefMemPerCPU": "0"}, {}, Price.DOMINANT_SHARE, "memory", "set DefMemPerCPU"),
-        (
-            {},
-            {"layout": (replace(LAYOUT[1], oversubscribed=True),)},
-            Price.DOMINANT_SHARE,
-            "oversubscription",
-            "counts each CPU once",
-        ),
-        ({}, {}, Price.BILLING_WEIGHTS, "price", "no partition has TRESBillingWeights"),
-    ],
-)
-def test_what_an_administrator_should_know_of_shared_nodes(
-    settings: dict[str, str], changes: dict[str, Any], price: Price, name: str, words: str
-) -> None:
-    checks = doctor.check_sharing(slurm({**SHARING, **settings}, **changes), price)
-    assert [(check.name, check.level) for check in checks[1:]] == [(name, Level.WARNING)]
-    assert words in checks[1].text
-
-
-@pytest.mark.parametrize("release", sorted(RELEASES))
-def test_the_captured_clusters_are_shared(release: str) -> None:
-    settings = slurm_parse.config(captured(release, "shared-config"))
-    lines = captured(release, "shared-scontrol").splitlines()
-    layout = parse_cluster.partitions(lines, command=("scontrol",))
-    (check,) = doctor.check_sharing(slurm(settings, layout=layout), Price.DOMINANT_SHARE)
-    assert check.text == "jobs share the nodes of batch; what counts: CPUs, memory, gpu"
 
 
 @pytest.mark.parametrize(

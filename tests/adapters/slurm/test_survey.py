@@ -16,8 +16,10 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.survey import (
     ClassCount,
     Privilege,
+    associated,
     clock_ahead_s,
     count,
+    number_of,
     open_partitions,
     parameters,
     privilege,
@@ -35,6 +37,8 @@ User Records
 UserName=ann(1001) DefAccount=physics DefWckey=(null) AdminLevel=None
 UserName=makeway(990) DefAccount=root DefWckey=(null) AdminLevel=Operator
 UserName=makeway2(991) DefAccount=root DefWckey=(null) AdminLevel=Administrator
+UserName=elsewhere(4294967294) DefAccount=(null) DefWckey= AdminLevel=Operator
+UserName=root(0) DefAccount=root DefWckey= AdminLevel=Administrator
 """
 CLASSES = (
     JobClass(name="urgent", partitions=frozenset({"urgent"}), kind=JobKind.ON_DEMAND),
@@ -125,6 +129,10 @@ def test_levels_that_are_not_told_are_unknown() -> None:
         (990, "makeway", DATABASE, USERS, Privilege.OPERATOR),
         (991, "makeway2", DATABASE, USERS, Privilege.ADMINISTRATOR),
         (1001, "ann", DATABASE, USERS, Privilege.NONE),
+        (1005, "makeway", DATABASE, USERS, Privilege.OTHER_NUMBER),
+        (992, "elsewhere", DATABASE, USERS, Privilege.OTHER_NUMBER),
+        (99, "makeway", DATABASE, USERS, Privilege.OTHER_NUMBER),
+        (990, "other-name-here", DATABASE, USERS, Privilege.OPERATOR),
         (1002, "an", DATABASE, USERS, Privilege.NO_USER),
         (1003, "a.n", DATABASE, USERS, Privilege.NO_USER),
         (990, "makeway", {}, USERS, Privilege.NONE),
@@ -135,6 +143,23 @@ def test_privileges(
     user_id: int, user: str, settings: dict[str, str], users: str, expected: Privilege
 ) -> None:
     assert privilege(user_id, user, settings, users) is expected
+
+
+def test_the_numbers_that_the_controller_goes_by() -> None:
+    assert number_of("makeway", USERS) == 990
+    assert number_of("elsewhere", USERS) is None
+    assert number_of("nobody", USERS) is None
+    assert associated(USERS) == frozenset({0, 990, 991, 1001})
+    assert associated("") is None
+
+
+def test_root_and_the_user_are_looked_up_in_the_accounting() -> None:
+    config = captured("24.11", "config")
+    printer = Printer(config=config, users=USERS)
+    found = survey(SlurmSettings(), runner=printer, user_id=4242424)
+    assert ("scontrol", "show", "assoc_mgr", "users=4242424,root", "flags=users") in printer.calls
+    assert (found.user_id, found.number_there) == (4242424, None)
+    assert found.associated == frozenset({0, 990, 991, 1001})
 
 
 @pytest.mark.parametrize(
