@@ -3,11 +3,13 @@
 import os
 import secrets
 import string
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
-from makeway.adapters.protocol import Capabilities, Gone, Unavailable, Unreadable
+from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
@@ -19,6 +21,8 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import VERBS, JobState, RunIdentity
 
+CONFIGURATION_KNOWN_S = 300.0
+"""How long what the configuration says is used before it is read again, in seconds."""
 _QOS_FLAGS = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags")
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
@@ -117,33 +121,64 @@ class SlurmClient:
     Args:
         settings: where Slurm is.
         runner: what runs the commands. None: one that follows the settings.
+        clock: a monotonic clock, in seconds.
 
     The first use reads the controller's version and configuration, and raises `Unavailable` if it does not
     answer.
     """
 
-    def __init__(self, settings: SlurmSettings, runner: Runner | None = None) -> None:
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        runner: Runner | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._timeout_s = settings.timeout_s
         self._runner: Runner = runner if runner is not None else runner_of(settings)
         self._instance = settings.instance
+        self._clock = clock
         self._known: Controller | None = None
+        self._read_s = -inf
+        """When the configuration was read, or could not be, the last time."""
+        self._is_silent = False
+        """Whether the last command got no answer from a controller."""
         self._may_send: Callable[[], bool] = lambda: True
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
         self._reader = JobReader()
 
     def known(self) -> Controller:
-        """What the configuration says. Read once, and by `read_again`."""
+        """What the configuration says. Read once, and by `read_again` and `refresh`."""
         return self._known or self.read_again()
+
+    def refresh(self) -> bool:
+        """Read the configuration again if that was long ago, or if a controller answers that did not before.
+
+        Returns whether it says something else now. What cannot be read stays as it is known.
+        """
+        known = self.known()
+        if self._clock() - self._read_s < CONFIGURATION_KNOWN_S:
+            return False
+        try:
+            return self.read_again() != known
+        except AdapterError:
+            self._is_silent = False  # the next command shows whether it is
+            return False
 
     def read_again(self) -> Controller:
         """What the configuration says now: slurmctld may have been replaced by another release."""
         command = build.show_config()
-        done = self.run(command)
+        try:
+            done = self.run(command)
+        finally:
+            self._read_s = self._clock()
         if done.returncode != 0:
             raise unread(done)
-        self._known = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
-        return self._known
+        found = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
+        if found != self._known:
+            self._reader = JobReader()  # other fields are asked for
+        self._known = found
+        return found
 
     def qos_before_partitions(self) -> frozenset[str] | None:
         """The QOS whose limits come before those of a partition's QOS (OverPartQOS). None: the database does
@@ -266,9 +301,16 @@ class SlurmClient:
         """Run one command that only reads, or that writes a lease. Raises `Unavailable` if no controller
         answered it; any other failure is the caller's to read. `take`: see `CommandRunner.run`.
         """
-        done = self._runner.run(
-            argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {}, take=take
-        )
-        if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
-            raise error
+        try:
+            done = self._runner.run(
+                argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {}, take=take
+            )
+            if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
+                raise error
+        except Unavailable:
+            self._is_silent = True
+            raise
+        if self._is_silent:
+            # It may have been replaced, or read another slurm.conf at its start.
+            self._is_silent, self._read_s = False, -inf
         return done

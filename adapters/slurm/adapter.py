@@ -13,7 +13,7 @@ from makeway.adapters.protocol import Capabilities
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse, parse_cluster
-from makeway.adapters.slurm.access import SlurmClient, new_token, runner_of
+from makeway.adapters.slurm.access import Controller, SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.holds import HoldNames, holds_among
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
@@ -73,6 +73,7 @@ class SlurmCliAdapter:
         runner: what runs the commands. None: one that follows the settings.
         now: the clock of the snapshots.
         starter: what starts the process with pyslurm, if the settings ask for one. None: as for the commands.
+        clock: a monotonic clock, in seconds.
 
     The first use reads the controller's version and configuration (and its topology, if asked to), and raises
     `Unavailable` if it does not answer.
@@ -85,16 +86,19 @@ class SlurmCliAdapter:
         runner: Runner | None = None,
         now: Callable[[], float] = time.time,
         starter: CommandRunner | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._now = now
-        self._client = SlurmClient(settings, runner)
+        self._client = SlurmClient(settings, runner, clock)
         self._source = source_of(settings, self._client, starter or runner_of(settings))
         self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
         self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
         self._placements: tuple[Placement, ...] | None = None
         self._limits = LimitsReader(self._client.qos_before_partitions)
+        self._known: Controller | None = None
+        """What the configuration said at the last snapshot. None: there was none."""
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
         self._translated = TranslatedJobs()
@@ -110,9 +114,15 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands at most."""
-        known = self._client.known()
+        """The whole cluster at one instant, by two commands at most, besides those that read the
+        configuration from time to time.
+        """
+        self._client.refresh()
         first = self._source.read()
+        if self._client.refresh():
+            first = self._source.read()  # a controller has come back that may be of another release
+        known = self._client.known()
+        self._go_by(known)
         jobs = [job for job in first.jobs if not over(job)]
         now_s = self._now()
         read = self._read(jobs, first.cluster)
@@ -214,6 +224,13 @@ class SlurmCliAdapter:
         self._source.close()
         if self._notices is not None:
             self._notices.close()
+
+    def _go_by(self, known: Controller) -> None:
+        """Forget what was worked out from another configuration."""
+        if self._known is not None and self._known != known:
+            self._known_holdings = self._known_resources = None
+            self._translated.forget()
+        self._known = known
 
     def _placing(self) -> tuple[Placement, ...]:
         """The switches or blocks, read once; none where any nodes serve."""

@@ -1,6 +1,7 @@
 """A Slurm whose answers a test writes down, for the adapter's logic."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from makeway.adapters.command import CompletedCommand
@@ -73,6 +74,10 @@ class FakeSlurm:
         self.release = release
         self.script = list(script)
         self.parameters = "bf_interval=1,permit_job_expansion"
+        self.settings: dict[str, str] = {}
+        """More lines of the configuration."""
+        self.config_answer: Answer | None = None
+        """What scontrol answers that is to show the configuration. None: it shows it."""
         self.calls: list[tuple[str, ...]] = []
         self.inputs: list[bytes] = []
         self.squeue_answer: Answer | None = None
@@ -137,7 +142,8 @@ class FakeSlurm:
             text = (
                 f"ClusterName = c\nSLURM_VERSION = {self.release}\nSchedulerParameters = {self.parameters}\n"
             )
-            return 0, text, ""
+            text += "".join(f"{key} = {value}\n" for key, value in self.settings.items())
+            return self.config_answer or (0, text, "")
         if argv == build.show_cluster():
             self.inputs.append(stdin)
             return 0, self._shown(stdin.decode().splitlines()), ""
@@ -181,5 +187,5 @@ def _is_note(argv: tuple[str, ...]) -> bool:
     return argv[:2] == ("scontrol", "update") and len(argv) == 4 and argv[3].startswith(KEPT)
 
 
-def adapter_of(slurm: FakeSlurm) -> SlurmCliAdapter:
-    return SlurmCliAdapter(SETTINGS, runner=slurm, now=lambda: NOW_S)
+def adapter_of(slurm: FakeSlurm, clock: Callable[[], float] = time.monotonic) -> SlurmCliAdapter:
+    return SlurmCliAdapter(SETTINGS, runner=slurm, now=lambda: NOW_S, clock=clock)
