@@ -22,7 +22,7 @@ from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
-from makeway.adapters.slurm.reader.source import cluster_records, source_of
+from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import refusals
@@ -114,15 +114,9 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands at most, besides those that read the
-        configuration from time to time.
-        """
-        self._client.refresh()
-        first = self._source.read()
-        if self._client.refresh():
-            first = self._source.read()  # a controller has come back that may be of another release
+        """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
+        first = self._first_read()
         known = self._client.known()
-        self._go_by(known)
         jobs = [job for job in first.jobs if not over(job)]
         now_s = self._now()
         read = self._read(jobs, first.cluster)
@@ -225,12 +219,20 @@ class SlurmCliAdapter:
         if self._notices is not None:
             self._notices.close()
 
-    def _go_by(self, known: Controller) -> None:
-        """Forget what was worked out from another configuration."""
+    def _first_read(self) -> FirstRead:
+        """The first part of a snapshot, by the present configuration, which is read again now and then. What
+        was worked out from another one is forgotten.
+        """
+        self._client.refresh()
+        first = self._source.read()
+        if self._client.refresh():
+            first = self._source.read()  # a controller has come back that may be of another release
+        known = self._client.known()
         if self._known is not None and self._known != known:
             self._known_holdings = self._known_resources = None
             self._translated.forget()
         self._known = known
+        return first
 
     def _placing(self) -> tuple[Placement, ...]:
         """The switches or blocks, read once; none where any nodes serve."""

@@ -4,8 +4,11 @@
 checks.
 """
 
+import errno
 import fcntl
 import os
+import shlex
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +21,17 @@ from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, warn
 from makeway.adapters.site.text import counted, printable
 from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.config.schema import HookSettings
+from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
+from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
 """Folders that deploy/makeway.service creates when it starts."""
+_METRICS_WAIT_S = 2.0
+_METRICS_BYTES = 1 << 22
+"""How much of an answer is read."""
 
 
 def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Check, ...]:
@@ -33,14 +40,18 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
     Raises `UserError`, or another `ValueError` about the settings, if the adapter cannot be opened.
     """
     settings = config.settings
+    running = running_daemon(settings.socket)
     checks = [
         ok(
             "configuration",
             f"{settings.mode} mode, policy {config.policy.name}, adapter {settings.adapter.adapter_name}",
         ),
+        *check_user(settings.journal),
         check_journal(settings.journal),
         check_socket(settings.socket),
+        *check_metrics(settings.metrics, running=running is not None),
         *check_hooks(settings.hooks),
+        *check_planner(config.policy),
     ]
     connection = open_adapter(settings.adapter, factories)
     with closing(connection.adapter):
@@ -57,6 +68,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         checks.append(check_jobs(cluster, settings.mode))
         checks += check_policy(config.policy, cluster)
         checks.append(check_leader(settings.leader.enabled, connection.adapter, cluster))
+        checks += check_own_lease(running)
         context = DoctorContext(
             acts=settings.mode is Mode.ACT,
             poll_interval_s=settings.poll_interval_s,
@@ -89,11 +101,45 @@ def check_policy(policy: Policy[Any], cluster: Cluster) -> Iterator[Check]:
         )
 
 
+def check_planner(policy: Policy[Any]) -> Iterator[Check]:
+    """What the policy needs for its plans, and this installation lacks: the daemon does not start then."""
+    if policy.planner is None:
+        return
+    try:
+        policy.planner.require()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it ends the daemon's start
+        yield problem("policy", f"{policy.name}: {printable(str(error))}")
+
+
+def check_user(journal: Path) -> Iterator[Check]:
+    """Whether root looks where another user's daemon is to run."""
+    folder = journal.parent
+    try:
+        owner = folder.stat().st_uid
+    except OSError:
+        return  # see `check_journal`
+    if os.geteuid() == 0 and owner != 0:
+        name = _user(owner)
+        yield warning(
+            "user",
+            f"this is root, and {printable(str(folder))} belongs to {name}: what follows holds for root's "
+            f"rights, not for those of {name}: run `sudo -u {shlex.quote(name)} makeway doctor`",
+        )
+
+
 def check_journal(path: Path) -> Check:
     """Whether the journal can be written and no other daemon uses it."""
+    from makeway.daemon.journal.errors import JournalError, JournalUnfinished
+    from makeway.daemon.journal.file_guard import check_folder
+    from makeway.daemon.journal.store import Journal
+
     where = printable(str(path))
     if (refused := _folder_refused("journal", path)) is not None:
         return refused
+    try:
+        check_folder(path.parent)
+    except JournalError as error:
+        return problem("journal", printable(str(error)))
     lock = path.with_name(path.name + ".lock")
     if (owner := _owner(lock)) is not None:
         return warning("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
@@ -101,9 +147,6 @@ def check_journal(path: Path) -> Check:
         return ok("journal", f"{where}: will be created")
     if not os.access(path, os.R_OK | os.W_OK):
         return problem("journal", f"{where}: {_user()} may not write it: give it to the daemon's user")
-    from makeway.daemon.journal.errors import JournalError, JournalUnfinished
-    from makeway.daemon.journal.store import Journal
-
     try:
         with closing(Journal(path, read_only=True)) as journal:
             count = len(journal.open_operations())
@@ -139,6 +182,41 @@ def check_socket(path: Path) -> Check:
         "socket",
         f"{where}: the daemon with pid {status.get('pid')} answers: a second daemon needs another socket",
     )
+
+
+def check_metrics(metrics: MetricsSettings, *, running: bool) -> Iterator[Check]:
+    """Whether the daemon cannot listen for scrapes, and so not start.
+
+    `running`: whether the daemon of this configuration answers. It may have the port itself.
+    """
+    host, port = metrics.host, metrics.port
+    if not metrics.enabled or port == 0:
+        return
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the daemon does
+            probe.bind(address)
+    except OSError as error:
+        if running and error.errno == errno.EADDRINUSE and _serves_metrics(host, port):
+            return
+        yield problem(
+            "metrics",
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another metrics.port, "
+            "or set metrics.enabled to false",
+        )
+
+
+def _serves_metrics(host: str, port: int) -> bool:
+    """Whether a makeway answers there."""
+    from http.client import HTTPConnection, HTTPException
+
+    with closing(HTTPConnection(host, port, timeout=_METRICS_WAIT_S)) as connection:
+        try:
+            connection.request("GET", "/metrics")
+            return b"\nmakeway_build_info" in connection.getresponse().read(_METRICS_BYTES)
+        except (OSError, HTTPException):
+            return False
 
 
 def check_hooks(hooks: HookSettings) -> Iterator[Check]:
@@ -193,6 +271,25 @@ def check_leader(enabled: bool, adapter: Adapter, cluster: Cluster) -> Check:
     return ok("leader", f"{found}: of several daemons one acts")
 
 
+def check_own_lease(running: Mapping[str, Any] | None) -> Iterator[Check]:
+    """Whether the daemon that answers could write its lease. `running`: see `running_daemon`."""
+    why = None if running is None else running.get("leader_problem")
+    if running is None or not why:
+        return
+    found = problem if str(running.get("leader")).startswith(Role.WAITS) else warning
+    yield found(
+        "leader",
+        f"the daemon with pid {running.get('pid')} could not write its lease: {printable(str(why))}",
+    )
+
+
+def running_daemon(path: Path) -> Mapping[str, Any] | None:
+    """What the daemon behind a socket reports of itself. None: none answers."""
+    from makeway.daemon.inspect.now import reported_status
+
+    return reported_status(path)[0] if path.is_socket() else None
+
+
 def _folder_refused(name: str, path: Path) -> Check | None:
     """The problem with a file that cannot be created in its folder. None: it can."""
     where, folder = printable(str(path)), path.parent
@@ -224,14 +321,15 @@ def _owner(lock: Path) -> str | None:
         os.close(descriptor)
 
 
-def _user() -> str:
-    """The user of this process."""
+def _user(user_id: int | None = None) -> str:
+    """The name of a user, or `#` and the number, as sudo has it. None: the user of this process."""
     import pwd
 
+    user_id = os.geteuid() if user_id is None else user_id
     try:
-        return printable(pwd.getpwuid(os.geteuid()).pw_name)
+        return printable(pwd.getpwuid(user_id).pw_name)
     except KeyError:
-        return f"user {os.geteuid()}"
+        return f"#{user_id}"
 
 
 def _timed(read: Callable[[], Cluster]) -> tuple[Cluster, float]:

@@ -3,8 +3,11 @@
 import json
 import os
 import socket
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,20 +18,27 @@ from makeway.adapters.site.checks import Level
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import Config, load
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.config.schema import HookSettings
+from makeway.daemon.config.schema import HookSettings, MetricsSettings
+from makeway.daemon.inspect import doctor
 from makeway.daemon.inspect.doctor import (
     check_hooks,
     check_jobs,
     check_journal,
     check_leader,
+    check_metrics,
+    check_own_lease,
+    check_planner,
     check_policy,
     check_snapshot,
     check_socket,
+    check_user,
     examine,
 )
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.service.metrics import Metrics
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EVICTION
+from makeway.policies.horizon.policy import HORIZON
 from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Placement, Resources
 from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.adapter import SimAdapter
@@ -38,11 +48,13 @@ from makeway.simharness.engine.storage import StorageSettings
 from tests.builders import cluster, node_names, pending, running, urgent
 from tests.fakes import FakeAdapter
 
+PATHS = "journal: j.sqlite\nsocket: s.sock\nmetrics: {port: 0}\n"
+
 
 def config(folder: Path, text: str = "") -> Config:
     path = folder / "makeway.yaml"
     classes = "classes: [{name: rt, partitions: [rt], kind: on_demand}, {name: batch, preemptible: true}]"
-    path.write_text(f"adapter: {{type: slurm, {classes}}}\njournal: j.sqlite\nsocket: s.sock\n{text}")
+    path.write_text(f"adapter: {{type: slurm, {classes}}}\n{PATHS}{text}")
     return load(path)
 
 
@@ -110,7 +122,97 @@ def test_a_socket_without_a_daemon_will_be_replaced(tmp_path: Path) -> None:
     assert check_socket(path).level is Level.PROBLEM
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_in_which_others_may_write_is_refused_as_at_the_start(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    check = check_journal(folder / "j")
+    assert check.level is Level.PROBLEM
+    assert check.text.endswith("other users can write into this folder of the journal: chmod go-w it")
+    folder.chmod(0o700)
+    assert check_journal(folder / "j").level is Level.OK
+
+
+def test_root_is_told_that_the_daemon_is_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(check_user(tmp_path / "j")) == []
+    assert list(check_user(tmp_path / "nowhere" / "j")) == []
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_uid=4_242_424))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (check,) = check_user(tmp_path / "j")
+    assert (check.level, check.name) == (Level.WARNING, "user")
+    assert f"{tmp_path} belongs to #4242424" in check.text
+    assert check.text.endswith("run `sudo -u '#4242424' makeway doctor`")
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert list(check_user(tmp_path / "j")) == [], "its rights are those that count, or it says so"
+
+
+# The metrics
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which another program listens."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def metrics_at(port: int, **changes: Any) -> MetricsSettings:
+    return MetricsSettings(port=port, **changes)
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_port_that_another_program_has_is_a_problem(
+    taken_port: int, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_METRICS_WAIT_S", 0.1)
+    (check,) = check_metrics(metrics_at(taken_port), running=is_running)
+    assert (check.level, check.name) == (Level.PROBLEM, "metrics")
+    assert check.text.startswith(f"cannot listen on 127.0.0.1 port {taken_port}: Address already in use;")
+    assert list(check_metrics(metrics_at(taken_port, enabled=False), running=is_running)) == []
+
+
+def test_the_port_of_the_running_daemon_is_its_own() -> None:
+    metrics = Metrics(version="1", policy="none", adapter="fake")
+    with metrics.serve("127.0.0.1", 0) as port:
+        assert list(check_metrics(metrics_at(port), running=True)) == []
+        (check,) = check_metrics(metrics_at(port), running=False)
+        assert check.level is Level.PROBLEM, "it is another makeway's"
+    assert list(check_metrics(metrics_at(port), running=False)) == []
+    assert list(check_metrics(metrics_at(0), running=False)) == []
+
+
 # The cluster
+
+
+def test_what_a_policy_needs_for_its_plans_and_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    (check,) = check_planner(HORIZON)
+    assert (check.level, check.name) == (Level.PROBLEM, "policy")
+    assert check.text.startswith("horizon: planning needs OR-Tools: pip install 'makeway[solver]'")
+    assert list(check_planner(EVICTION)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "levels"),
+    [
+        (None, []),
+        ({"pid": 7, "leader": "leads (term 3)", "leader_problem": None}, []),
+        ({"pid": 7, "leader": "leads (term 3)", "leader_problem": "x"}, [Level.WARNING]),
+        ({"pid": 7, "leader": "waits", "leader_problem": "scontrol: Invalid\x1b account"}, [Level.PROBLEM]),
+    ],
+)
+def test_a_daemon_that_could_not_write_its_lease_is_told(
+    status: dict[str, Any] | None, levels: list[Level]
+) -> None:
+    found = list(check_own_lease(status))
+    assert [check.level for check in found] == levels
+    if levels == [Level.PROBLEM]:
+        assert found[0].text.startswith("the daemon with pid 7 could not write its lease: scontrol: Invalid")
+        assert found[0].text.isprintable()
 
 
 def test_the_commands_of_events_are_looked_for(tmp_path: Path) -> None:
@@ -173,7 +275,7 @@ def test_what_a_second_daemon_would_do() -> None:
 @pytest.fixture
 def simulated(tmp_path: Path) -> Path:
     path = tmp_path / "makeway.yaml"
-    path.write_text("adapter: {type: simulated}\njournal: j.sqlite\nsocket: s.sock\n")
+    path.write_text(f"adapter: {{type: simulated}}\n{PATHS}")
     return path
 
 
@@ -197,6 +299,19 @@ def test_without_problems_the_status_is_0(simulated: Path, capsys: pytest.Captur
     assert printed.out.rstrip().endswith("all is well.")
     assert adapter.calls == [("close", "")]
     assert [path.name for path in simulated.parent.iterdir()] == ["makeway.yaml"]
+
+
+def test_doctor_finds_what_keeps_the_daemon_from_its_start(
+    simulated: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    said = simulated.read_text().replace("port: 0", f"port: {taken_port}")
+    simulated.write_text(said + "policy: {name: horizon}\n")
+    simulated.parent.chmod(0o770)
+    assert run(simulated, FakeAdapter(cluster(4, running("a", node_names(4)))), "--json") == 1
+    found = json.loads(capsys.readouterr().out)["checks"]
+    problems = [check["name"] for check in found if check["level"] == "problem"]
+    assert problems == ["journal", "metrics", "policy"]
 
 
 @pytest.mark.parametrize("policy", ["wcjs", "eviction"])
