@@ -10,15 +10,17 @@ from makeway.adapters.slurm.accounting.jobs import AccountedJob, AccountedRun, j
 from makeway.adapters.slurm.accounting.rows import AccountingRow, BadExport, read_rows
 from makeway.policies.model import JobKind, Resources
 from makeway.simharness.history.shape import MachineShape, machine_shape
-from makeway.simharness.history.source import HistoryError, HistorySource, SiteRules, hidden, site_rules
+from makeway.simharness.history.source import HistoryError, HistorySource, SiteRules, site_rules
 from makeway.simharness.run.experiment import Workload
 from makeway.simharness.workloads.classes import ClassName, classify
 from makeway.simharness.workloads.job import SimJob
 
 NO_LIMIT_S = 365 * 86_400.0
 """The time limit of a job without one: Slurm's backfill takes a year for it, too."""
-_RUNNING_BEFORE_S, _WAITING_BEFORE_S = -2.0, -1.0
-"""When jobs are submitted that ran, or waited, before the measured time began: those that ran come first."""
+WAITING_BEFORE_S = -1.0
+"""When jobs are submitted that waited when the measured time began."""
+_RUNNING_BEFORE_S = -2.0
+"""Jobs that ran then are submitted at the latest now: they come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ class LeftOut:
     running: int = 0
     """Jobs that still ran when the export was made: their run time up to then counts."""
     before: int = 0
-    """Jobs that could start before the measured time: they run, but are not measured."""
+    """Jobs that could start before the measured time: they run and may be evicted, but their waits and
+    turnarounds are not measured."""
     rigid: int = 0
     """Malleable jobs that are rigid here, because they share nodes."""
 
@@ -149,15 +152,13 @@ class _Loading:
         )
 
     def _finished(self, job: SimJob) -> SimJob:
-        """The job after it was classed: with the time that options give, and with hidden names."""
-        salt, within_s = self.source.salt, job.start_within_s
+        """The job after it was classed: with the time that options give."""
+        within_s = job.start_within_s
         if job.kind is JobKind.ON_DEMAND and self.source.start_within_s is not None:
             within_s = self.source.start_within_s
         return replace(
             job,
             start_within_s=within_s,
-            user=hidden(job.user, "user", salt),
-            account=hidden(job.account, "account", salt),
             preemptible=job.preemptible and job.job_id not in self.heterogeneous,
         )
 
@@ -288,18 +289,19 @@ def _saved_s(runs: Sequence[AccountedRun], found: JobClass | None) -> float:
 def _times_from(job: AccountedJob, found: JobClass | None, from_s: float) -> tuple[float, float, float]:
     """When the job is submitted, its run time and its limit, if the measured time begins at `from_s`.
 
-    A job from before has what was left of it. It comes first if it ran at that time; between two of its runs
-    it waits.
+    A job that ran at that time is submitted when that run started: it has then done the same work when the
+    measured time begins, and an eviction loses it. Between two of its runs a job waits.
     """
     runtime_s, limit_s = _run_time_s(job, found), job.limit_s or NO_LIMIT_S
     if job.eligible_s >= from_s:
         return job.eligible_s - from_s, runtime_s, limit_s
     ended = [run for run in job.runs[:-1] if run.end_s is not None and run.end_s <= from_s]
     left_s = runtime_s - _saved_s(ended, found)
-    ran_s = from_s - job.runs[len(ended)].start_s
-    if ran_s <= 0:
-        return _WAITING_BEFORE_S, left_s, limit_s
-    return _RUNNING_BEFORE_S, max(1.0, left_s - ran_s), limit_s - ran_s
+    start_s = job.runs[len(ended)].start_s - from_s
+    if start_s >= 0:
+        return WAITING_BEFORE_S, left_s, limit_s
+    # A job that was suspended has run for less long: it would have ended before. It has one second left.
+    return min(_RUNNING_BEFORE_S, max(start_s, 1.0 - left_s)), left_s, limit_s
 
 
 def notes(history: PastPeriod) -> list[str]:

@@ -1,7 +1,7 @@
 """What a history is made from: files, the machine, and how the jobs are classed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -46,7 +46,8 @@ class HistorySource:
     zone: str | None = None
     """Time zone of times without one. None: times are seconds since 1970."""
     salt: str | None = None
-    """Users and accounts are replaced by a hash with this key. None: they keep their names."""
+    """In what is written, users and accounts are replaced by a hash with this key. None: they keep their
+    names. Limits and policies always see the names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +101,3 @@ def hidden(name: str, prefix: str, salt: str | None) -> str:
         return name
     key = blake2b(salt.encode(), digest_size=32).digest()
     return f"{prefix}-{blake2b(name.encode(), key=key, digest_size=HASH_BYTES).hexdigest()}"
-
-
-def hidden_limits(limits: Limits, salt: str | None) -> Limits:
-    """The limits with the names of users and accounts as `hidden` gives them."""
-    return replace(
-        limits,
-        protected_users=frozenset(hidden(name, "user", salt) for name in limits.protected_users),
-        protected_accounts=frozenset(hidden(name, "account", salt) for name in limits.protected_accounts),
-    )

@@ -8,9 +8,9 @@ from typing import Final
 from makeway.policies.model import JobKind, Limits
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order
-from makeway.simharness.history.loading import PastPeriod, load_history
-from makeway.simharness.history.source import HistorySource, hidden_limits
-from makeway.simharness.results.measures import ALL, Measures, MeasureSettings, measure
+from makeway.simharness.history.loading import WAITING_BEFORE_S, PastPeriod, load_history
+from makeway.simharness.history.source import HistorySource, hidden
+from makeway.simharness.results.measures import ALL, GroupMeasures, Measures, MeasureSettings, measure
 from makeway.simharness.run.experiment import Experiment, run
 
 NO_MAKEWAY = "none"
@@ -64,6 +64,8 @@ class HistoryOutcome:
     policy: str
     max_loss_node_hours: float | None
     measures: Measures
+    """Waits, turnarounds and shares are those of the jobs of the measured time; evictions and costs are those
+    of all jobs: see `measured`."""
     owners: tuple[OwnerCost, ...]
     """By cost, the highest first; those without jobs that makeway touched come last, by name."""
 
@@ -96,33 +98,35 @@ def replay_history(trial: HistoryTrial) -> HistoryOutcome:
     return HistoryOutcome(
         policy=trial.policy,
         max_loss_node_hours=trial.max_loss_node_hours,
-        measures=measure(record, settings_of(trial.source)),
+        measures=measured(record, trial.source),
         owners=owners_of(record),
     )
 
 
 def record_of(trial: HistoryTrial) -> ReplayRecord:
-    """The record of a replay.
+    """The record of a replay. Names are hidden in it, if the source says so, but not from the replay itself.
 
     Raises:
         UserError: the history, the policy or a setting cannot be used.
     """
     history = loaded(trial.source)
-    limits = history.rules.limits
-    if limits is not None:
-        limits = hidden_limits(limits, trial.source.salt)
     experiment = Experiment(
         trace=history.workload.name,
         policy=trial.policy,
         policy_settings=trial.policy_settings,
-        limits=with_ceiling(limits, trial.max_loss_node_hours),
+        limits=with_ceiling(history.rules.limits, trial.max_loss_node_hours),
         backfill=trial.backfill,
         order=trial.order,
         poll_interval_s=trial.poll_interval_s,
         requeue_delay_s=trial.requeue_delay_s,
         check=trial.check,
     )
-    return run(experiment, history.workload)
+    record = run(experiment, history.workload)
+    if (salt := trial.source.salt) is not None:
+        for entry in record.jobs:
+            user, account = hidden(entry.job.user, "user", salt), hidden(entry.job.account, "account", salt)
+            entry.job = replace(entry.job, user=user, account=account)
+    return record
 
 
 def with_ceiling(limits: Limits | None, max_loss_node_hours: float | None) -> Limits:
@@ -135,10 +139,68 @@ def with_ceiling(limits: Limits | None, max_loss_node_hours: float | None) -> Li
 
 
 def settings_of(source: HistorySource) -> MeasureSettings:
-    """What is measured: the jobs of the measured time."""
+    """What is measured: the jobs of the measured time. For what evictions cost, see `measured`."""
     if source.start_within_s is None:
         return MeasureSettings(from_s=0.0)
     return MeasureSettings(from_s=0.0, start_within_s=source.start_within_s)
+
+
+def measured(record: ReplayRecord, source: HistorySource) -> Measures:
+    """The measures of a replay of a history.
+
+    Evictions, shrinks, lost work and overhead are those of all jobs: jobs that ran when the measured time
+    began pay for urgent jobs, too. All else is measured of the jobs of the measured time.
+    """
+    settings = settings_of(source)
+    found, whole = measure(record, settings), measure(record, replace(settings, from_s=None))
+    groups = tuple(_with_costs_of(one, whole.group(one.group)) for one in found.groups)
+    total = next(one for one in groups if one.group == ALL)
+    useful_node_hours = found.held_node_hours - total.lost_node_hours - total.overhead_node_hours
+    share, held = found.utilisation, found.held_node_hours
+    useful = found.useful_utilisation if share is None or not held else share * useful_node_hours / held
+    return replace(found, groups=groups, useful_utilisation=useful)
+
+
+def _with_costs_of(group: GroupMeasures, whole: GroupMeasures) -> GroupMeasures:
+    return replace(
+        group,
+        evictions=whole.evictions,
+        shrinks=whole.shrinks,
+        lost_node_hours=whole.lost_node_hours,
+        overhead_node_hours=whole.overhead_node_hours,
+        lost_core_hours=whole.lost_core_hours,
+        lost_gpu_hours=whole.lost_gpu_hours,
+    )
+
+
+def cost_before_node_hours(record: ReplayRecord) -> float:
+    """What the jobs paid that could start before the measured time: part of the costs of a history."""
+    entries = [entry for entry in record.jobs if entry.job.submit_s < 0.0]
+    return sum(entry.lost_node_s + entry.overhead_node_s for entry in entries) / 3600.0
+
+
+def from_the_beginning(record: ReplayRecord) -> ReplayRecord:
+    """The record for pictures, without what was before the measured time. Jobs that ran when it began seem
+    to start then.
+    """
+    first_s = WAITING_BEFORE_S
+    return replace(
+        record,
+        jobs=[
+            entry
+            if entry.job.submit_s >= first_s
+            else replace(
+                entry,
+                job=replace(entry.job, submit_s=first_s),
+                start_s=None if entry.start_s is None else max(entry.start_s, first_s),
+            )
+            for entry in record.jobs
+        ],
+        segments=[
+            replace(one, start_s=max(one.start_s, first_s)) for one in record.segments if one.end_s > first_s
+        ],
+        marks=[mark for mark in record.marks if mark.at_s >= first_s],
+    )
 
 
 def owners_of(record: ReplayRecord) -> tuple[OwnerCost, ...]:
