@@ -8,6 +8,7 @@ values of enumerations only: no text from a user becomes a label.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from makeway.daemon.control.report import CycleReport, Deferral
 from makeway.daemon.estimate.actual_losses import Cost
@@ -193,7 +194,7 @@ CYCLE_METRICS = (
         name="makeway_urgent_waiting",
         help="Urgent jobs that wait in the queue.",
         kind=MetricKind.GAUGE,
-        read=lambda report: _one(report.urgent_waiting),
+        read=lambda report: _if_seen(report, report.urgent_waiting),
     ),
     CycleMetric(
         name="makeway_planning_failed",
@@ -223,12 +224,12 @@ CYCLE_METRICS = (
     ),
     CycleMetric(
         name="makeway_lost_in_a_day_limit_node_hours",
-        help="The most that they may cost. Absent: there is no limit.",
+        help="The most that they may cost. +Inf: there is no limit, or the cluster was not read yet.",
         kind=MetricKind.GAUGE,
+        at_start=inf,
         read=lambda report: [
-            CycleSample(value=_hours((one.limit_node_s,)))
+            CycleSample(value=inf if one.limit_node_s is None else _hours((one.limit_node_s,)))
             for one in report.lost_in_a_day[:1]
-            if one.limit_node_s is not None
         ],
     ),
     CycleMetric(

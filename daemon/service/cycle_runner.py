@@ -162,16 +162,17 @@ class CycleRunner:
         self._hooks.add(report, self._config.policy.name)
         self._metrics.set_breaker(breaker_open)
         _log_cycle(self._log, report, cycle_s)
-        failures = 0 if report.error is None else 1 if report.starting else self._status.failures + 1
+        seen, last = report.error is None, self._status
+        failures = 0 if seen else 1 if report.starting else last.failures + 1
         self._publish(
             replace(
-                self._status,
+                last,
                 sentence=report.sentence,
                 failures=failures,
                 operations_open=report.operations_open,
-                urgent_waiting=report.urgent_waiting,
+                urgent_waiting=report.urgent_waiting if seen else last.urgent_waiting,
                 lost_in_a_day="; ".join(printable(one.text) for one in report.lost_in_a_day)
-                or self._status.lost_in_a_day,
+                or last.lost_in_a_day,
                 breaker_open=breaker_open,
                 restored=report.restored if restoring else None,
                 not_given_back="; ".join(map(printable, report.not_given_back)) or None,
@@ -179,9 +180,7 @@ class CycleRunner:
                 lease=report.standing.lease_text,
                 leader_problem=report.standing.problem,
                 paused=report.paused,
-                planning_failure=(
-                    report.planning_failure if report.error is None else self._status.planning_failure
-                ),
+                planning_failure=report.planning_failure if seen else last.planning_failure,
             )
         )
         return CycleResult(failures=failures, again=report.again, due_in_s=due_in_s)

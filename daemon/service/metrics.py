@@ -152,6 +152,8 @@ class Metrics:
                 return lambda sample: _child(counter, sample).inc(sample.value)
             case MetricKind.GAUGE:
                 gauge = self._gauge(metric.name, metric.help, *metric.labels)
+                if not metric.labels:
+                    gauge.set(metric.at_start)
                 return lambda sample: _child(gauge, sample).set(sample.value)
             case MetricKind.HISTOGRAM:
                 histogram = Histogram(

@@ -21,6 +21,7 @@ class ServiceStatus:
     snapshot_age_s: float = 0.0
     operations_open: int = 0
     urgent_waiting: int = 0
+    """As the last snapshot showed it."""
     lost_in_a_day: str | None = None
     """The work that urgent jobs have cost in the last 24 hours, with its limits. None: no snapshot yet."""
     breaker_open: bool = False

@@ -4,6 +4,7 @@ import json
 import re
 import urllib.request
 from dataclasses import replace
+from math import inf
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.service.metrics import Metrics
 from makeway.policies.model import Acknowledgement, Method, Rationale, Reason, Requeue
+from makeway.policies.safety.prices import Spending
 from makeway.policies.safety.protection import Refusal
 from tests.paths import ROOT
 from tests.waiting import limit_s
@@ -175,6 +177,34 @@ def test_a_plan_that_fails_is_shown_until_one_is_made() -> None:
     assert value(made, "makeway_planning_failed") == 1, "a cycle without a snapshot plans nothing"
     made.observe_cycle(fine, 0.1)
     assert value(made, "makeway_planning_failed") == 0
+
+
+def test_urgent_jobs_wait_on_while_the_cluster_is_not_read() -> None:
+    made = metrics()
+    fine = CycleReport(at_s=1.0, mode=Mode.ACT, sentence="", urgent_waiting=3)
+    made.observe_cycle(fine, 0.1)
+    made.observe_cycle(replace(fine, urgent_waiting=0, error="unavailable: no answer"), 0.1)
+    assert value(made, "makeway_urgent_waiting") == 3
+    made.observe_cycle(replace(fine, urgent_waiting=0), 0.1)
+    assert value(made, "makeway_urgent_waiting") == 0
+
+
+def test_the_limit_of_a_day_is_shown_as_it_is_now() -> None:
+    made = metrics()
+    limit = "makeway_lost_in_a_day_limit_node_hours"
+    assert value(made, limit) == inf, "not read yet"
+    fine = CycleReport(at_s=1.0, mode=Mode.ACT, sentence="")
+    for hours in (10.0, 0.0):
+        spent = (Spending("", 7200.0, hours * 3600.0), Spending("user a", 3600.0, 3600.0))
+        made.observe_cycle(replace(fine, lost_in_a_day=spent), 0.1)
+        assert value(made, limit) == hours
+        made.observe_cycle(replace(fine, error="unavailable: no answer"), 0.1)
+        assert value(made, limit) == hours
+    made.observe_cycle(replace(fine, lost_in_a_day=(Spending("", 7200.0, None),)), 0.1)
+    assert value(made, limit) == inf, "a reload has taken the limit away"
+    assert value(made, "makeway_lost_in_a_day_node_hours") == 2.0
+    with made.serve("127.0.0.1", 0) as port:
+        assert f"{limit} +Inf\n" in scrape(port)
 
 
 def test_states_are_shown_as_they_are_now() -> None:

@@ -192,6 +192,16 @@ def test_a_cluster_that_has_just_started_is_asked_again_at_the_usual_interval(si
         assert site.status()["failures"] == 1
 
 
+def test_urgent_jobs_wait_on_while_the_cluster_does_not_answer(site: Site) -> None:
+    site.adapter.view = cluster(1, urgent("u", 2, submit_s=990.0))
+    with site.up():
+        site.listener.wait_for("STATUS=observe: 1 urgent waiting")
+        assert site.status()["urgent_waiting"] == 1
+        site.adapter.errors["snapshot"] = Unavailable("no answer")
+        assert "no answer" in site.cycle()
+        assert site.status()["urgent_waiting"] == 1, "as far as is known"
+
+
 def sample(text: str, name: str) -> float:
     return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + " "))
 
