@@ -13,15 +13,24 @@ from rich.table import Table
 from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
 from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import Cost
-from makeway.daemon.inspect.summary import DecisionSummary, LenderTotals, UrgentAnswer, summarise
+from makeway.daemon.inspect.summary import summarise
+from makeway.daemon.inspect.summary_values import (
+    DecisionSummary,
+    LenderTotals,
+    UrgentAnswer,
+    UrgentJobSummary,
+)
 from makeway.daemon.journal.store import Journal
 
 ACCOUNTS_SHOWN = 15
 URGENT_SHOWN = 30
+REASONS_SHOWN = 5
 _ANSWERS = {
-    UrgentAnswer.FREE: "free nodes are enough for {}",
+    UrgentAnswer.FREE: "nodes that are or come free are enough for {}",
+    UrgentAnswer.WAIT: "other jobs leave at the last moment for {} if there is no room before",
     UrgentAnswer.ROOM: "other jobs have to leave for {}",
-    UrgentAnswer.NONE: "no choice of jobs makes {} start in time",
+    UrgentAnswer.LIMIT: "a limit keeps other jobs from leaving for {}",
+    UrgentAnswer.NONE: "no job leaves for {}, see below why",
 }
 
 
@@ -109,13 +118,31 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
     out.print(table)
     if len(urgent) > URGENT_SHOWN:
         out.print(f"and {len(urgent) - URGENT_SHOWN} earlier ones (--json prints all)")
+    _render_reasons([job for job in urgent if job.why], out)
+
+
+def _render_reasons(unserved: list[UrgentJobSummary], out: Console) -> None:
+    """Why no job leaves for the latest of these urgent jobs."""
+    if not unserved:
+        return
+    out.print("\nWhy no job leaves:")
+    for job in unserved[-REASONS_SHOWN:]:
+        out.print(plain(f"  {job.job_id}: {job.why}"))
+    if len(unserved) > REASONS_SHOWN:
+        out.print(f"  and {len(unserved) - REASONS_SHOWN} earlier ones (--json prints all)")
 
 
 def _render_lenders(found: DecisionSummary, out: Console) -> None:
     all_lenders = found.all_lenders
     count = sum(all_lenders.departures.values())
+    if found.unrecorded:
+        out.print(
+            f"\nAt the last moment jobs would have had to leave for {found.unrecorded} of the urgent jobs, if"
+            " there had been no room before. The journal does not say which: their loss is not counted."
+        )
     if not count:
-        out.print("\nNo job had to leave." if found.acted else "\nNo job would have had to leave.")
+        if not found.unrecorded:
+            out.print("\nNo job had to leave." if found.acted else "\nNo job would have had to leave.")
         return
     jobs = f"{counted(all_lenders.jobs, 'job')} {'had' if found.acted else 'would have had'}"
     out.print()
@@ -125,6 +152,11 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
             f"{hours(_expected(all_lenders))} of work was expected."
         )
     )
+    if all_lenders.postponed:
+        out.print(
+            f"{all_lenders.postponed} of these departures would have come at the last moment, and only if "
+            "there had been no room before. Their loss is what they would have lost then."
+        )
     measured = all_lenders.actual.departures > 0
     if measured:
         actual = all_lenders.actual

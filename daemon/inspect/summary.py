@@ -4,24 +4,39 @@ act.
 Reads the journal only. In observe mode the starts are those that plain Slurm gave the urgent jobs, and the
 summary also says when their nodes would have been free. In act mode they are the starts that the daemon
 brought about, and the losses that were measured are next to those that the decisions expected.
+
+A hold may wait, and its jobs leave at the last moment. In act mode a later decision makes them leave. In
+observe mode there is none, so the choice that the hold waits with is counted.
 """
 
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from statistics import fmean
+from typing import Final
 
-from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss
+from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss, held_amounts
 from makeway.daemon.inspect.losses import expected_cost
+from makeway.daemon.inspect.summary_values import (
+    UNKNOWN,
+    ActionTotals,
+    ActualTotals,
+    DecisionSummary,
+    LenderTotals,
+    UrgentAnswer,
+    UrgentJobSummary,
+)
 from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import (
     Action,
     Cancel,
     Cluster,
     JobKind,
+    LateDeparture,
     Method,
     Operation,
     OperationKind,
@@ -32,143 +47,19 @@ from makeway.policies.model import (
     Shrink,
     kind_of,
 )
-from makeway.policies.safety.prices import loss_node_s
+from makeway.policies.safety.prices import loss_node_s, unsaved_s
+from makeway.policies.safety.protection import Refusal
 
 _URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.FRONT})
-UNKNOWN = "unknown"
-"""The account of a job whose snapshot was not kept."""
-UNKNOWN_COST = Cost(node_s=0.0, core_s=None, gpu_s=None)
-
-
-class UrgentAnswer(StrEnum):
-    """What was decided for an urgent job."""
-
-    FREE = "free"  # free nodes are enough
-    ROOM = "room"  # other jobs have to leave or shrink
-    NONE = "none"  # no choice of jobs makes it start in time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrgentJobSummary:
-    """One urgent job in the summary."""
-
-    job_id: str
-    user: str
-    account: str
-    node_count: int
-    decided_s: float
-    """When the first decision about it was taken."""
-    waits_since_s: float
-    """When it became eligible; equal to `decided_s` if the snapshot was not kept."""
-    deadline_s: float
-    answer: UrgentAnswer
-    ready_s: float | None
-    """When its nodes were expected to be free. None: never."""
-    started_s: float | None
-    """When it started. None: no start was seen."""
-    still_waiting: bool
-    """Whether its operation is still open, so that a start may yet come."""
-
-    @property
-    def expected_on_time(self) -> bool:
-        """Whether its nodes were expected in time."""
-        return self.ready_s is not None and self.ready_s <= self.deadline_s
-
-    @property
-    def started_on_time(self) -> bool:
-        """Whether it started in time."""
-        return self.started_s is not None and self.started_s <= self.deadline_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActualTotals:
-    """What was measured of lenders after they had left."""
-
-    departures: int = 0
-    """How many departures were measured."""
-    lost: Cost = NO_COST
-    """Work that is lost."""
-    overhead: Cost = NO_COST
-    """Requested checkpoints, and setups that have to be repeated although the work is saved."""
-
-    def plus(self, loss: RunLoss) -> "ActualTotals":
-        """With what one more run cost."""
-        return ActualTotals(
-            departures=self.departures + loss.evicted,
-            lost=self.lost.plus(loss.lost),
-            overhead=self.overhead.plus(loss.overhead),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LenderTotals:
-    """What was decided for the lenders of one account, or of all accounts."""
-
-    jobs: int
-    """Number of different jobs."""
-    departures: Mapping[Method, int]
-    """How often one was to leave or to shrink, by method."""
-    loss_node_s: int
-    """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots
-    were kept.
-    """
-    loss_core_s: float | None
-    """CPU-seconds of work that were expected to be lost. None: unknown of some of them."""
-    loss_gpu_s: float | None
-    """GPU-seconds of work that were expected to be lost. None: unknown of some of them."""
-    actual: ActualTotals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionTotals:
-    """What became of the actions with one verb and one reason."""
-
-    verb: str
-    reason: str
-    decided: int
-    sent: int
-    """Number of commands. It may exceed `decided`: commands are repeated, and policies do not decide on
-    returns.
-    """
-    accepted: int
-    refused: int
-    """Rejected by the cluster, or never answered."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionSummary:
-    """The whole summary."""
-
-    from_s: float
-    to_s: float
-    decisions: int
-    policies: tuple[str, ...]
-    observed: int
-    """Operations that were opened in observe mode."""
-    acted: int
-    """Operations that were opened in act mode."""
-    urgent: tuple[UrgentJobSummary, ...]
-    """In the order of their first decisions."""
-    lenders: Mapping[str, LenderTotals]
-    """By account, greatest loss first."""
-    all_lenders: LenderTotals
-    actions: tuple[ActionTotals, ...]
-
-    def expected_wait_s(self) -> float | None:
-        """Mean time from submission until the nodes were expected to be free, of the jobs that were served.
-        None: none was.
-        """
-        waits = [
-            max(job.ready_s, job.waits_since_s) - job.waits_since_s
-            for job in self.urgent
-            if job.ready_s is not None
-        ]
-        return fmean(waits) if waits else None
-
-    def actual_wait_s(self) -> float | None:
-        """Mean time from submission to start, of the jobs whose start was seen. None: none was."""
-        waits = [job.started_s - job.waits_since_s for job in self.urgent if job.started_s is not None]
-        return fmean(waits) if waits else None
+_UNKNOWN_COST = Cost(node_s=0.0, core_s=None, gpu_s=None)
+_LIMIT_NAMED = re.compile(r"\((max_loss_\w+|ceiling_machine_hours|budget_machine_hours)\)")
+"""The setting that a policy names if a limit on lost work refuses its choice."""
+_ANSWERS_AFTER: Final = {
+    UrgentAnswer.NONE: frozenset(UrgentAnswer) - {UrgentAnswer.NONE},
+    UrgentAnswer.LIMIT: frozenset({UrgentAnswer.FREE, UrgentAnswer.WAIT, UrgentAnswer.ROOM}),
+    UrgentAnswer.WAIT: frozenset(UrgentAnswer) - {UrgentAnswer.WAIT},
+}
+"""The later answers that take the place of an earlier one. Of others, the first stands."""
 
 
 def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None:
@@ -181,9 +72,9 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
     if not newest:
         return None
     to_s = newest[0].at_s
-    from_s = float("-inf") if since_s is None else to_s - since_s
+    from_s = -math.inf if since_s is None else to_s - since_s
     decisions = journal.decisions_since(from_s)
-    operations = journal.operations_since(from_s)
+    operations = _operations(journal, decisions, from_s)
     tally = _Tally(journal, operations, from_s)
     for stored in decisions:
         tally.add(stored)
@@ -203,6 +94,24 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
         ),
         all_lenders=tally.all_lenders.value(),
         actions=_action_totals(decisions, tally.allowed, journal, from_s),
+        unrecorded=len(tally.unrecorded),
+    )
+
+
+def _operations(
+    journal: Journal, decisions: Iterable[StoredDecision], from_s: float
+) -> tuple[Operation, ...]:
+    """The operations that were opened since then, and the older ones that decisions or commands since then
+    belong to.
+    """
+    decided = {why.for_job_id for stored in decisions for why in stored.decision.rationale}
+    sent = {command.operation_id for command in journal.commands_since(from_s)}
+    return tuple(
+        operation
+        for operation in journal.operations_since(-math.inf)
+        if operation.opened_s >= from_s
+        or operation.operation_id in sent
+        or (operation.for_job_id in decided and (operation.ended_s is None or operation.ended_s >= from_s))
     )
 
 
@@ -210,11 +119,12 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
 class _Leaving:
     """Lenders while they are counted."""
 
-    jobs: set[str]
-    departures: Counter[Method]
+    jobs: set[str] = field(default_factory=set[str])
+    departures: Counter[Method] = field(default_factory=Counter[Method])
     loss_node_s: int = 0
     expected: Cost = NO_COST
     actual: ActualTotals = field(default_factory=ActualTotals)
+    postponed: int = 0
 
     def value(self) -> LenderTotals:
         return LenderTotals(
@@ -224,6 +134,7 @@ class _Leaving:
             loss_core_s=self.expected.core_s,
             loss_gpu_s=self.expected.gpu_s,
             actual=self.actual,
+            postponed=self.postponed,
         )
 
 
@@ -238,27 +149,36 @@ class _Tally:
         """Job and time of every opening or extension of an operation: the decisions that the arbiter
         allowed.
         """
+        self._observed: set[tuple[str, float]] = set()
+        """Those of operations that are only observed: no later decision carries on what they begin."""
         for operation in operations:
             self._operations.setdefault(operation.for_job_id, []).append(operation)
             instants = {operation.opened_s, *(task.planned_s for task in operation.tasks)}
-            self.allowed |= {(operation.for_job_id, at_s) for at_s in instants if at_s is not None}
+            keys = {(operation.for_job_id, at_s) for at_s in instants if at_s is not None}
+            self.allowed |= keys
+            self._observed |= keys if operation.observe else set()
         self.urgent: dict[str, UrgentJobSummary] = {}
         self.accounts: dict[str, _Leaving] = {}
-        self.all_lenders = _Leaving(set(), Counter())
+        self.all_lenders = _Leaving()
+        self.unrecorded: set[str] = set()
+        """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
 
     def add(self, stored: StoredDecision) -> None:
         """Count a decision."""
         actions = [one for one in stored.decision.actions if (one.for_job_id, stored.at_s) in self.allowed]
         leaving = [action for action in actions if isinstance(action, Requeue | Cancel | Shrink)]
         new = [why for why in stored.decision.rationale if self._is_new(why, stored)]
+        late = [why for why in stored.decision.rationale if self._is_late(why, stored)]
         cluster: Cluster | None = None
-        if leaving or new:
+        if leaving or new or late:
             whole = self._journal.decision(stored.decision_id)
             cluster = None if whole is None else whole.cluster
         for why in new:
             self._add_urgent(why, stored, cluster)
         for action in leaving:
             self._add_lender(action, cluster, self._losses.get((action.job_id, stored.at_s)))
+        for why in late:
+            self._add_late(why, cluster)
         self.all_lenders.loss_node_s += sum(
             why.loss_node_s
             for why in stored.decision.rationale
@@ -266,11 +186,27 @@ class _Tally:
         )
 
     def _is_new(self, why: Rationale, stored: StoredDecision) -> bool:
-        """Whether it is the first rationale about its job, or the first that serves it."""
+        """Whether it is the first rationale about its job, or one with an answer that takes the place of an
+        earlier one.
+        """
         known = self.urgent.get(why.for_job_id)
-        return known is None or (
-            known.answer is UrgentAnswer.NONE and bool(_served(why, stored.decision.actions))
+        return known is None or self._answer(why, stored) in _ANSWERS_AFTER.get(known.answer, ())
+
+    def _is_late(self, why: Rationale, stored: StoredDecision) -> bool:
+        """Whether jobs leave for it at the last moment only, and no later decision says which."""
+        return (why.for_job_id, stored.at_s) in self._observed and (
+            _answer(why, stored.decision.actions) is UrgentAnswer.WAIT
         )
+
+    def _answer(self, why: Rationale, stored: StoredDecision) -> UrgentAnswer:
+        """What a decision means for a job, as far as it was allowed."""
+        answer = _answer(why, stored.decision.actions)
+        if (why.for_job_id, stored.at_s) in self.allowed or not any(
+            isinstance(action, Reserve) and action.for_job_id == why.for_job_id
+            for action in stored.decision.actions
+        ):
+            return answer
+        return UrgentAnswer.LIMIT
 
     def _add_urgent(self, why: Rationale, stored: StoredDecision, cluster: Cluster | None) -> None:
         mine = tuple(action for action in stored.decision.actions if action.for_job_id == why.for_job_id)
@@ -280,9 +216,9 @@ class _Tally:
         if job is not None and job.kind is not JobKind.ON_DEMAND:
             return
         known = self.urgent.get(why.for_job_id)
-        served = (
-            _served(why, stored.decision.actions) if (why.for_job_id, stored.at_s) in self.allowed else None
-        )
+        answer, why_not = self._answer(why, stored), ""
+        if answer in {UrgentAnswer.LIMIT, UrgentAnswer.NONE}:
+            answer, why_not = _why_not(answer, why, stored.decision.actions, cluster)
         operations = self._operations.get(why.for_job_id, [])
         started = [operation.started_s for operation in operations if operation.started_s is not None]
         self.urgent[why.for_job_id] = UrgentJobSummary(
@@ -293,37 +229,96 @@ class _Tally:
             decided_s=stored.at_s if known is None else known.decided_s,
             waits_since_s=stored.at_s if job is None else job.waits_since_s,
             deadline_s=why.deadline_s,
-            answer=served or UrgentAnswer.NONE,
-            ready_s=why.ready_s if served else None,
+            answer=answer,
+            ready_s=None if why_not else why.ready_s,
             started_s=max(started, default=None),
             still_waiting=any(operation.phase is not Phase.CLOSED for operation in operations),
+            why=why_not,
         )
 
     def _add_lender(
         self, action: Requeue | Cancel | Shrink, cluster: Cluster | None, actual: RunLoss | None
     ) -> None:
         job = None if cluster is None else cluster.jobs_by_id().get(action.job_id)
-        account = UNKNOWN if job is None else job.account
         method = Method.SHRINK if isinstance(action, Shrink) else action.method
-        lost = self.accounts.setdefault(account, _Leaving(set(), Counter()))
+        lost = self._lenders_of(action.job_id, cluster)
         if job is not None and cluster is not None and method is Method.KILL:
             lost.loss_node_s += loss_node_s(job, cluster.now_s)
         expected = expected_cost(action, cluster, actual)
         for found in (lost, self.all_lenders):
-            found.expected = found.expected.plus(UNKNOWN_COST if expected is None else expected)
+            found.expected = found.expected.plus(_UNKNOWN_COST if expected is None else expected)
             if actual is not None:
                 found.actual = found.actual.plus(actual)
             found.jobs.add(action.job_id)
             found.departures[method] += 1
 
+    def _add_late(self, why: Rationale, cluster: Cluster | None) -> None:
+        """Count what happens at the last moment."""
+        if why.postponed is None:
+            self.unrecorded |= self.urgent.keys() & {why.for_job_id}
+            return
+        for departure in why.postponed.departures:
+            expected = _late_cost(departure, cluster, why.postponed.until_s)
+            for found in (self._lenders_of(departure.job_id, cluster), self.all_lenders):
+                found.loss_node_s += departure.loss_node_s
+                found.expected = found.expected.plus(expected)
+                found.jobs.add(departure.job_id)
+                found.departures[departure.method] += 1
+                found.postponed += 1
 
-def _served(why: Rationale, actions: Iterable[Action]) -> UrgentAnswer | None:
-    """How a decision serves a job. None: it does not."""
+    def _lenders_of(self, job_id: str, cluster: Cluster | None) -> _Leaving:
+        """The lenders of the account that a job belongs to."""
+        job = None if cluster is None else cluster.jobs_by_id().get(job_id)
+        return self.accounts.setdefault(UNKNOWN if job is None else job.account, _Leaving())
+
+
+def _answer(why: Rationale, actions: Iterable[Action]) -> UrgentAnswer:
+    """How a decision serves a job, if all of it is allowed."""
     mine = [action for action in actions if action.for_job_id == why.for_job_id]
-    if not any(isinstance(action, Reserve) for action in mine):
-        return None
-    leaves = any(isinstance(action, Requeue | Cancel | Shrink) for action in mine)
-    return UrgentAnswer.ROOM if leaves else UrgentAnswer.FREE
+    holds = any(isinstance(action, Reserve) for action in mine)
+    if not holds and why.ready_s is None:
+        return UrgentAnswer.LIMIT if _LIMIT_NAMED.search(why.summary) else UrgentAnswer.NONE
+    if any(isinstance(action, Requeue | Cancel | Shrink) for action in mine):
+        return UrgentAnswer.ROOM
+    return UrgentAnswer.WAIT if _waits(why) else UrgentAnswer.FREE
+
+
+def _waits(why: Rationale) -> bool:
+    """Whether jobs leave at the last moment for a hold that is made without evictions."""
+    if why.postponed is not None:
+        return bool(why.postponed.departures)
+    # Of older journals, and of components that wait for each other: jobs were compared, and none was chosen.
+    return why.free_node_count < why.node_count and any(one.method is not None for one in why.candidates)
+
+
+def _why_not(
+    answer: UrgentAnswer, why: Rationale, actions: tuple[Action, ...], cluster: Cluster | None
+) -> tuple[UrgentAnswer, str]:
+    """Why a job is not served, in words: what the arbiter refuses, else what the policy says."""
+    if not any(isinstance(action, Reserve) and action.for_job_id == why.for_job_id for action in actions):
+        return answer, why.summary or "the policy does not say why"
+    if cluster is None:
+        return answer, "a limit refused it: which one is unknown, because the snapshot was not kept"
+    refused = [
+        verdict
+        for verdict in arbitrate(actions, cluster)
+        if verdict.action.for_job_id == why.for_job_id and not verdict.allowed
+    ]
+    if not refused:
+        return UrgentAnswer.NONE, "nothing was begun then: makeway was paused, or another daemon led"
+    # One refusal takes the other actions with it; without one of its own, another component was refused.
+    first = min(refused, key=lambda verdict: verdict.refusal is Refusal.GROUP)
+    return answer, f"{first.refusal}: {first.detail}"
+
+
+def _late_cost(departure: LateDeparture, cluster: Cluster | None, at_s: float) -> Cost:
+    """The loss of work that is expected of a job that leaves at `at_s`."""
+    if departure.method is not Method.KILL:
+        return NO_COST
+    job = None if cluster is None else cluster.jobs_by_id().get(departure.job_id)
+    if job is None or cluster is None:
+        return _UNKNOWN_COST
+    return held_amounts(job, cluster.capacities()).cost(unsaved_s(job, at_s))
 
 
 def _action_totals(

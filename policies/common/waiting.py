@@ -25,9 +25,13 @@ from makeway.policies.model import (
     Cancel,
     Cluster,
     Decision,
+    LateDeparture,
+    Method,
     OperationKind,
+    Postponement,
     Requeue,
     Reserve,
+    Shrink,
 )
 from makeway.policies.safety.prices import killed_node_s
 
@@ -103,7 +107,8 @@ def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> boo
 
 
 def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:
-    """The hold of a proposal without the evictions, unless the job has one that still serves.
+    """The hold of a proposal without the evictions, unless the job has one that still serves. The rationale
+    keeps who would leave (`Rationale.postponed`).
 
     `until_s`: when the evictions of `best` begin. `last_s`: when there must be room but for the time that a
     kill takes.
@@ -119,8 +124,25 @@ def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -
             candidates=tuple(replace(candidate, chosen=False) for candidate in best.rationale.candidates),
             loss_node_s=0,
             ready_s=last_s,
+            postponed=_postponement(best, request.cluster, until_s),
         ),
         again_s=until_s,
+    )
+
+
+def _postponement(best: Proposal, cluster: Cluster, until_s: float) -> Postponement:
+    """Who leaves by the proposal if its evictions begin at `until_s`."""
+    return Postponement(
+        until_s=until_s,
+        departures=tuple(
+            LateDeparture(
+                job_id=action.job_id,
+                method=Method.SHRINK if isinstance(action, Shrink) else action.method,
+                loss_node_s=killed_node_s((action,), cluster, until_s),
+            )
+            for action in best.actions
+            if isinstance(action, Requeue | Cancel | Shrink)
+        ),
     )
 
 

@@ -36,6 +36,8 @@ from makeway.policies.model.cluster import (
 from makeway.policies.model.decision import (
     Candidate,
     Decision,
+    LateDeparture,
+    Postponement,
     Rationale,
 )
 from makeway.policies.model.entities import (
@@ -113,6 +115,7 @@ __all__ = [
     "JobKind",
     "JobState",
     "LastHold",
+    "LateDeparture",
     "LeaderLease",
     "Lease",
     "Limits",
@@ -130,6 +133,7 @@ __all__ = [
     "Phase",
     "Placement",
     "Plan",
+    "Postponement",
     "Prioritise",
     "Progress",
     "Quota",

@@ -22,6 +22,31 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateDeparture:
+    """A job that leaves, or shrinks, at the last moment if there is no room before."""
+
+    job_id: str
+    method: Method
+    loss_node_s: int
+    """Node-seconds of work that are lost if it leaves then. 0: it saves its work first, or shrinks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postponement:
+    """The choice behind a hold that waits: carried out at the last moment if there is no room before."""
+
+    until_s: float
+    """When the first job leaves."""
+    departures: tuple[LateDeparture, ...]
+    """Empty: jobs whose time limits end make the room."""
+
+    @property
+    def loss_node_s(self) -> int:
+        """Node-seconds of work that are lost if all of them leave."""
+        return sum(departure.loss_node_s for departure in self.departures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rationale:
     """Why a policy did, or did not do, something for one urgent job."""
 
@@ -34,6 +59,8 @@ class Rationale:
     loss_node_s: int = 0
     ready_s: float | None = None
     """When the nodes are expected to be free. None: not at all."""
+    postponed: Postponement | None = None
+    """What happens at the last moment. None: nothing is postponed, or makeway did not record it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

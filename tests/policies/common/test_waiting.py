@@ -8,10 +8,12 @@ from makeway.policies.model import (
     Cluster,
     Decision,
     Job,
+    LateDeparture,
     Limits,
     Method,
     NodeState,
     OperationKind,
+    Postponement,
     Reservation,
     Reserve,
 )
@@ -57,6 +59,9 @@ def test_the_nodes_are_held_and_the_kill_waits(waiting: Build) -> None:
     assert "evict a (killed) from n0" in why.summary
     assert (why.loss_node_s, why.ready_s) == (0, NOW_S + LAST_S)
     assert not any(candidate.chosen for candidate in why.candidates)
+    killed = LateDeparture(job_id="a", method=Method.KILL, loss_node_s=1000 + 510)
+    assert why.postponed == Postponement(until_s=NOW_S + LAST_S, departures=(killed,))
+    assert why.postponed.loss_node_s == 1510
 
 
 def test_a_job_that_waits_in_its_hold_is_decided_on_in_every_cycle(waiting: Build) -> None:
@@ -170,4 +175,5 @@ def test_a_hold_that_waits_for_time_limits_is_made_once(waiting: Build) -> None:
     cluster = shared(*ending, waiting("u", 1), node_count=1)
     (why,) = decide(cluster).rationale
     assert why.summary.endswith("Room on 1 more whole node is needed: jobs that end in time leave it on n0.")
+    assert why.postponed == Postponement(until_s=NOW_S + LAST_S, departures=())
     assert decide(after(with_hold(cluster), 1.0)).actions == ()

@@ -10,7 +10,8 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.mode import Mode
-from makeway.daemon.inspect.summary import UNKNOWN, ActualTotals, DecisionSummary, UrgentAnswer, summarise
+from makeway.daemon.inspect.summary import summarise
+from makeway.daemon.inspect.summary_values import UNKNOWN, ActualTotals, DecisionSummary, UrgentAnswer
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import JobKind, Limits, Method
 from makeway.policies.registry import find
@@ -126,8 +127,9 @@ def test_what_the_arbiter_refuses_is_not_counted(tmp_path: Path) -> None:
     """Only a few may be asked to leave: an urgent job that needs more is not served."""
     _, found = replayed(tmp_path / "limited.sqlite", Mode.ACT, limits=Limits(evictions_per_hour=2))
     answers = Counter(job.answer for job in found.urgent)
-    assert answers[UrgentAnswer.NONE] > 0
+    assert answers[UrgentAnswer.LIMIT] > 0
     assert answers[UrgentAnswer.ROOM] > 0
+    assert {job.answer for job in found.urgent if "per_hour" in job.why} == {UrgentAnswer.LIMIT}
     evicted = sum(found.all_lenders.departures.values())
     assert evicted == sum(totals.sent for totals in found.actions if totals.verb == "requeue")
 
