@@ -24,6 +24,8 @@ SAMPLE_LUA_QOS = 'local urgent_qos = { ["realtime"] = true }'
 SAMPLE_LUA_PARTITIONS = "local urgent_partitions = {}"
 COPIED = ("alerts.yaml", "grafana-dashboard.json", "makeway-job.sh", "makeway-done", "JOBS.md")
 EXAMPLES = "examples"
+HOMES = ("/home", "/root", "/run/user")
+"""What a unit with ProtectHome=yes does not see."""
 EXECUTABLE = 0o755
 READABLE = 0o644
 
@@ -99,12 +101,32 @@ def init(
     _write(folder, urgent, f"partitions: {_listed(evictable)}", conf)
     _write_job_submit(folder, urgent_qos, urgent_partitions)
     load(folder / "makeway.yaml")
-    click.echo(f"Written to {folder}. Next: makeway doctor --config {folder / 'makeway.yaml'}")
+    _tell(folder, conf)
 
 
 def program() -> Path:
     """The command `makeway` of this installation."""
     return Path(sys.executable).parent / "makeway"
+
+
+def _tell(folder: Path, conf: Path | None) -> None:
+    """Say what comes next, and which files the unit hides from the daemon. `conf` None: slurm.conf is at its
+    usual place.
+    """
+    click.echo(f"Written to {folder}. Next: makeway doctor --config {folder / 'makeway.yaml'}")
+    places = [
+        ("configuration", folder, "write it into /etc/makeway"),
+        ("program", Path(sys.executable), f"install it in {SAMPLE_FOLDER}"),
+        *([] if conf is None else [("slurm.conf", conf.absolute(), "put it into /etc/slurm")]),
+    ]
+    for what, place, instead in places:
+        for path in (place, place.resolve()):
+            if any(path.is_relative_to(home) for home in HOMES):
+                click.echo(
+                    f"makeway.service cannot start like this: its ProtectHome=yes hides the {what} in "
+                    f"{path}. Instead, {instead}."
+                )
+                break
 
 
 def _cluster_names(conf: Path | None) -> "ClusterNames":

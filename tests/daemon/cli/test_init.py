@@ -12,13 +12,16 @@ from makeway.daemon.cli import init as cli_init
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import load
 from makeway.daemon.config.mode import Mode
+from tests.paths import DEPLOY
 
 NAMES = ClusterNames(partitions=("batch", "rt"), qos=("normal", "urgent"))
+HOMES = cli_init.HOMES
 
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_init, "_cluster_names", lambda conf: NAMES)
+    monkeypatch.setattr(cli_init, "HOMES", ())  # this file may be below one
 
 
 def run(*arguments: object) -> int:
@@ -125,6 +128,35 @@ def test_a_folder_that_cannot_be_looked_at_is_one_line(
     assert run(folder, "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
     said = f"{folder}: cannot be looked at: File name too long; choose another folder"
     assert capsys.readouterr().err == f"makeway: error: {said}\n"
+
+
+@pytest.mark.parametrize("hidden", ["configuration", "program", "slurm.conf"])
+def test_what_the_unit_cannot_see_is_said_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hidden: str
+) -> None:
+    home, other, link = tmp_path / "home", tmp_path / "other", tmp_path / "link"
+    home.mkdir()
+    other.mkdir()
+    link.symlink_to(home)
+    monkeypatch.setattr(cli_init, "HOMES", (str(home),))
+    places = dict.fromkeys(("configuration", "program", "slurm.conf"), other)
+    places[hidden] = link
+    conf = places["slurm.conf"] / "slurm.conf"
+    conf.touch()
+    monkeypatch.setattr("sys.executable", str(places["program"] / "python"))
+    options = ("--urgent-qos", "urgent", "--evictable-partition", "batch", "--conf", conf)
+    assert run(places["configuration"] / "site", *options) == 0
+    written, *said = capsys.readouterr().out.splitlines()
+    assert written.startswith("Written to ")
+    name = {"configuration": "site", "program": "python", "slurm.conf": "slurm.conf"}[hidden]
+    (line,) = said
+    words = f"makeway.service cannot start like this: its ProtectHome=yes hides the {hidden} in "
+    assert line.startswith(f"{words}{home}/{name}. Instead, ")
+
+
+def test_the_homes_are_those_that_the_unit_does_not_see() -> None:
+    assert "\nProtectHome=yes\n" in (DEPLOY / "makeway.service").read_text()
+    assert HOMES == ("/home", "/root", "/run/user")  # systemd.exec(5)
 
 
 def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
