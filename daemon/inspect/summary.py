@@ -104,11 +104,12 @@ def _operations(
     """The operations that were opened since then, and the older ones that decisions or commands since then
     belong to.
     """
+    known = journal.operations_since(-math.inf)
     decided = {why.for_job_id for stored in decisions for why in stored.decision.rationale}
     sent = {command.operation_id for command in journal.commands_since(from_s)}
     return tuple(
         operation
-        for operation in journal.operations_since(-math.inf)
+        for operation in known
         if operation.opened_s >= from_s
         or operation.operation_id in sent
         or (operation.for_job_id in decided and (operation.ended_s is None or operation.ended_s >= from_s))
