@@ -1,6 +1,6 @@
 """From the rows of accounting to jobs: a job that was requeued has a row for each of its runs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -53,14 +53,15 @@ def jobs_of(rows: Iterable[AccountingRow]) -> list[AccountedJob]:
     """The jobs of the rows, by the time from which on they could start.
 
     Rows that are there twice, as in the exports of two periods that a job ran in, count once; the later one
-    is believed. A job number that Slurm has used again belongs to two jobs.
+    is believed. A row of a job that still waits, as in the export of an earlier period, does not count next to
+    one with a start. A job number that Slurm has used again belongs to two jobs.
     """
     by_number: dict[str, dict[tuple[float, float | None], AccountingRow]] = {}
     for row in rows:
         by_number.setdefault(row.raw_id, {})[row.submit_s, row.start_s] = row
     found: dict[str, AccountedJob] = {}
     for known in by_number.values():
-        for group in _groups(sorted(known.values(), key=_order)):
+        for group in _groups(sorted(_without_waits(known.values()), key=_order)):
             job = _job(group)
             name, times = job.job_id, 1
             while name in found:
@@ -68,6 +69,12 @@ def jobs_of(rows: Iterable[AccountingRow]) -> list[AccountedJob]:
                 name = f"{job.job_id}.{times}"
             found[name] = job if times == 1 else replace(job, job_id=name)
     return sorted(found.values(), key=attrgetter("eligible_s"))
+
+
+def _without_waits(rows: Collection[AccountingRow]) -> Iterator[AccountingRow]:
+    """The rows of one number without those that another export has with a start, by then."""
+    begun = {row.submit_s for row in rows if row.start_s is not None}
+    return (row for row in rows if row.start_s is not None or row.submit_s not in begun)
 
 
 def _order(row: AccountingRow) -> tuple[float, float]:

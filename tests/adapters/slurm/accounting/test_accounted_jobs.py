@@ -67,6 +67,23 @@ def test_a_job_of_two_periods_counts_once_and_the_later_row_is_believed() -> Non
     assert only(runs_still, ROW).runs[0].end_s == 180.0
 
 
+def test_a_job_that_waits_in_one_export_and_runs_in_the_next_is_one_job() -> None:
+    waits = replace(ROW, state="PENDING", start_s=None, end_s=None, elapsed_s=0.0, tres=())
+    for rows in ((waits, ROW), (ROW, waits)):
+        assert [run.start_s for run in only(*rows).runs] == [120.0]
+    # It was requeued at 150 s, and waited again when the second export was made.
+    first = replace(ROW, state="REQUEUED", end_s=150.0, elapsed_s=30.0)
+    again = replace(waits, submit_s=150.0, eligible_s=270.0)
+    second = replace(ROW, submit_s=150.0, eligible_s=270.0, start_s=280.0, end_s=340.0)
+    job = only(waits, first, again, first, second)
+    assert [(run.start_s, run.requeued) for run in job.runs] == [(120.0, True), (280.0, False)]
+    # The number was used again, and that job has not started.
+    assert [len(job.runs) for job in jobs_of([ROW, replace(waits, submit_s=900.0, eligible_s=900.0)])] == [
+        1,
+        0,
+    ]
+
+
 def test_a_job_that_never_started() -> None:
     waited = replace(ROW, state="CANCELLED", start_s=None, elapsed_s=0.0, tres=())
     assert only(waited).runs == ()
