@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from makeway.simharness.history.source import HistorySource
     from makeway.simharness.history.study import HistoryOutcome, HistoryTrial
     from makeway.simharness.papers.common.cache import ResultCache
+    from makeway.simharness.papers.common.page import TextGrid
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _PATH = click.Path(path_type=Path)
@@ -63,7 +64,9 @@ class HistoryOptions:
     type=_DAY,
     help="First day of the period [--how: that of the last month; else: the first end of a job].",
 )
-@click.option("--to", "end", type=_DAY, help="Day after the period [--how: the first of this month].")
+@click.option(
+    "--to", "end", type=_DAY, help="Day after the period [--how: the first of this month, else tomorrow]."
+)
 @click.option("--time-zone", "zone", help="Time zone of the days, and of times without one, such as UTC.")
 @click.option("--machine", type=_PATH, help="What scontrol printed of the machine: see --how.")
 @click.option(
@@ -128,6 +131,8 @@ def history(**values: Any) -> None:
         raise HistoryError(
             f"--to {options.end:%Y-%m-%d}: accepted: a day after --from {options.first:%Y-%m-%d}"
         )
+    if not options.poll > 0:
+        raise HistoryError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
     if options.how:
         _print_how(options)
         return
@@ -140,19 +145,17 @@ def history(**values: Any) -> None:
 
 def _print_how(options: HistoryOptions) -> None:
     """The commands for the last month, or the days that were given."""
-    from makeway.simharness.history.how import export_lines
+    from makeway.simharness.history.how import export_lines, period
 
-    this_month = date.today().replace(day=1)
-    last_month = (this_month - timedelta(days=1)).replace(day=1)
-    first = options.first.date() if options.first is not None else last_month
-    end = options.end.date() if options.end is not None else this_month
-    for line in export_lines(first, end, options.config):
+    first, end = (None if day is None else day.date() for day in (options.first, options.end))
+    for line in export_lines(*period(first, end, date.today()), options.config):
         click.echo(line)
 
 
 def _study(options: HistoryOptions) -> None:
     from makeway.simharness.history import tables
     from makeway.simharness.history.loading import notes
+    from makeway.simharness.history.report import outcomes_json
     from makeway.simharness.history.study import loaded, recommended, replay_history
     from makeway.simharness.papers.common.page import grid_table
     from makeway.simharness.papers.reproduce import run_all
@@ -168,14 +171,19 @@ def _study(options: HistoryOptions) -> None:
         replay_history, trials, workers=options.workers, label="replays", cache=_cache(options)
     )
     base, chosen = outcomes[0], recommended(outcomes)
-    grids = (tables.outcome_grid(outcomes), *tables.owner_grids(base, chosen))
-    sentences = (tables.past_sentence(past, base), tables.recommendation(base, chosen))
-    terminal.write_text(options.json_path, lambda: _json(outcomes, chosen))
+    configured = configured_ceilings(source)
+    grids = (tables.outcome_grid(outcomes, configured), *tables.owner_grids(base, chosen))
+    sentences = (tables.past_sentence(past, base), tables.recommendation(outcomes, past.rules.limits))
+    terminal.write_text(options.json_path, lambda: outcomes_json(outcomes, chosen))
     if not terminal.is_stdout(options.json_path):
         terminal.print_wide(*map(grid_table, grids))
         for sentence in sentences:
             click.echo(sentence)
-    _write_pages(options, outcomes, trials, sentences, remarks)
+    if options.report is not None:
+        _write_report(options, options.report, outcomes, grids, sentences, remarks)
+    if options.replays is not None:
+        picked = dict.fromkeys((0, outcomes.index(chosen)))
+        _write_replays(options, options.replays, [trials[index] for index in picked])
 
 
 def _deadline_remarks(past: "PastPeriod", trials: "Sequence[HistoryTrial]") -> list[str]:
@@ -270,8 +278,8 @@ def trials_of(options: HistoryOptions, source: "HistorySource") -> "list[History
     from makeway.simharness.run.experiment import policy_config
 
     rules = site_rules(source.config)
-    own = [] if rules.limits is None else [rules.limits.max_loss_node_hours]
-    ceilings = [_ceiling(text) for text in options.ceilings] or [*own, *DEFAULT_CEILINGS]
+    ceilings = [_ceiling(text) for text in options.ceilings]
+    ceilings = ceilings or [*configured_ceilings(source), *DEFAULT_CEILINGS]
     chosen = list(dict.fromkeys(options.policies)) or [rules.policy or DEFAULT_POLICY]
     pairs: list[tuple[str, float | None]] = [(NO_MAKEWAY, None)]
     pairs += [(name, ceiling) for name in chosen if name != NO_MAKEWAY for ceiling in dict.fromkeys(ceilings)]
@@ -295,6 +303,20 @@ def trials_of(options: HistoryOptions, source: "HistorySource") -> "list[History
     return trials
 
 
+def configured_ceilings(source: "HistorySource") -> tuple[float | None, ...]:
+    """The ceiling that the configuration gives on this machine. Empty: there is no configuration.
+
+    Raises:
+        ConfigError, HistoryError: the configuration or the machine cannot be used.
+    """
+    from makeway.simharness.history.ceilings import daemon_ceiling
+    from makeway.simharness.history.shape import machine_shape
+    from makeway.simharness.history.source import site_rules
+
+    limits = site_rules(source.config).limits
+    return () if limits is None else (daemon_ceiling(limits, machine_shape(source).node_count),)
+
+
 def _ceiling(text: str) -> float | None:
     from makeway.simharness.history.source import HistoryError
 
@@ -309,57 +331,37 @@ def _ceiling(text: str) -> float | None:
     return value
 
 
-def _json(outcomes: "Sequence[HistoryOutcome]", chosen: "HistoryOutcome") -> str:
-    import json
-
-    from makeway.simharness.results.measures import numbers
-
-    values = [
-        {
-            "policy": one.policy,
-            "max_loss_node_hours": one.max_loss_node_hours,
-            "recommended": one is chosen and one.urgent > 0,
-            "numbers": numbers(one.measures),
-            "owners": [
-                {
-                    "user": owner.user,
-                    "account": owner.account,
-                    "jobs": owner.jobs,
-                    "evicted": owner.evicted,
-                    "lost_node_hours": owner.lost_node_hours,
-                    "overhead_node_hours": owner.overhead_node_hours,
-                }
-                for owner in one.owners
-            ],
-        }
-        for one in outcomes
-    ]
-    return json.dumps({"format": 1, "replays": values}, indent=2, allow_nan=False) + "\n"
-
-
-def _write_pages(
+def _write_report(
     options: HistoryOptions,
+    path: Path,
     outcomes: "Sequence[HistoryOutcome]",
-    trials: "Sequence[HistoryTrial]",
+    grids: "Sequence[TextGrid]",
     sentences: Sequence[str],
     remarks: Sequence[str],
 ) -> None:
-    from makeway.simharness.history import tables
     from makeway.simharness.history.report import write_history_page
-    from makeway.simharness.history.study import recommended, record_of
 
-    chosen = recommended(outcomes)
-    title = f"makeway history {options.files[0].name}"
-    quiet = terminal.is_stdout(options.json_path)
-    if options.report is not None:
-        measured = outcomes[0].measures
-        facts = (f"{measured.node_count:,} nodes", f"{measured.group('all').jobs:,} jobs", sentences[1])
-        grids = (tables.outcome_grid(outcomes), *tables.owner_grids(outcomes[0], chosen))
-        write_history_page(
-            options.report, outcomes, title=title, facts=facts, notes=(sentences[0], *remarks), grids=grids
-        )
-        click.echo(f"Report: {options.report}", err=quiet)
-    if options.replays is not None:
-        picked = dict.fromkeys((0, outcomes.index(chosen)))
-        records = [record_of(trials[index]) for index in picked]
-        write_page(options.replays, records, title, options.start_within)
+    measured = outcomes[0].measures
+    facts = (f"{measured.node_count:,} nodes", f"{measured.group('all').jobs:,} jobs", sentences[1])
+    write_history_page(
+        path, outcomes, title=_title(options), facts=facts, notes=(sentences[0], *remarks), grids=grids
+    )
+    click.echo(f"Report: {path}", err=terminal.is_stdout(options.json_path))
+
+
+def _write_replays(options: HistoryOptions, path: Path, trials: "Sequence[HistoryTrial]") -> None:
+    from makeway.simharness.history.study import from_the_beginning, record_of, replay_remarks, settings_of
+
+    records = [from_the_beginning(record_of(one)) for one in trials]
+    write_page(
+        path,
+        records,
+        _title(options),
+        settings_of(trials[0].source),
+        notes=replay_remarks(records),
+        quiet=terminal.is_stdout(options.json_path),
+    )
+
+
+def _title(options: HistoryOptions) -> str:
+    return f"makeway history {options.files[0].name}"

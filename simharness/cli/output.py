@@ -70,13 +70,32 @@ def measure_settings(start_within_s: float | None) -> "MeasureSettings":
 
 
 def write_page(
-    path: Path, records: "Sequence[ReplayRecord]", title: str, start_within_s: float | None
+    path: Path,
+    records: "Sequence[ReplayRecord]",
+    title: str,
+    settings: "MeasureSettings | None",
+    *,
+    notes: Sequence[str] = (),
+    quiet: bool = False,
 ) -> None:
-    """Write the HTML report of replays and print where it is."""
+    """Write the HTML report of replays and print where it is.
+
+    Args:
+        path: where.
+        records: the one to compare with first.
+        title: the heading.
+        settings: what the measures leave open. None: the defaults.
+        notes: remarks, one sentence each.
+        quiet: whether standard output has a file: the line goes to standard error.
+
+    Raises:
+        UserError: the file cannot be written.
+        ReportUnavailable: bokeh is not installed.
+    """
     from makeway.simharness.results.report import report_html
 
-    terminal.write_file(path, report_html(records, title=title, settings=measure_settings(start_within_s)))
-    click.echo(f"Report: {path}")
+    terminal.write_file(path, report_html(records, title=title, notes=notes, settings=settings))
+    click.echo(f"Report: {path}", err=quiet)
 
 
 @contextmanager

@@ -195,7 +195,8 @@ def replay(**values: Any) -> None:
     show(records, options.start_within, options.json_path, options.csv_path)
     if options.report is not None:
         title = f"makeway replay {Path(options.trace).name}"
-        write_page(options.report, records, title, options.start_within)
+        quiet = any(map(terminal.is_stdout, (options.json_path, options.csv_path)))
+        write_page(options.report, records, title, measure_settings(options.start_within), quiet=quiet)
 
 
 def _inputs(options: ReplayOptions) -> list[Path]:

@@ -1,14 +1,16 @@
-"""The page about a past period."""
+"""The page about a past period, and its numbers as JSON."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from makeway.simharness.history.ceilings import ceiling_text
 from makeway.simharness.history.study import HistoryOutcome
-from makeway.simharness.history.tables import ceiling_text
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.results.figures.frontier import FrontierPoint, frontier_figure
 from makeway.simharness.results.formats import Unit, format_number
+from makeway.simharness.results.measures import numbers
 from makeway.simharness.results.report import ReportUnavailable
 from makeway.simharness.results.tables import WITHOUT
 
@@ -64,3 +66,28 @@ def points(outcomes: Sequence[HistoryOutcome]) -> list[FrontierPoint]:
         for one in outcomes
         if one.urgent
     ]
+
+
+def outcomes_json(outcomes: Sequence[HistoryOutcome], chosen: HistoryOutcome) -> str:
+    """The numbers of each replay as JSON. `chosen`: the one that is recommended, if there are urgent jobs."""
+    values = [
+        {
+            "policy": one.policy,
+            "max_loss_node_hours": one.max_loss_node_hours,
+            "recommended": one is chosen and one.urgent > 0,
+            "numbers": numbers(one.measures),
+            "owners": [
+                {
+                    "user": owner.user,
+                    "account": owner.account,
+                    "jobs": owner.jobs,
+                    "evicted": owner.evicted,
+                    "lost_node_hours": owner.lost_node_hours,
+                    "overhead_node_hours": owner.overhead_node_hours,
+                }
+                for owner in one.owners
+            ],
+        }
+        for one in outcomes
+    ]
+    return json.dumps({"format": 1, "replays": values}, indent=2, allow_nan=False) + "\n"

@@ -10,6 +10,7 @@ from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order
 from makeway.simharness.history.loading import WAITING_BEFORE_S, PastPeriod, load_history
 from makeway.simharness.history.source import HistorySource, hidden
+from makeway.simharness.results.formats import Unit, format_number
 from makeway.simharness.results.measures import ALL, GroupMeasures, Measures, MeasureSettings, measure
 from makeway.simharness.run.experiment import Experiment, run
 
@@ -29,7 +30,7 @@ class HistoryTrial:
     policy: str
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     max_loss_node_hours: float | None = None
-    """Node-hours that evictions for one urgent job may lose. None: no limit."""
+    """Node-hours that evictions for one urgent job may lose, on a machine of any size. None: no limit."""
     backfill: Backfill = Backfill.EASY
     order: Order = Order.FCFS
     poll_interval_s: float = 30.0
@@ -133,8 +134,6 @@ def with_ceiling(limits: Limits | None, max_loss_node_hours: float | None) -> Li
     """The site's limits with this ceiling, whatever the size of the machine. None: those of replays, none."""
     from makeway.simharness.run.replay import UNPRICED
 
-    if limits is not None and limits.max_loss_node_hours == max_loss_node_hours:
-        return limits
     return replace(limits or UNPRICED, max_loss_node_hours=max_loss_node_hours, max_loss_machine_share=0.0)
 
 
@@ -173,10 +172,20 @@ def _with_costs_of(group: GroupMeasures, whole: GroupMeasures) -> GroupMeasures:
     )
 
 
-def cost_before_node_hours(record: ReplayRecord) -> float:
-    """What the jobs paid that could start before the measured time: part of the costs of a history."""
-    entries = [entry for entry in record.jobs if entry.job.submit_s < 0.0]
-    return sum(entry.lost_node_s + entry.overhead_node_s for entry in entries) / 3600.0
+def replay_remarks(records: Sequence[ReplayRecord]) -> list[str]:
+    """What a report that measures the jobs of the measured time alone leaves out, in one sentence each."""
+    found: list[str] = []
+    before = [[entry for entry in record.jobs if entry.job.submit_s < 0.0] for record in records]
+    if any(before):
+        found.append("The curves of waits and slowdowns have the jobs from before the period, too.")
+    for record, entries in zip(records, before, strict=True):
+        hours = sum(entry.lost_node_s + entry.overhead_node_s for entry in entries) / 3600.0
+        if hours:
+            found.append(
+                f"The table leaves out what jobs from before the period paid under {record.policy}: "
+                f"{format_number(hours, Unit.NODE_HOURS)} node-hours."
+            )
+    return found
 
 
 def from_the_beginning(record: ReplayRecord) -> ReplayRecord:
@@ -232,8 +241,9 @@ def owners_of(record: ReplayRecord) -> tuple[OwnerCost, ...]:
 def recommended(outcomes: Sequence[HistoryOutcome]) -> HistoryOutcome:
     """The cheapest of those that start nearly as many urgent jobs on time as the best one (`NEAR_BEST`).
 
-    Of equal ones the one with fewer evictions, then the one with the lower ceiling, then the first. Without
-    urgent jobs nothing can be recommended: it is the first of all.
+    Of equal ones the one with fewer evictions, then with more starts on time, then the one without makeway,
+    then the one with the lower ceiling, then the first. Without urgent jobs nothing can be recommended: it is
+    the first of all.
 
     Args:
         outcomes: at least one.
@@ -243,8 +253,14 @@ def recommended(outcomes: Sequence[HistoryOutcome]) -> HistoryOutcome:
     best = max(one.on_time for one in outcomes)
     near = [one for one in outcomes if one.on_time >= best - NEAR_BEST * one.urgent]
 
-    def price(one: HistoryOutcome) -> tuple[float, int, float]:
-        ceiling = float("inf") if one.max_loss_node_hours is None else one.max_loss_node_hours
-        return (one.cost_node_hours, one.measures.group(ALL).evictions, ceiling)
+    def price(one: HistoryOutcome) -> tuple[float, int, int, float]:
+        return (one.cost_node_hours, one.measures.group(ALL).evictions, -one.on_time, ceiling_order(one))
 
     return min(near, key=price)
+
+
+def ceiling_order(one: HistoryOutcome) -> float:
+    """By ceiling, the lowest first. The one without makeway, which evicts nothing, comes before them."""
+    if one.policy == NO_MAKEWAY:
+        return -1.0
+    return float("inf") if one.max_loss_node_hours is None else one.max_loss_node_hours

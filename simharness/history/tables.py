@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Limits
+from makeway.simharness.history.ceilings import ceiling_settings, ceiling_text
 from makeway.simharness.history.loading import PastPeriod
-from makeway.simharness.history.study import NEAR_BEST, HistoryOutcome, OwnerCost
+from makeway.simharness.history.study import (
+    NEAR_BEST,
+    NO_MAKEWAY,
+    HistoryOutcome,
+    OwnerCost,
+    ceiling_order,
+    recommended,
+)
 from makeway.simharness.papers.common.page import TextGrid
 from makeway.simharness.results.formats import Unit, format_duration, format_number, format_percent
 from makeway.simharness.results.measures import ALL
@@ -14,13 +22,11 @@ from makeway.simharness.results.tables import WITHOUT
 _SHOWN = 20
 
 
-def ceiling_text(max_loss_node_hours: float | None) -> str:
-    """A ceiling of loss in words."""
-    return "no limit" if max_loss_node_hours is None else f"{max_loss_node_hours:g}"
+def outcome_grid(outcomes: Sequence[HistoryOutcome], configured: Sequence[float | None] = ()) -> TextGrid:
+    """One row a replay, the one without makeway first.
 
-
-def outcome_grid(outcomes: Sequence[HistoryOutcome]) -> TextGrid:
-    """One row a replay, the one without makeway first."""
+    `configured`: the ceiling that the configuration gives on this machine, if there is a configuration.
+    """
     return TextGrid(
         heading="What makeway would have done",
         head=(
@@ -33,16 +39,17 @@ def outcome_grid(outcomes: Sequence[HistoryOutcome]) -> TextGrid:
             "overhead (node-h)",
             "turnaround of other jobs, mean",
         ),
-        rows=tuple(_outcome_row(one) for one in outcomes),
+        rows=tuple(_outcome_row(one, configured) for one in outcomes),
     )
 
 
-def _outcome_row(one: HistoryOutcome) -> tuple[str, ...]:
+def _outcome_row(one: HistoryOutcome, configured: Sequence[float | None]) -> tuple[str, ...]:
     urgent, total = one.measures.group(JobKind.ON_DEMAND), one.measures.group(ALL)
-    without = one.policy == "none"
+    without = one.policy == NO_MAKEWAY
+    own = " (configured)" if one.max_loss_node_hours in configured else ""
     return (
         WITHOUT if without else one.policy,
-        "-" if without else ceiling_text(one.max_loss_node_hours),
+        "-" if without else f"{ceiling_text(one.max_loss_node_hours)}{own}",
         f"{urgent.on_time:,} of {urgent.jobs:,}",
         format_number(urgent.wait_mean_s, Unit.SECONDS),
         f"{total.evictions:,}",
@@ -138,21 +145,45 @@ def past_sentence(history: PastPeriod, base: HistoryOutcome) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def recommendation(base: HistoryOutcome, chosen: HistoryOutcome) -> str:
-    """Which policy and ceiling to choose, and what it costs, in one or two sentences."""
+def recommendation(outcomes: Sequence[HistoryOutcome], limits: Limits | None) -> str:
+    """Which policy and ceiling to choose, and what it costs, in one to three sentences.
+
+    Args:
+        outcomes: the one without makeway first.
+        limits: those of the configuration. None: there is none.
+    """
+    base, chosen = outcomes[0], recommended(outcomes)
     if not base.urgent:
         return "No urgent job was measured, so no policy is recommended. See --from, --to and the classes."
     gained = chosen.on_time - base.on_time
     if chosen.policy == base.policy or gained <= 0:
-        return "Recommended: none. No policy would have started more urgent jobs on time than Slurm alone."
+        return f"Recommended: none. {_why_none(outcomes, limits)}"
     total = chosen.measures.group(ALL)
     useful = chosen.measures.held_node_hours - total.lost_node_hours - total.overhead_node_hours
     share = f" ({format_percent(chosen.cost_node_hours / useful)} of the useful work)" if useful > 0 else ""
-    value = "null" if chosen.max_loss_node_hours is None else f"{chosen.max_loss_node_hours:g}"
     return (
-        f"Recommended: policy {chosen.policy} with limits.max_loss_node_hours: {value}. It starts "
+        f"Recommended: {_choice(chosen, limits)}. It starts "
         f"{chosen.on_time:,} of {chosen.urgent:,} urgent jobs on time instead of {base.on_time:,}, for "
         f"{format_number(chosen.cost_node_hours, Unit.NODE_HOURS)} node-hours{share}, "
         f"{format_number(chosen.cost_node_hours / gained, Unit.NODE_HOURS)} for each start gained. No other "
         f"one within {format_percent(NEAR_BEST)} of the best on-time share is cheaper."
     )
+
+
+def _why_none(outcomes: Sequence[HistoryOutcome], limits: Limits | None) -> str:
+    """Why makeway is not recommended: nothing is better, or nothing is better by enough."""
+    base = outcomes[0]
+    best = min(outcomes, key=lambda one: (-one.on_time, one.cost_node_hours, ceiling_order(one)))
+    if best.on_time <= base.on_time:
+        return "No policy would have started more urgent jobs on time than Slurm alone."
+    return (
+        f"Slurm alone would have started {base.on_time:,} of {base.urgent:,} urgent jobs on time, which is "
+        f"within {format_percent(NEAR_BEST)} of the best on-time share. The best is {_choice(best, limits)}: "
+        f"{best.on_time:,} of them, for {format_number(best.cost_node_hours, Unit.NODE_HOURS)} node-hours."
+    )
+
+
+def _choice(one: HistoryOutcome, limits: Limits | None) -> str:
+    """A policy and the settings of its ceiling, for people."""
+    settings = ceiling_settings(one.max_loss_node_hours, limits, one.measures.node_count)
+    return f"policy {one.policy} with {settings}"

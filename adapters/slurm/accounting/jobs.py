@@ -53,8 +53,8 @@ def jobs_of(rows: Iterable[AccountingRow]) -> list[AccountedJob]:
     """The jobs of the rows, by the time from which on they could start.
 
     Rows that are there twice, as in the exports of two periods that a job ran in, count once; the later one
-    is believed. A row of a job that still waits, as in the export of an earlier period, does not count next to
-    one with a start. A job number that Slurm has used again belongs to two jobs.
+    is believed. A row of a job that still waits, as in the export of an earlier period, does not count
+    next to one with a start. A job number that Slurm has used again belongs to two jobs.
     """
     by_number: dict[str, dict[tuple[float, float | None], AccountingRow]] = {}
     for row in rows:

@@ -77,6 +77,19 @@ def test_a_replay_prints_its_measures_and_what_it_left_out(makeway: Makeway, tra
     assert "1 job without a run time or a size left out" in err
 
 
+@pytest.mark.parametrize("option", ["--json", "--csv"])
+def test_the_name_of_the_report_does_not_get_into_the_numbers(
+    makeway: Makeway, trace: Path, tmp_path: Path, option: str
+) -> None:
+    page = tmp_path / "page.html"
+    out, errors = makeway("replay", trace, "--policy", "none", option, "-", "--report", page)
+    assert "Report" not in out
+    assert f"Report: {page}\n" in errors
+    out, errors = makeway("replay", trace, "--policy", "none", "--report", page)
+    assert out.endswith(f"Report: {page}\n")
+    assert "Report" not in errors
+
+
 def test_json_and_csv_hold_the_same_numbers(makeway: Makeway, trace: Path, tmp_path: Path) -> None:
     out, _ = makeway("replay", trace, "--policy", "none", "--json", "-", "--csv", tmp_path / "out.csv")
     first = json.loads(out)

@@ -9,12 +9,12 @@ from makeway.policies.model import JobKind
 from makeway.simharness.history.source import HistorySource
 from makeway.simharness.history.study import (
     HistoryTrial,
-    cost_before_node_hours,
     from_the_beginning,
     measured,
     recommended,
     record_of,
     replay_history,
+    replay_remarks,
 )
 from makeway.simharness.results.measures import ALL
 from makeway.simharness.workloads.classes import parse_class
@@ -35,9 +35,9 @@ policy: {name: least-price, settings: {ceiling_machine_hours: 0.0, vital_users: 
 
 @pytest.fixture
 def source(tmp_path: Path) -> HistorySource:
-    """An urgent job meets a machine of four nodes that one job has had for ten hours before the period."""
+    """An urgent job meets a machine of four nodes that one job has had for 20 hours before the period."""
     rows = (
-        row(1, eligible=-10 * HOUR_S, start=-10 * HOUR_S, end=20 * HOUR_S, User="long", **BUSY),
+        row(1, eligible=-20 * HOUR_S, start=-20 * HOUR_S, end=20 * HOUR_S, User="long", **BUSY),
         row(2, eligible=2 * HOUR_S, start=20 * HOUR_S, end=20 * HOUR_S + 60, User="alice", QOS="urgent"),
     )
     (tmp_path / "jobs.txt").write_text("\n".join((";".join(NEEDED), *rows)) + "\n")
@@ -60,9 +60,9 @@ def test_a_job_that_ran_when_the_period_began_pays_for_its_whole_run(source: His
     without, served = map(replay_history, trials)
     total = served.measures.group(ALL)
     assert (without.on_time, served.on_time) == (0, 1)
-    # It loses the ten hours before the period, too.
+    # It loses the 20 hours before the period, too.
     assert total.evictions == 1
-    assert total.lost_node_hours == pytest.approx(4 * 12.0, abs=0.1)
+    assert total.lost_node_hours == pytest.approx(4 * 22.0, abs=0.1)
     assert served.cost_node_hours == pytest.approx(sum(one.cost_node_hours for one in served.owners))
     assert served.measures.group(JobKind.RIGID).evictions == 1
     assert served.measures.group(JobKind.RIGID).jobs == 0, "only its costs are measured"
@@ -75,20 +75,22 @@ def test_a_job_that_ran_when_the_period_began_pays_for_its_whole_run(source: His
     )
 
 
-def test_a_job_that_loses_ten_hours_is_above_a_ceiling_of_nine(source: HistorySource) -> None:
-    trial = HistoryTrial(source=source, policy="eviction", max_loss_node_hours=4 * 11.5)
+def test_what_a_job_did_before_the_period_counts_for_the_ceiling(source: HistorySource) -> None:
+    trial = HistoryTrial(source=source, policy="eviction", max_loss_node_hours=4 * 21.5)
     assert replay_history(trial).on_time == 0
 
 
 def test_pictures_begin_with_the_period(source: HistorySource) -> None:
     record = record_of(HistoryTrial(source=source, policy="eviction"))
-    assert record.segments[0].start_s == -10.0 * HOUR_S
+    assert record.segments[0].start_s == -20.0 * HOUR_S
     cut = from_the_beginning(record)
     assert min(entry.job.submit_s for entry in cut.jobs) == -1.0
     assert min(one.start_s for one in cut.segments) == -1.0
     assert [entry.start_s for entry in cut.jobs] == [-1.0, record.jobs[1].start_s]
     assert measured(cut, source) == measured(record, source)
-    assert cost_before_node_hours(cut) == pytest.approx(4 * 12.0, abs=0.1)
+    said = replay_remarks([cut])
+    assert said[0] == "The curves of waits and slowdowns have the jobs from before the period, too."
+    assert said[1].endswith("jobs from before the period paid under eviction: 88.0 node-hours.")
 
 
 @pytest.mark.parametrize("salt", [None, "pepper"])

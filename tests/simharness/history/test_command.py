@@ -1,0 +1,90 @@
+"""The command `history`: its options, and what it writes where."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.cli.main import run_cli
+from makeway.simharness.history.how import period
+from makeway.simharness.history.source import HistoryError
+from tests.simharness.history.test_costs import VITAL, source
+
+__all__ = ["source"]
+TODAY = date(2026, 11, 25)
+
+
+@pytest.fixture
+def words(source: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command that replays an urgent job, and one that ran when the period began."""
+    monkeypatch.chdir(tmp_path)
+    text = "history jobs.txt --nodes 4 --from 1970-01-12 --time-zone UTC --policy eviction --no-cache"
+    return [*text.split(), "--class", "urgent:queue=urgent"]
+
+
+def test_the_page_of_replays_measures_the_jobs_of_the_period(words: list[str], tmp_path: Path) -> None:
+    assert run_cli([*words, "--max-loss", "none", "--replays", "replays.html"]) == 0
+    page = (tmp_path / "replays.html").read_text()
+    assert "1 jobs (1 urgent)" in page
+    assert "jobs from before the period paid under eviction: " in page
+
+
+def test_the_names_of_files_do_not_get_into_the_json(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = ("--report", "page.html", "--replays", "replays.html")
+    assert run_cli([*words, "--max-loss", "none", *pages, "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert [one["policy"] for one in json.loads(printed.out)["replays"]] == ["none", "eviction"]
+    assert printed.err.endswith("Report: page.html\nReport: replays.html\n")
+
+
+def test_the_ceiling_of_the_configuration_is_that_of_the_machine(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "site.yaml").write_text(VITAL.replace("limits: {", "limits: {max_loss_machine_share: 1, "))
+    words = [*words[:-2], "--config", "site.yaml"]
+    words[words.index("4")] = "9"
+    assert run_cli(words) == 0
+    printed = capsys.readouterr().out
+    assert "216 (configured)" in printed
+    assert run_cli([*words, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)["replays"]
+    ceilings = [one["max_loss_node_hours"] for one in found]
+    assert ceilings == [None, 216.0, None, 100.0, 20.0, 5.0, 1.0, 0.0]
+
+
+def test_a_poll_without_a_time_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli([*words, "--poll", "0"]) == 2
+    assert capsys.readouterr().err == "makeway: error: --poll 0: accepted: more than 0 seconds\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "wanted"),
+    [
+        (None, None, ("2026-10-01", "2026-11-01")),
+        ("2026-09-05", None, ("2026-09-05", "2026-11-01")),
+        ("2026-11-01", None, ("2026-11-01", "2026-11-26")),
+        ("2026-11-25", None, ("2026-11-25", "2026-11-26")),
+        (None, "2026-11-10", ("2026-10-01", "2026-11-10")),
+        (None, "2026-10-01", ("2026-09-01", "2026-10-01")),
+        ("2026-09-05", "2026-09-06", ("2026-09-05", "2026-09-06")),
+    ],
+)
+def test_the_period_of_the_export(first: str | None, end: str | None, wanted: tuple[str, str]) -> None:
+    begin, after = (None if day is None else date.fromisoformat(day) for day in (first, end))
+    assert period(begin, after, TODAY) == tuple(map(date.fromisoformat, wanted))
+
+
+def test_a_period_in_the_future_is_refused() -> None:
+    with pytest.raises(HistoryError, match="--from 2026-11-26: accepted: a day up to today, 2026-11-25"):
+        period(date(2026, 11, 26), None, TODAY)
+
+
+def test_the_commands_are_for_a_period_that_has_days(capsys: pytest.CaptureFixture[str]) -> None:
+    today = date.today()
+    assert run_cli(["history", "--how", "--from", str(today)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert f"--from {today} --to " in line
+    assert line.split()[line.split().index("--to") + 1] > str(today)
