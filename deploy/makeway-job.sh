@@ -8,7 +8,7 @@
 #   makeway_restarted                             true in a run after a requeue
 #   makeway_signal_and_await SIGNAL FILE [SECONDS]  for COMMAND: signals the program, waits for a new FILE
 #   makeway_signal_steps SIGNAL                   for COMMAND: signals all steps of the job
-#   makeway_forward_to_steps [SIGNAL]             runs the rest of the script apart; its steps get the signal
+#   makeway_forward_to_steps [SIGNAL [ARGUMENT...]]  runs the rest of the script apart; its steps get the signal
 #
 # For POSIX shells (dash, bash), with or without `set -e` and `set -u`. If Slurm's commands are missing or fail, one line on
 # standard error says so, and the job goes on; the report of a complete checkpoint is repeated for two minutes meanwhile.
@@ -111,7 +111,8 @@ makeway_forward_to_steps() {
     export MAKEWAY_FORWARDED="$SLURM_JOB_ID"
     _makeway_arm "${1:-USR1}"
     _makeway_kind=steps
-    makeway_run "$0" || exit "$?"
+    [ "$#" -eq 0 ] || shift
+    makeway_run "$0" "$@" || exit "$?"
     exit 0
 }
 

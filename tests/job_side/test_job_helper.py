@@ -343,6 +343,32 @@ def test_the_steps_get_the_signal(batch: Batch) -> None:
     assert ended.calls[-1] == "scancel --signal=USR2 12"
 
 
+@pytest.mark.parametrize(
+    ("call", "received"),
+    [
+        ('makeway_forward_to_steps USR1 "$@"', "4: <mesh 1.dat> <> <*> <-e>\n"),
+        ('set -eu\nmakeway_forward_to_steps USR2 "$@"', "4: <mesh 1.dat> <> <*> <-e>\n"),
+        ("set -eu\nmakeway_forward_to_steps", "0:\n"),
+        ("set -eu\nmakeway_forward_to_steps USR1", "0:\n"),
+    ],
+)
+def test_the_rest_of_the_script_has_the_arguments_that_are_passed_on(
+    batch: Batch, call: str, received: str
+) -> None:
+    script = f"""{call}
+        printf '%s:' "$#"
+        for one in "$@"; do printf ' <%s>' "$one"; done
+        echo
+        """
+    ended = batch.run(script, "mesh 1.dat", "", "*", "-e")
+    assert (ended.status, ended.output, ended.errors) == (0, received, [])
+
+
+def test_a_script_outside_a_job_keeps_its_arguments(batch: Batch) -> None:
+    script = 'makeway_forward_to_steps USR1 "$@"\necho "$@"'
+    assert batch.run(script, "mesh", "8", variables={"SLURM_JOB_ID": None}).output == "mesh 8\n"
+
+
 def test_a_job_that_another_job_submitted_forwards_too(batch: Batch) -> None:
     ended = batch.run(
         "makeway_forward_to_steps\necho $MAKEWAY_FORWARDED", variables={"MAKEWAY_FORWARDED": "11"}
