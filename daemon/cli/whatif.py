@@ -15,8 +15,10 @@ from makeway.adapters.protocol import Adapter, AdapterError, SubmissionReader
 from makeway.daemon.cli.options import CONFIG_PATH
 from makeway.daemon.cli.text import WAYS, console, plain, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
+from makeway.daemon.control.joining import joined
+from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.errors import UserError, printable
-from makeway.daemon.estimate.checkpoint_times import with_learned
+from makeway.daemon.estimate.prices import with_class_reports
 from makeway.daemon.inspect.loss_curves import Leaver, LossLevel
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
 from makeway.daemon.journal.store import Journal
@@ -134,8 +136,8 @@ def _stored(path: Path, decision_id: int | None) -> Cluster:
 def _present(
     factories: Mapping[str, AdapterFactory], config: Config, options: WhatIfOptions
 ) -> tuple[Cluster, Job | None]:
-    """The present cluster, with the limits of the configuration and the open operations of the daemon, and
-    the job that options after -- would make.
+    """The present cluster as the daemon's policy would see it if an urgent job waited, and the job that
+    options after -- would make. Without a journal nothing is known of the past.
     """
     connection = open_adapter(config.settings.adapter, factories)
     with closing(connection.adapter):
@@ -144,14 +146,16 @@ def _present(
             submitted = _submitted(connection.adapter, options) if options.submission else None
         except AdapterError as error:
             raise UserError(f"the cluster cannot be read: {error}") from error
-    operations, jobs = cluster.operations, cluster.jobs
-    if _is_there(config.settings.journal):
-        with closing(Journal(config.settings.journal, read_only=True)) as journal:
-            operations = journal.open_operations()
-            if config.settings.learn_durations:
-                jobs = with_learned(jobs, journal.learned())
     limits = config.settings.limits.to_limits()
-    return replace(cluster, jobs=jobs, limits=limits, operations=operations), submitted
+    if _is_there(config.settings.journal):
+        cycle = LoopSettings(
+            mode=config.settings.mode, limits=limits, learn_durations=config.settings.learn_durations
+        )
+        with closing(Journal(config.settings.journal, read_only=True)) as journal:
+            cluster = joined(cluster, journal.open_operations(), journal, cycle, config.policy)
+    # The daemon leaves this out of a cycle in which no urgent job waits.
+    jobs = with_class_reports(cluster.jobs, cluster.now_s)
+    return replace(cluster, jobs=jobs, limits=limits), submitted
 
 
 def _is_there(journal: Path) -> bool:
@@ -205,6 +209,7 @@ def _level_values(level: LossLevel) -> dict[str, Any]:
         "from_s": level.from_s,
         "until_s": level.until_s,
         "loss_node_hours": level.loss_node_s / 3600,
+        "price_node_hours": level.price_node_s / 3600,
         "checkpoint_s": level.checkpoint_s,
         "nodes_freed": level.node_count,
         "served_on": level.nodes or None,
@@ -241,8 +246,15 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
     if not answer.levels:
         out.print(f"{answer.shortage} more are needed, and no choice of jobs frees them in time.")
     else:
-        out.print(f"{answer.shortage} more are needed. The least loss of work, by deadline:\n")
+        evicted_before = any(level.price_node_s != level.loss_node_s for level in answer.levels)
+        what = "The loss of work" if evicted_before else "The least loss of work"
+        out.print(f"{answer.shortage} more are needed. {what}, by deadline:\n")
         out.print(_table(answer.levels))
+        if evicted_before:
+            out.print(
+                "\nWhere jobs are compared, the loss of a job that was evicted before counts 4 times, and 9"
+                " times after two evictions. So another choice may lose less."
+            )
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:

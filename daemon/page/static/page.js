@@ -203,7 +203,7 @@ function curve(found) {
   });
   const image = drawing("svg", { width, height, role: "img" });
   image.append(
-    drawing("title", {}, "The least loss by deadline"),
+    drawing("title", {}, "The loss by deadline"),
     drawing("path", { d: `M${left} 10V${bottom}H${width - 10}`, class: "axis" }),
     drawing("path", { d: path, class: "curve" }),
     drawing("text", { x: left - 6, y: 20, "text-anchor": "end" }, (most / 3600).toFixed(1)),

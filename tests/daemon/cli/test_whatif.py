@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 
 from makeway.adapters.protocol import Unavailable
 from makeway.daemon.config.mode import Mode
-from makeway.policies.model import Job
-from tests.builders import cluster, node_names, running, urgent
+from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.journal.store import Journal
+from makeway.policies.model import Job, Method, Reason, Requeue
+from tests.builders import closed, cluster, node_names, running, urgent
 from tests.daemon.cli.program import HOSTILE, Program, decide
+from tests.daemon.journal.entries import operation
 from tests.fakes import FakeAdapter
 from tests.policies.sharing import amounts, part, shared
 
@@ -89,6 +93,56 @@ def test_whatif_of_a_stored_snapshot(program: Program, adapter: FakeAdapter, tmp
     assert program.json("whatif", "--nodes", 4, "--journal", journal, "--decision", 1)["nodes_up"] == 8
     refused = program.refused("whatif", "--nodes", 4, "--journal", journal, "--decision", 7)
     assert refused == f"{journal}: there is no decision 7"
+
+
+def evict_young(journal: Path) -> None:
+    """What the daemon wrote down when it evicted a job once."""
+    action = Requeue(
+        job_id="young",
+        for_job_id="u",
+        policy="eviction",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.KILL,
+        not_after_s=0.0,
+    )
+    over = closed(operation("1"))
+    with closing(Journal(journal)) as kept:
+        number = kept.begin_command(over, action, 0.0)
+        kept.finish_command(number, over, outcome=Outcome.ACCEPTED, failed=False, detail="", now_s=0.0)
+
+
+def test_whatif_counts_past_evictions_as_the_daemon_does(
+    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    """`young` loses less than `old`. It was evicted once, so that it counts four times as much."""
+    young, old = running("young", node_names(4), start_s=700.0), running("old", node_names(4, 5), start_s=0.0)
+    adapter.view = cluster(8, young, old)
+    asked = ("whatif", "--nodes", 4, "--deadline", "1m", "--config", config)
+    assert "killed: young (4)" in program(*asked)
+    evict_young(tmp_path / "j.sqlite")
+    assert "killed: old (4)" in program(*asked)
+    both = program("whatif", "--nodes", 8, "--deadline", "1m", "--config", config)
+    assert "8 more are needed. The loss of work, by deadline:" in both
+    assert "the loss of a job that was evicted before counts 4 times" in both
+    (level,) = program.json("whatif", "--nodes", 8, "--deadline", "1m", "--config", config)["levels"]
+    assert level["loss_node_hours"] == 4 * (300 + 1000) / 3600
+    assert level["price_node_hours"] == 4 * (4 * 300 + 1000) / 3600
+    config.write_text(config.read_text() + "limits: {price_past_evictions: false}\n")
+    assert "killed: young (4)" in program(*asked)
+
+
+def test_whatif_counts_what_the_class_of_a_silent_job_reports(
+    program: Program, config: Path, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    """`silent` has run longer than `other`, and the jobs of its class have saved their work 100 s ago."""
+    told = running("told", node_names(2), last_checkpoint_s=900.0, preemptible=False)
+    reports = replace(told, job_class="saving")
+    silent = replace(running("silent", node_names(2, 3)), job_class="saving")
+    adapter.view = cluster(6, reports, silent, running("other", node_names(2, 5), start_s=500.0))
+    asked = ("whatif", "--nodes", 2, "--deadline", "1m", "--config", config)
+    assert "killed: silent (2)" in program(*asked)
+    Journal(tmp_path / "j.sqlite").close()
+    assert "killed: silent (2)" in program(*asked)
 
 
 def shared_nodes(adapter: FakeAdapter) -> None:

@@ -61,6 +61,40 @@ def test_no_more_than_needed_leave() -> None:
     assert [leaver.job_ids for leaver in level.leavers] == [("cheap",)]
 
 
+def test_the_loss_is_work_and_not_the_price_of_jobs_that_were_evicted_before() -> None:
+    """The price chooses: `often` loses less, and counts for four times as much."""
+    view = cluster(
+        8,
+        replace(running("often", node_names(4), start_s=NOW_S - 3600), past_evictions=1),
+        running("never", node_names(4, 5), start_s=NOW_S - 7200),
+        now_s=NOW_S,
+    )
+    (one,) = request(view, 4, deadline_s=60.0).levels
+    assert [(leaver.job_ids, leaver.loss_node_s) for leaver in one.leavers] == [(("never",), 4 * 7200)]
+    assert (one.loss_node_s, one.price_node_s) == (4 * 7200, 4 * 7200)
+    both = request(view, 8, deadline_s=60.0)
+    (two,) = both.levels
+    assert [leaver.loss_node_s for leaver in two.leavers] == [4 * 7200, 4 * 3600]
+    assert (two.loss_node_s, two.price_node_s) == (4 * 10_800, 4 * (7200 + 4 * 3600))
+    assert set(both.losses_node_s) == {4 * 10_800}
+
+
+def test_more_time_may_lose_more_at_a_lower_price() -> None:
+    """Once there is time for `saves`, `often` stays for its price, although `never` loses more than it."""
+    view = cluster(
+        16,
+        replace(running("often", node_names(8), start_s=NOW_S - 3600), past_evictions=2),
+        running("saves", node_names(4, 9), start_s=NOW_S - 360_000, checkpoint=SAVES),
+        running("never", node_names(4, 13), start_s=NOW_S - 9000),
+        now_s=NOW_S,
+    )
+    early, late = request(view, 8).levels
+    assert [leaver.job_ids for leaver in early.leavers] == [("often",)]
+    assert (early.loss_node_s, early.price_node_s, early.until_s) == (8 * 3600, 9 * 8 * 3600, 240.0)
+    assert [leaver.job_ids for leaver in late.leavers] == [("never",), ("saves",)]
+    assert (late.loss_node_s, late.price_node_s, late.from_s) == (4 * 9000, 4 * 9000, 300.0)
+
+
 def test_nodes_that_a_malleable_job_can_spare_cost_nothing() -> None:
     elastic = running(
         "elastic", node_names(6), start_s=NOW_S - 3600, kind=JobKind.MALLEABLE, node_count_min=2
@@ -153,7 +187,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         start_s = NOW_S - draw(st.integers(1, 20_000))
         kind = draw(st.sampled_from([JobKind.RIGID, JobKind.MALLEABLE]))
         job = running(f"j{index}", node_names(size, first), kind=kind, start_s=start_s, checkpoint=spec)
-        jobs.append(replace(job, node_count_min=draw(st.integers(1, size))))
+        past = draw(st.sampled_from([0, 0, 1, 2]))
+        jobs.append(replace(job, node_count_min=draw(st.integers(1, size)), past_evictions=past))
         first += size
     return cluster(first - 1 + draw(st.integers(0, 3)), *jobs, now_s=NOW_S)
 
@@ -168,9 +203,10 @@ def test_it_says_what_the_policy_would_do(view: Cluster, data: st.DataObject) ->
     shrink = data.draw(st.booleans())
     question = WhatIfQuestion(node_count=nodes, deadline_s=1800.0, step_s=60.0, shrink=shrink)
     answer = what_if(view, question)
-    losses = [loss for loss in answer.losses_node_s if loss is not None]
-    assert losses == sorted(losses, reverse=True)
+    prices = [level.price_node_s for level in answer.levels]
+    assert prices == sorted(prices, reverse=True)
     for level in answer.levels:
+        assert sum(leaver.loss_node_s for leaver in level.leavers) == level.loss_node_s
         assert level.node_count >= max(0, answer.shortage)
         assert level.checkpoint_s <= level.from_s
     assume(answer.shortage > 0)
@@ -216,6 +252,29 @@ def test_a_request_for_gpus_takes_one_job_of_a_shared_node() -> None:
     ]
     assert answer.losses_node_s == (900,) * 5 + (0,) * 11
     assert [(group.job_ids, group.reason) for group in answer.protected] == [(("root's",), "not_preemptible")]
+
+
+def test_on_shared_nodes_the_same_loss_at_another_price_is_another_level() -> None:
+    """With more time the price falls from 14,400 to 7200 to 3600, and the loss rises and falls."""
+    later = CheckpointSpec(system_s=600.0)
+    view = shared(
+        gpu_job("often", "n0", 4, past_evictions=1),
+        gpu_job("saves", "n1", 2, ran_s=360_000.0, checkpoint=SAVES),
+        gpu_job("long", "n1", 2, ran_s=14_400.0),
+        gpu_job("saves later", "n2", 2, ran_s=360_000.0, checkpoint=later),
+        gpu_job("short", "n2", 2, ran_s=7200.0),
+        now_s=NOW_S,
+        node_count=3,
+    )
+    answer = what_if(
+        view, WhatIfQuestion(node_count=1, deadline_s=900.0, step_s=60.0, demand=amounts(8, gpu=4))
+    )
+    assert [(level.from_s, level.loss_node_s, level.price_node_s) for level in answer.levels] == [
+        (0.0, 3600, 14_400),
+        (300.0, 7200, 7200),
+        (600.0, 3600, 3600),
+    ]
+    assert answer.losses_node_s == (3600,) * 5 + (7200,) * 5 + (3600,) * 6
 
 
 def test_room_on_a_shared_node_costs_nothing() -> None:
@@ -286,7 +345,9 @@ def shared_clusters(draw: st.DrawFn) -> Cluster:
     for index in range(draw(st.integers(1, 3)) * 2):
         spec = draw(st.sampled_from([None, SAVES, CheckpointSpec(interval_s=3600.0, application_s=60.0)]))
         ran_s = float(draw(st.integers(1, 20_000)))
-        jobs.append(gpu_job(f"j{index}", f"n{index % 2}", 1, ran_s=ran_s, checkpoint=spec))
+        past = draw(st.sampled_from([0, 0, 1]))
+        job = gpu_job(f"j{index}", f"n{index % 2}", 1, ran_s=ran_s, checkpoint=spec, past_evictions=past)
+        jobs.append(job)
     return gpu_nodes(*jobs)
 
 
@@ -296,8 +357,8 @@ def test_on_shared_nodes_it_says_what_the_policy_would_do(view: Cluster, gpus: i
     demand = amounts(1, gpu=gpus)
     question = WhatIfQuestion(node_count=1, deadline_s=1800.0, step_s=60.0, demand=demand)
     answer = what_if(view, question)
-    losses = [loss for loss in answer.losses_node_s if loss is not None]
-    assert losses == sorted(losses, reverse=True)
+    prices = [level.price_node_s for level in answer.levels]
+    assert prices == sorted(prices, reverse=True)
     config = EvictionConfig(start_within_s=index * 60.0, margin_s=0.0, step_s=60.0, kills="at_once")
     asked = replace(urgent("u", 1, submit_s=NOW_S), demand=demand)
     (why,) = EVICTION.decide(replace(view, jobs=(*view.jobs, asked)), config).rationale
