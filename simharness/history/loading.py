@@ -309,7 +309,7 @@ def notes(history: PastPeriod) -> list[str]:
     left_out, workload = history.left_out, history.workload
     parts = sum("+" in job.job_id for job in workload.jobs)
     found = {
-        "run but are not measured, because they could start before the measured time": left_out.before,
+        "run but are not measured, except for what they pay, because they are from before": left_out.before,
         "end with the export, because they still ran": left_out.running,
         "left out, because they never started": left_out.never_started,
         "of these urgent": left_out.urgent_never_started,
