@@ -161,7 +161,8 @@ class InvariantChecker:
     def _turn(self, live: JobRun) -> tuple[float, float, int]:
         job = live.job
         if self._machine.scheduler.settings.order is Order.WFP:
-            waited = (self._machine.now_s - job.submit_s) / live.walltime_s
+            # A job that has just started smaller has a longer limit; the queue went by the usual one.
+            waited = (self._machine.now_s - job.submit_s) / (live.usual_walltime_s or live.walltime_s)
             share = 1.0
             if isinstance(self._machine, SharedMachine) and job.demand is not None:
                 share = dominant_share(job.demand, self._machine.nodes.reference)

@@ -325,3 +325,23 @@ def test_a_storm_with_faults_breaks_nothing(latency_s: float) -> None:
     for seed in range(60):
         faults = FaultPlan(rates=dict.fromkeys(kinds, 0.1), seed=seed)
         storm(seed, order=Order.FCFS, backfill=Backfill.EASY, faults=faults, latency_s=latency_s)
+
+
+def test_a_job_that_starts_smaller_passes_the_first_one_by_its_usual_limit() -> None:
+    """By waiting time and size it is before `head` when it starts; its limit grows as it does."""
+    jobs = [
+        job("a", 0.0, 1000.0, 3),
+        job("b", 0.0, 300.0, 1),
+        job("head", 10.0, 1000.0, 4),
+        SimJob("m", 20.0, 900.0, 900.0, 4, kind=JobKind.MALLEABLE, node_count_min=1),
+    ]
+    cluster = SimCluster(
+        4,
+        jobs,
+        scheduler=SchedulerSettings(order=Order.WFP, start_smaller=True),
+        storage=StorageSettings(),
+        check=True,
+    )
+    cluster.run()
+    starts_s = {one.job.job_id: one.start_s for one in cluster.record(policy="none").jobs}
+    assert (starts_s["m"], starts_s["head"]) == (300.0, 3900.0)
