@@ -293,7 +293,12 @@ def running_daemon(path: Path) -> Mapping[str, Any] | None:
 def _folder_refused(name: str, path: Path) -> Check | None:
     """The problem with a file that cannot be created in its folder. None: it can."""
     where, folder = printable(str(path)), path.parent
-    if not folder.is_dir():
+    try:
+        present = folder.is_dir()
+    except OSError as error:  # a folder above it may not be entered
+        reason = f"{where}: {_user()} cannot look at its folder ({error.strerror})"
+        return problem(name, f"{reason}: give it to the daemon's user, or run this as that user")
+    if not present:
         text = f"{where}: there is no folder {printable(str(folder))}"
         if folder in UNIT_FOLDERS:
             return warning(name, f"{text}: makeway.service creates it; without systemd create it yourself")

@@ -111,6 +111,14 @@ def test_a_folder_in_which_we_may_not_write(tmp_path: Path, monkeypatch: pytest.
     assert "may not write in its folder: give it to the daemon's user" in check.text
 
 
+@pytest.mark.parametrize("look", [check_journal, check_socket])
+def test_a_folder_that_cannot_be_looked_at(tmp_path: Path, look: Any) -> None:
+    """Its name is too long, which is an error for every user, root too."""
+    check = look(tmp_path / ("x" * 300) / "file")
+    assert check.level is Level.PROBLEM
+    assert "cannot look at its folder (File name too long): give it to the daemon's user" in check.text
+
+
 def test_a_socket_without_a_daemon_will_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "s"
     assert check_socket(path).text.endswith("will be created")
