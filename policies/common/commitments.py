@@ -19,7 +19,7 @@ from makeway.policies.common.departures import (
 )
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
-from makeway.policies.model import Action, Cluster, Job, NodeSet, Reserve, Resources, memoise_last
+from makeway.policies.model import Action, Cluster, Job, NodeSet, Rationale, Reserve, Resources, memoise_last
 from makeway.policies.safety.prices import killed_node_s
 
 
@@ -41,6 +41,8 @@ class Commitments:
     """The nodes that earlier proposals of this decision promise, likewise."""
     killed_node_s: dict[str, float] = field(default_factory=dict[str, float])
     """Node-seconds of work that the evictions of earlier proposals lose, by urgent job."""
+    postponed_node_s: dict[str, float] = field(default_factory=dict[str, float])
+    """The same of the evictions that earlier proposals postpone, at their last moments."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
@@ -56,13 +58,16 @@ class Commitments:
         other = copy(self)
         other.releases, other.pending = dict(self.releases), dict(self.pending)
         other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
+        other.postponed_node_s = dict(self.postponed_node_s)
         return other
 
-    def add(self, actions: tuple[Action, ...]) -> None:
-        """Record the actions of a proposal."""
+    def add(self, actions: tuple[Action, ...], why: Rationale | None = None) -> None:
+        """Record the actions of a proposal. `why`: its rationale, for what it postpones. None: nothing."""
         if killed := killed_node_s(actions, self.cluster):
             for_job_id = actions[0].for_job_id
             self.killed_node_s[for_job_id] = self.killed_node_s.get(for_job_id, 0.0) + killed
+        if why is not None and why.postponed is not None:
+            self.postponed_node_s[why.for_job_id] = why.postponed.loss_node_s
         self.pending.update(pending_of(actions, self.cluster))
         for action in actions:
             release = node_release_of(action, self.cluster.now_s)
@@ -73,6 +78,13 @@ class Commitments:
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
+
+    def spent_node_s(self) -> dict[str, float]:
+        """Node-seconds of work that earlier proposals lose, now or at their last moments, by urgent job."""
+        spent = dict(self.killed_node_s)
+        for job_id, lost_node_s in self.postponed_node_s.items():
+            spent[job_id] = spent.get(job_id, 0.0) + lost_node_s
+        return spent
 
     def backlog(self) -> Backlog:
         """What the file system has still to write for jobs that leave."""

@@ -66,7 +66,7 @@ def serve_together(
         return [found[urgent.job.job_id] for urgent in components]
     proposals = _at_one_time(components, found, commitments.cluster)
     for proposal in proposals:
-        commitments.add(proposal.actions)
+        commitments.add(proposal.actions, proposal.rationale)
     return proposals
 
 

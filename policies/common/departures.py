@@ -78,11 +78,14 @@ OVERDUE_S = 120.0
 def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
     """The jobs that end by `until_s` by their time limits, by id, each with its end.
 
-    One that runs on long after its limit is none of them: the cluster lets it (OverTimeLimit).
+    One that runs on long after its limit is none of them: the cluster lets it (OverTimeLimit). One that is
+    suspended is none either: its limit does not pass.
     """
     overdue_s = cluster.now_s - OVERDUE_S
     ends_s = {
-        job.job_id: job.start_s + job.walltime_s for job in cluster.holders() if job.start_s is not None
+        job.job_id: job.start_s + job.walltime_s
+        for job in cluster.holders()
+        if job.start_s is not None and job.state is not JobState.SUSPENDED
     }
     return {
         job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s

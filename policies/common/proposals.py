@@ -13,6 +13,7 @@ Differs from the paper:
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.components import by_whole_job, serve_together
@@ -43,6 +44,8 @@ from makeway.policies.model import (
     Reserve,
 )
 from makeway.policies.safety.prices import killed_node_s, price_refusal
+
+PriceT = TypeVar("PriceT", float, tuple[bool, float])
 
 
 def decide_each(
@@ -114,7 +117,7 @@ class _Serving:
         if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
-        commitments.add(given.actions)
+        commitments.add(given.actions, given.rationale)
         return given
 
     def refuse(self, commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
@@ -138,7 +141,7 @@ def _ready(request: Request) -> Request | None:
 
 
 def cheapest_place(
-    request: Request, room: Callable[[Request], Proposal], price: Callable[[Proposal], float]
+    request: Request, room: Callable[[Request], Proposal], price: Callable[[Proposal], PriceT]
 ) -> Request | None:
     """The request within the placement in which room is made at the least price. None: in no placement is it.
 
@@ -147,10 +150,10 @@ def cheapest_place(
     Args:
         request: one with `places`.
         room: what is proposed within one placement.
-        price: what a proposal that makes room costs.
+        price: what a proposal that makes room costs; or whether a limit refuses it, and what it costs.
     """
     priced = [(price(given), within) for within in request.places if makes_room(given := room(within))]
-    return min(priced, key=lambda one: one[0], default=(0.0, None))[1]
+    return min(priced, key=lambda one: one[0])[1] if priced else None
 
 
 def in_place(request: Request, within: Request, given: Proposal) -> Proposal:
@@ -180,7 +183,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
         request.cluster,
         request.urgent.job.job_id,
         killed_node_s(given.actions, request.cluster),
-        commitments.killed_node_s,
+        commitments.spent_node_s(),
     )
     if refusal is None:
         return given

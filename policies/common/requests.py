@@ -11,6 +11,8 @@ from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, NodeSet, OperationKind, Rationale, Reason
+from makeway.policies.safety.prices import killed_node_s, price_refusal
+from makeway.policies.safety.protection import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class Request:
     """Jobs that another decision concerns already."""
     killed_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Node-seconds of work that earlier proposals of the same decision lose, by urgent job."""
+    spent_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The same with what they postpone, at their last moments."""
     backlog: Backlog = NO_BACKLOG
     """What the file system has still to write for other urgent jobs."""
     guest_nodes: tuple[str, ...] = ()
@@ -123,7 +127,22 @@ def request_for(
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
         killed_node_s=dict(commitments.killed_node_s),
+        spent_node_s=commitments.spent_node_s(),
         backlog=commitments.backlog(),
+    )
+
+
+def loss_refusal(request: Request, given: Proposal, at_s: float | None = None) -> tuple[Refusal, str] | None:
+    """Why the site's limits on lost work do not allow the evictions of a proposal, with the figures. None:
+    they do, or it has none. What earlier proposals of the same decision postpone counts as lost.
+
+    `at_s`: when its evictions begin. None: now.
+    """
+    return price_refusal(
+        request.cluster,
+        request.urgent.job.job_id,
+        killed_node_s(given.actions, request.cluster, at_s),
+        request.spent_node_s,
     )
 
 

@@ -15,14 +15,17 @@ Differs from the paper:
     The paper decides once, when the urgent job arrives.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.requests import Proposal, Request, candidates_of
+from makeway.policies.common.losses import system_s
+from makeway.policies.common.requests import Proposal, Request, candidates_of, loss_refusal
 from makeway.policies.model import (
     Action,
     Cancel,
+    Checkpoint,
     Cluster,
     Decision,
     LateDeparture,
@@ -42,6 +45,15 @@ Room = Callable[[Request, Mapping[str, NodeRelease]], Proposal]
 """The proposal of least loss for a request, if these further jobs leave by themselves."""
 
 
+Refuses = Callable[[Request, Proposal, float], bool]
+"""Whether a limit refuses the evictions of a proposal if they begin at an instant."""
+
+
+def exceeds_limits(request: Request, given: Proposal, at_s: float) -> bool:
+    """Whether the site's limits on lost work refuse the proposal if its evictions begin at `at_s`."""
+    return loss_refusal(request, given, at_s) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """How long kills may wait."""
@@ -50,9 +62,13 @@ class Waiting:
     """How long before the deadline the last job must have left."""
     leave_s: float
     """How long a job that is killed takes to leave its nodes."""
+    step_s: float
+    """The resolution of time, to which checkpoints are rounded up."""
 
-    def make_room(self, request: Request, room: Room) -> Proposal:
-        """What `room` proposes, or only its hold as long as waiting may save work."""
+    def make_room(self, request: Request, room: Room, refuses: Refuses = exceeds_limits) -> Proposal:
+        """What `room` proposes, or only its hold as long as waiting may save work and no limit refuses the
+        evictions in the end. `refuses`: whether a limit refuses evictions at an instant.
+        """
         now_s, cluster = request.cluster.now_s, request.cluster
         last_s = request.deadline_s - self.margin_s - self.leave_s
         at_once = room(request, {})
@@ -62,19 +78,20 @@ class Waiting:
             or not _within_half_the_limit(at_once.actions, cluster)
         ):
             return at_once
-        hopeless, lost_node_s = _hold_of(at_once) is None, at_once.rationale.loss_node_s
+        hopeless = _hold_of(at_once) is None or refuses(request, at_once, now_s)
+        lost_node_s = at_once.rationale.loss_node_s
         if not hopeless and not lost_node_s:
             return at_once
         ending = ends_by(cluster, last_s)
         later = room(request, ending) if ending else at_once
-        best = later if _is_better(later, at_once) else at_once
+        best = later if _is_better(later, None if hopeless else at_once) else at_once
         if best is at_once and hopeless:
             return at_once
         if not hopeless and killed_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
             return at_once
-        saving_s = 0.0 if best.rationale.ready_s is None else best.rationale.ready_s - now_s
-        until_s = last_s - max(0.0, saving_s)
-        return hold_only(request, best, until_s, last_s) if now_s < until_s else at_once
+        saving_s = writing_s(request, best, self.step_s)
+        until_s = allowed_until_s(request, best, last_s - saving_s, self.leave_s, refuses)
+        return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
 
 
 def is_in_the_way(decision: Decision, cluster: Cluster) -> bool:
@@ -89,11 +106,53 @@ def _hold_of(proposal: Proposal) -> Reserve | None:
     return next((action for action in proposal.actions if isinstance(action, Reserve)), None)
 
 
-def _is_better(later: Proposal, at_once: Proposal) -> bool:
-    """Whether room is made at all, or at less loss, if jobs that end by themselves are waited for."""
+def _is_better(later: Proposal, at_once: Proposal | None) -> bool:
+    """Whether room is made at less loss if jobs that end by themselves are waited for.
+
+    `at_once`: what is proposed otherwise. None: nothing that may be done.
+    """
     if _hold_of(later) is None:
         return False
-    return _hold_of(at_once) is None or later.rationale.loss_node_s < at_once.rationale.loss_node_s
+    return at_once is None or later.rationale.loss_node_s < at_once.rationale.loss_node_s
+
+
+def allowed_until_s(
+    request: Request, given: Proposal, until_s: float, leave_s: float, refuses: Refuses
+) -> float:
+    """The latest instant, up to `until_s`, at which the evictions of a proposal may begin: no limit refuses
+    them even `leave_s` later. The present or an earlier instant: they may not be put off.
+
+    What a kill loses grows with time, so that the instant is found by halving, to the second.
+    """
+    now_s = request.cluster.now_s
+    if now_s >= until_s or not refuses(request, given, until_s + leave_s):
+        return until_s
+    allowed, refused = 0, math.ceil(until_s - now_s)
+    while refused - allowed > 1:
+        middle = (allowed + refused) // 2
+        if refuses(request, given, now_s + middle + leave_s):
+            refused = middle
+        else:
+            allowed = middle
+    return now_s + allowed
+
+
+def writing_s(request: Request, given: Proposal, step_s: float, *, parallel: bool = False) -> float:
+    """How long the requested checkpoints of a proposal take, after those of other plans. 0: it has none.
+
+    Args:
+        request: the request.
+        given: the proposal.
+        step_s: the resolution of time, to which durations are rounded up.
+        parallel: whether they are written at the same time. False: one after another.
+    """
+    asked = [action for action in given.actions if isinstance(action, Checkpoint)]
+    if not asked:
+        return 0.0
+    jobs, ahead = request.cluster.jobs_by_id(), request.backlog
+    times_s = [math.ceil((system_s(jobs[one.job_id]) or 0.0) / step_s) * step_s for one in asked]
+    in_turn = any(action.not_before_s is not None for action in asked)
+    return (ahead.over_s if in_turn else ahead.left_s) + (max(times_s) if parallel else sum(times_s))
 
 
 def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> bool:

@@ -25,20 +25,30 @@ from types import MappingProxyType
 from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.proposals import cheapest_place, decide_each, hold, in_place, no_place, no_room
-from makeway.policies.common.requests import Proposal, Request, needed, node_text, rationale
+from makeway.policies.common.proposals import (
+    cheapest_place,
+    decide_each,
+    hold,
+    in_place,
+    makes_room,
+    no_place,
+    no_room,
+)
+from makeway.policies.common.requests import Proposal, Request, loss_refusal, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
-from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
+from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, is_in_the_way
 from makeway.policies.contract import Policy, require_durations
+from makeway.policies.eviction.candidates import candidates
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
-from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method
+from makeway.policies.model import Action, Cluster, Decision, Job, Method
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
+from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.fixing import best_plans
 from makeway.policies.programme.items import Departure, EvictionJob
 from makeway.policies.programme.knapsack import EvictionPlan
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
-from makeway.policies.safety.prices import loss_node_s
+from makeway.policies.safety.prices import loss_node_s, price_node_s
 
 CELLS = 50_000_000
 """How many (item, nodes, bandwidth) cells concurrent checkpoints may use: beyond it, the bandwidth is divided
@@ -107,16 +117,26 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             whole_placements=True,
         )
 
+    def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
+        return _allowed_room(request, config, ending)
+
     if config.kills == "late":
-        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s)
-        decision = decided(
-            lambda request: waiting.make_room(
-                request, lambda request, ending: make_room(request, config, ending)
-            )
-        )
+        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s, step_s=config.step_s)
+        decision = decided(lambda request: waiting.make_room(request, room))
         if not is_in_the_way(decision, cluster):
             return decision
-    return decided(lambda request: make_room(request, config))
+    return decided(lambda request: room(request, {}))
+
+
+def _allowed_room(request: Request, config: EvictionConfig, ending: Mapping[str, NodeRelease]) -> Proposal:
+    """What `make_room` proposes. If a limit on lost work refuses that and past evictions have raised prices:
+    the set that loses least, if no limit refuses it.
+    """
+    given = make_room(request, config, ending)
+    if loss_refusal(request, given) is None or not any(job.past_evictions for job in request.cluster.jobs):
+        return given
+    least = make_room(request, config, ending, by_loss=True)
+    return least if makes_room(least) and loss_refusal(request, least) is None else given
 
 
 def make_room(
@@ -124,17 +144,23 @@ def make_room(
     config: EvictionConfig,
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
     pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] = lambda item, group: item,
+    *,
+    by_loss: bool = False,
 ) -> Proposal:
     """The set with the least loss for one request that free nodes do not serve. Where nodes are only given as
     whole placements, it is the set of the placement with the least loss.
 
-    `ending`: jobs on shared nodes that leave by themselves in time, by id. `pricing`: changes what it costs
-    and how long it takes to leave whole nodes.
+    Args:
+        request: the request.
+        config: the settings.
+        ending: jobs that leave by themselves in time, by id. Nothing is done to them.
+        pricing: changes what it costs and how long it takes to leave whole nodes.
+        by_loss: whether past evictions do not raise the price of a kill.
     """
     if request.places:
 
         def room(within: Request) -> Proposal:
-            return make_room(within, config, ending, pricing)
+            return make_room(within, config, ending, pricing, by_loss=by_loss)
 
         within = cheapest_place(request, room, lambda given: given.rationale.loss_node_s)
         return no_place(request) if within is None else in_place(request, within, room(within))
@@ -153,10 +179,19 @@ def make_room(
     if request.urgent.job.demand is not None or (
         not config.shrink and any(len(group.jobs) > 1 for group in considered)
     ):
-        return make_room_on_shared_nodes(request, latest_s=latest_s, step_s=config.step_s, ending=ending)
-    able = [group for group in considered if not group.protected_by]
-    items = [pricing(item_of(group, config, request.backlog.left_s), group) for group in able]
-    plan = _plan(items, request, latest_s, config)
+        price = loss_node_s if by_loss else price_node_s
+        return make_room_on_shared_nodes(
+            request, latest_s=latest_s, step_s=config.step_s, ending=ending, price=price
+        )
+    # A protected job may end by itself: its nodes serve, but nothing is done to it.
+    able = [group for group in considered if not group.protected_by or ends_by_itself(group, ending)]
+
+    def item(group: VictimGroup) -> EvictionJob:
+        plain = item_of(group, config, request.backlog.left_s)
+        plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
+        return ending_by_itself(pricing(plain, group), group, ending, now_s)
+
+    plan = _plan([item(group) for group in able], request, latest_s, config)
     if plan is None:
         text = (
             f"{needed(request)}; no choice among "
@@ -164,8 +199,8 @@ def make_room(
             f"of {len(able)} {'candidate' if len(able) == 1 else 'candidates'} "
             f"frees them within {latest_s - now_s:.0f} s."
         )
-        return no_room(request, text, _candidates(considered, config, None))
-    return _evict(request, considered, plan[0], config, plan[1])
+        return no_room(request, text, candidates(considered, None, shrink=config.shrink))
+    return _evict(request, considered, plan[0], config, plan[1], ending)
 
 
 def _plan(
@@ -209,8 +244,11 @@ def _evict(
     plan: EvictionPlan,
     config: EvictionConfig,
     when: Turn,
+    ending: Mapping[str, NodeRelease],
 ) -> Proposal:
-    """The hold, and the evictions of the plan. `when`: when its checkpoints are written."""
+    """The hold, and the evictions of the plan. `when`: when its checkpoints are written. `ending`: jobs that
+    leave by themselves.
+    """
     departures = {departure.item.job_ids: departure for departure in plan.departures}
     chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
     freed = [_freed(group, departure) for group, departure in chosen]
@@ -218,6 +256,7 @@ def _evict(
     evictions = [
         _Eviction(jobs=leavers(group, held), departure=departure, nodes=nodes)
         for (group, departure), nodes in zip(chosen, freed, strict=True)
+        if not ends_by_itself(group, ending)
     ]
     now_s = request.cluster.now_s
     lost_node_s = sum(
@@ -234,7 +273,7 @@ def _evict(
             f"{needed(request)}: {_summary(evictions)}; "
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in "
             f"{when.saved_by_s - now_s:.0f} s.",
-            candidates=_candidates(considered, config, plan),
+            candidates=candidates(considered, plan, shrink=config.shrink),
             loss_node_s=lost_node_s,
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
@@ -302,51 +341,6 @@ def _departures(request: Request, eviction: _Eviction, when: Turn) -> list[Actio
             continue
         actions.extend(leave_actions(request, job, method, when))
     return actions
-
-
-def _candidates(
-    considered: tuple[VictimGroup, ...], config: EvictionConfig, plan: EvictionPlan | None
-) -> tuple[Candidate, ...]:
-    """Every group with the price of each way to leave; a group that may not be evicted, with the reason."""
-    chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
-    found: list[Candidate] = []
-    for group in considered:
-        prices: tuple[tuple[Method, int, float | None], ...] = (
-            (Method.KILL, group.loss_node_s, 0.0),
-            (Method.APPLICATION, 0, group.application_s),
-            (Method.SYSTEM, 0, group.system_s),
-        )
-        if group.protected_by:
-            prices = ()
-            found.append(stays(group))
-        spare = len(spare_nodes(group)) if prices and config.shrink else 0
-        if spare:
-            prices = ((Method.SHRINK, 0, 0.0), *prices)
-        leaver = chosen.get(group.job_ids)
-        for method, lost_node_s, delay_s in prices:
-            if delay_s is not None:
-                taken = leaver is not None and leaver.method is method
-                found.append(
-                    Candidate(
-                        job_ids=group.job_ids,
-                        method=method,
-                        node_count=_candidate_nodes(group, method, spare, leaver),
-                        loss_node_s=lost_node_s,
-                        delay_s=delay_s,
-                        chosen=taken,
-                        note=f"could give {node_text(spare)}" if method is Method.SHRINK else "",
-                    )
-                )
-    return tuple(found)
-
-
-def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Departure | None) -> int:
-    """How many nodes the group frees in this way; by shrinking, as many as are taken, else as many as it
-    could give.
-    """
-    if method is not Method.SHRINK:
-        return len(group.nodes)
-    return leaver.given_node_count if leaver is not None and leaver.method is method else spare
 
 
 def _summary(evictions: list[_Eviction]) -> str:

@@ -13,7 +13,7 @@ Differs from the paper:
     checkpoints are awaited and take no turn, while the programme for whole nodes adds up their waits too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -37,6 +37,7 @@ def make_room_on_shared_nodes(
     latest_s: float,
     step_s: float,
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+    price: Callable[[Job, float], int] = price_node_s,
 ) -> Proposal:
     """The choice of least loss for one request that free nodes do not serve.
 
@@ -45,10 +46,14 @@ def make_room_on_shared_nodes(
         latest_s: when the last job must have left.
         step_s: the resolution of time: durations are rounded up to it.
         ending: jobs that leave by themselves in time, by id.
+        price: what a kill of a job counts as at an instant, in node-seconds.
     """
     within_s = latest_s - request.cluster.now_s
     candidates = candidates_of(request, latest_s, ending)
-    occupants = tuple(_occupant(job, request, candidates, within_s, step_s) for job in candidates.jobs)
+    occupants = tuple(
+        _occupant(job, request, candidates, price(job, request.cluster.now_s), within_s, step_s)
+        for job in candidates.jobs
+    )
     plain = ChoiceInstance(
         free=candidates.room,
         demand=request.urgent.job.demand,
@@ -76,16 +81,16 @@ def make_room_on_shared_nodes(
 
 
 def _occupant(
-    job: Job, request: Request, candidates: SharedCandidates, within_s: float, step_s: float
+    job: Job, request: Request, candidates: SharedCandidates, price: int, within_s: float, step_s: float
 ) -> Occupant:
-    """A job as the choice sees it."""
+    """A job as the choice sees it. `price`: what a kill counts as, in node-seconds."""
     now_s = request.cluster.now_s
     held = held_on(job, request.cluster)
     ways = (
         ()
         if job.job_id in candidates.protected_by
         else ways_to_leave(
-            price_node_s(job, now_s),
+            price,
             system_s=system_s(job),
             application_s=application_s(job, now_s),
             within_s=within_s,

@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.losses import system_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -38,15 +37,21 @@ from makeway.policies.common.proposals import (
     no_place,
     no_room,
 )
-from makeway.policies.common.requests import Proposal, Request, rationale
+from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.common.waiting import Waiting, hold_only
+from makeway.policies.common.waiting import Waiting, allowed_until_s, hold_only, writing_s
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
-from makeway.policies.least_price.ends import ending_by_itself, leaving_to_end
-from makeway.policies.least_price.prices import evictions_node_s, priced
+from makeway.policies.least_price.prices import (
+    Price,
+    cost_node_s,
+    evictions_node_s,
+    lost_node_s,
+    price_node_s,
+    priced,
+)
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Checkpoint, Cluster, Decision, OperationKind
+from makeway.policies.model import Cluster, Decision, OperationKind, Reserve
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import HOUR_S, killed_node_s, started_with
 
@@ -97,28 +102,42 @@ class _Pricing:
         if not makes_room(later):
             self.crowded |= not request.late
             return later
-        instant_s = job.waits_since_s + config.instant_s
-        at_once = self._room(request, instant_s) if now_s < instant_s < latest_s else later
-        at_once = at_once if makes_room(at_once) else later
+        best = self._at_once_or(request, later, latest_s)
+        self._see_whether_crowded(request, best)
         if config.is_vital(job):
-            return at_once
-        best = at_once if self._cost_node_s(at_once) <= self._dearest_instant_node_s(later) else later
+            return best
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
         refusal = self._refusal(request, best)
-        until_s = latest_s - config.leave_s - self._saving_s(best)
+        until_s = latest_s - config.leave_s - self._writing_s(request, best)
         dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
         if now_s < until_s and refusal is not None:
             return self._wait(request, best, until_s)
+        until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
         if now_s < until_s and dear and self.may_wait:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
+
+    def _at_once_or(self, request: Request, later: Proposal, latest_s: float) -> Proposal:
+        """The start at once if it costs little more than `later` and no limit refuses it, else `later`."""
+        now_s, job = self.cluster.now_s, request.urgent.job
+        instant_s = job.waits_since_s + self.config.instant_s
+        if not now_s < instant_s < latest_s:
+            return later
+        at_once = self._room(request, instant_s)
+        if not makes_room(at_once) or self._refuses(request, at_once, now_s):
+            return later
+        if self.config.is_vital(job):
+            return at_once
+        return at_once if self._cost_node_s(at_once) <= self._dearest_instant_node_s(later) else later
 
     def _serve_place(self, request: Request) -> Proposal:
         """The same within the placement in which a start by the deadline costs least."""
         latest_s = request.deadline_s - self.config.margin_s
         within = cheapest_place(
-            request, lambda within: self._by_deadline(within, latest_s), self._cost_node_s
+            request,
+            lambda within: self._by_deadline(within, latest_s),
+            lambda given: (self._refuses(request, given, given.again_s), self._cost_node_s(given)),
         )
         if within is None:
             self.crowded |= not request.late
@@ -129,13 +148,14 @@ class _Pricing:
         """The same where jobs share nodes: the nodes are held at once, and the kills wait (`kills`)."""
         config = self.config
         until_s = latest_s - config.leave_s
-        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s)
+        waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s, step_s=config.step_s)
 
         def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
-            found = self._room(request, latest_s, ending)
+            found = self._allowed_room(request, latest_s, ending)
             if not makes_room(found):
                 self.crowded |= not (ending or request.late)
                 return found
+            self._see_whether_crowded(request, found)
             refusal = self._refusal(request, found)
             if refusal is None:
                 return found
@@ -143,7 +163,7 @@ class _Pricing:
                 return self._wait(request, found, until_s)
             return no_room(request, refusal, found.rationale.candidates)
 
-        given = waiting.make_room(request, room) if self.may_wait else room(request, {})
+        given = waiting.make_room(request, room, self._refuses) if self.may_wait else room(request, {})
         # A start that is refused waits too, but without a hold.
         self.waits |= given.again_s is not None and given.rationale.ready_s is not None
         return given
@@ -153,17 +173,19 @@ class _Pricing:
         request: Request,
         latest_s: float,
         ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+        price: Price = price_node_s,
     ) -> Proposal:
         """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way.
 
-        `ending`: jobs that leave by themselves in time, by id.
+        `ending`: jobs that leave by themselves in time, by id. `price`: what counts; on shared nodes, any
+        other one is lost work.
         """
         config, now_s = self.config, self.cluster.now_s
         within_s = max(0.0, latest_s - now_s)
 
         def pricing(item: EvictionJob, group: VictimGroup) -> EvictionJob:
-            item = priced(item, group, now_s, within_s, parallel=config.checkpoints == "parallel")
-            return ending_by_itself(item, group, ending, now_s)
+            parallel = config.checkpoints == "parallel"
+            return priced(item, group, now_s, within_s, parallel=parallel, price=price)
 
         settings = EvictionConfig(
             start_within_s=config.start_within_s,
@@ -174,8 +196,27 @@ class _Pricing:
             shrink=config.shrink and not self.cluster.shared_nodes(),
         )
         asked = replace(request, deadline_s=latest_s + config.margin_s)
-        given = make_room(asked, settings, ending, pricing)
+        given = make_room(asked, settings, ending, pricing, by_loss=price is not price_node_s)
         return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
+
+    def _allowed_room(
+        self,
+        request: Request,
+        latest_s: float,
+        ending: Mapping[str, NodeRelease] = MappingProxyType({}),
+    ) -> Proposal:
+        """The least price for which the jobs have left by `latest_s`. If a limit refuses it: the least cost,
+        else the least lost work, if no limit refuses that.
+        """
+        given, now_s = self._room(request, latest_s, ending), self.cluster.now_s
+        if not makes_room(given) or not self._refuses(request, given, now_s):
+            return given
+        others = [cost_node_s] if any(job.past_evictions for job in self.cluster.jobs) else []
+        for price in (*others, lost_node_s) if killed_node_s(given.actions, self.cluster) else others:
+            other = self._room(request, latest_s, ending, price)
+            if makes_room(other) and not self._refuses(request, other, now_s):
+                return other
+        return given
 
     def _dearest_instant_node_s(self, later: Proposal) -> float:
         """What a start at once may cost, if a later one costs as much as the proposal."""
@@ -183,11 +224,12 @@ class _Pricing:
 
     def _by_deadline(self, request: Request, latest_s: float) -> Proposal:
         """The least price for which there is room by `latest_s`; with `again_s` if jobs are left to end."""
-        given, after_ends = self._room(request, latest_s), self._after_ends(request, latest_s)
+        given, after_ends = self._allowed_room(request, latest_s), self._after_ends(request, latest_s)
         if after_ends is None:
             return given
         dear = self._cost_node_s(given) > self._dearest_instant_node_s(after_ends)
-        return after_ends if dear or not makes_room(given) else given
+        refused = self._refuses(request, given, self.cluster.now_s)
+        return after_ends if dear or refused or not makes_room(given) else given
 
     def _after_ends(self, request: Request, latest_s: float) -> Proposal | None:
         """The least price if jobs whose time limits end in time are left to end, and until when no job leaves
@@ -196,13 +238,15 @@ class _Pricing:
         config = self.config
         # A job may outlive its limit as long as it takes to leave.
         ending = ends_by(self.cluster, latest_s - 2.0 * config.leave_s)
-        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(request.urgent.job)
-        if not (may_wait and ending) or request.late:
+        job = request.urgent.job
+        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(job)
+        if not (may_wait and ending) or request.late or job.demand is not None or self.cluster.shared_nodes():
             return None
-        given, ends = leaving_to_end(self._room(request, latest_s, ending), ending)
+        given = self._room(request, latest_s, ending)
         until_s = latest_s - config.leave_s - self._writing_s(request, given)
-        serves = makes_room(given) and ends and self.cluster.now_s < until_s
-        return replace(given, again_s=until_s) if serves and self._refusal(request, given) is None else None
+        if self.cluster.now_s >= until_s or not _is_left_to_end(given, ending, self.cluster):
+            return None
+        return None if self._refuses(request, given, latest_s) else replace(given, again_s=until_s)
 
     def _wait_for_ends(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The hold of a start after jobs have ended."""
@@ -225,23 +269,10 @@ class _Pricing:
         """Machine-hours as node-seconds. None: without limit."""
         return math.inf if machine_hours is None else machine_hours * HOUR_S * len(self.cluster.up_nodes())
 
-    def _saving_s(self, given: Proposal) -> float:
-        """How long the requested checkpoints of a proposal take. 0: it has none."""
-        ready_s = given.rationale.ready_s
-        if ready_s is None or not any(isinstance(action, Checkpoint) for action in given.actions):
-            return 0.0
-        return max(0.0, ready_s - self.cluster.now_s)
-
     def _writing_s(self, request: Request, given: Proposal) -> float:
         """How long requested checkpoints take, after those of other plans. 0: the proposal has none."""
-        jobs = self.cluster.jobs_by_id()
-        saving = [jobs[action.job_id] for action in given.actions if isinstance(action, Checkpoint)]
-        if not saving:
-            return 0.0
-        durations = [system_s(job) or 0.0 for job in saving]
-        return request.backlog.left_s + (
-            max(durations) if self.config.checkpoints == "parallel" else sum(durations)
-        )
+        config = self.config
+        return writing_s(request, given, config.step_s, parallel=config.checkpoints == "parallel")
 
     def _wait_in_hold(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The hold of the proposal until `until_s`, without its evictions."""
@@ -266,22 +297,38 @@ class _Pricing:
             f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
         )
 
-    def _refusal(self, request: Request, given: Proposal) -> str | None:
-        """Why the urgent job may not cost so much, with the figures. None: it may."""
-        config, lost_node_s = self.config, self.cluster.lost_node_s
-        cost_node_s, kills_node_s = self._cost_node_s(given), killed_node_s(given.actions, self.cluster)
+    def _refuses(self, request: Request, given: Proposal, at_s: float | None) -> bool:
+        """Whether the ceiling, the budget or a limit of the site refuses the evictions of a proposal if they
+        begin at `at_s`. None: now.
+        """
+        vital = self.config.is_vital(request.urgent.job)
+        own = None if vital else self._refusal(request, given, at_s)
+        return own is not None or loss_refusal(request, given, at_s) is not None
+
+    def _see_whether_crowded(self, request: Request, given: Proposal) -> None:
+        """An urgent job finds no room either if a limit refuses it for what others may lose in the end."""
+        alone = replace(request, spent_node_s=request.killed_node_s)
+        now_s = self.cluster.now_s
+        self.crowded |= self._refuses(request, given, now_s) and not self._refuses(alone, given, now_s)
+
+    def _refusal(self, request: Request, given: Proposal, at_s: float | None = None) -> str | None:
+        """Why the urgent job may not cost so much, with the figures. None: it may.
+
+        `at_s`: when its evictions begin. None: now.
+        """
+        config, before = self.config, self.cluster.lost_node_s
+        cost_node_s = evictions_node_s(given.actions, self.cluster, at_s)
+        kills_node_s = killed_node_s(given.actions, self.cluster, at_s)
         text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
         together = started_with(self.cluster, request.urgent.job.job_id)
-        before_node_s = sum(
-            lost_node_s.get(one, 0.0) + request.killed_node_s.get(one, 0.0) for one in together
-        )
+        before_node_s = sum(before.get(one, 0.0) + request.spent_node_s.get(one, 0.0) for one in together)
         if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
-            before = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
+            after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
             limit = self._node_s(config.ceiling_machine_hours) / HOUR_S
-            return f"{text}{before}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
+            return f"{text}{after}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
         if config.budget_machine_hours is None:
             return None
-        used_node_s = sum(lost_node_s.values()) + sum(request.killed_node_s.values())
+        used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
         budget_node_s = self._node_s(config.budget_machine_hours)
         if kills_node_s and used_node_s + kills_node_s > budget_node_s:
             return (
@@ -289,6 +336,13 @@ class _Pricing:
                 f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
             )
         return None
+
+
+def _is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> bool:
+    """Whether a proposal makes room and its hold has nodes of jobs that end by themselves."""
+    held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
+    jobs = cluster.jobs_by_id()
+    return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
 
 
 LEAST_PRICE = Policy(

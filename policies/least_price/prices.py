@@ -14,14 +14,17 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import node_equivalents, unsaved_s
+from makeway.policies.safety.prices import loss_node_s, node_equivalents, unsaved_s
+
+Price = Callable[[Job, Method, float], int]
+"""What it counts as that a job leaves in one way at an instant, in node-seconds."""
 
 
 def cost_node_s(job: Job, method: Method, now_s: float) -> int:
@@ -51,8 +54,26 @@ def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | 
     )
 
 
+def price_node_s(job: Job, method: Method, now_s: float) -> int:
+    """What its leaving counts as when jobs are compared: the cost, times 4 if it was evicted once before,
+    9 if twice, and so on.
+    """
+    return cost_node_s(job, method, now_s) * (1 + job.past_evictions) ** 2
+
+
+def lost_node_s(job: Job, method: Method, now_s: float) -> int:
+    """Node-seconds of work that its leaving loses: those of a kill, else 0."""
+    return loss_node_s(job, now_s) if method is Method.KILL else 0
+
+
 def priced(
-    item: EvictionJob, group: VictimGroup, now_s: float, within_s: float, *, parallel: bool
+    item: EvictionJob,
+    group: VictimGroup,
+    now_s: float,
+    within_s: float,
+    *,
+    parallel: bool,
+    price: Price = price_node_s,
 ) -> EvictionJob:
     """An item of the eviction problem with the total price of each way to leave.
 
@@ -64,10 +85,11 @@ def priced(
         within_s: in how many seconds the jobs must have left. A regular checkpoint that is complete by then
             takes no time of others: it is written in any case.
         parallel: whether a requested checkpoint takes no time of others either.
+        price: what it counts as that a job leaves in one way.
     """
-    regular = sum(_price_node_s(job, Method.APPLICATION, now_s) for job in group.jobs)
-    requested = sum(_price_node_s(job, Method.SYSTEM, now_s) for job in group.jobs)
-    killed = sum(_price_node_s(job, Method.KILL, now_s) for job in group.jobs)
+    regular = sum(price(job, Method.APPLICATION, now_s) for job in group.jobs)
+    requested = sum(price(job, Method.SYSTEM, now_s) for job in group.jobs)
+    killed = sum(price(job, Method.KILL, now_s) for job in group.jobs)
     complete_in_time = _in_time(group.application_s, within_s) is not None
     alone = frozenset({Method.APPLICATION, Method.SYSTEM} if parallel else {Method.APPLICATION})
     return replace(
@@ -80,10 +102,6 @@ def priced(
         application_wait_s=0.0,
         alone=alone,
     )
-
-
-def _price_node_s(job: Job, method: Method, now_s: float) -> int:
-    return cost_node_s(job, method, now_s) * (1 + job.past_evictions) ** 2
 
 
 def _in_time(duration_s: float | None, within_s: float) -> float | None:

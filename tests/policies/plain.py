@@ -70,6 +70,7 @@ def requests(
             unusable=frozenset(unusable.union(releasing)),
             excluded=frozenset(excluded),
             killed_node_s=dict(killed),
+            spent_node_s=dict(killed),
         )
         given = fits(request) if request.shortage <= 0 else proposal(request)
         if request.shortage > 0:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
@@ -14,8 +16,12 @@ from makeway.policies.model import (
     NodeState,
     OperationKind,
     Postponement,
+    Progress,
+    Reason,
+    Requeue,
     Reservation,
     Reserve,
+    Task,
 )
 from tests.policies.arriving import NOW_S, Build, decide, prioritise, victims
 from tests.policies.common.operations import operation
@@ -177,3 +183,78 @@ def test_a_hold_that_waits_for_time_limits_is_made_once(waiting: Build) -> None:
     assert why.summary.endswith("Room on 1 more whole node is needed: jobs that end in time leave it on n0.")
     assert why.postponed == Postponement(until_s=NOW_S + LAST_S, departures=())
     assert decide(after(with_hold(cluster), 1.0)).actions == ()
+
+
+def of_hours(node_s: float, per_day_node_s: float = 10**9) -> Limits:
+    """Limits on lost work of so many node-seconds."""
+    return Limits(
+        max_loss_node_hours=node_s / 3600.0,
+        max_loss_machine_share=0.0,
+        max_loss_node_hours_per_day=per_day_node_s / 3600.0,
+        max_loss_machine_share_per_day=0.0,
+    )
+
+
+@pytest.mark.parametrize(("limit_node_s", "wait_s"), [(1570.0, 510.0), (1569.0, 509.0), (1300.0, 240.0)])
+def test_a_kill_waits_no_longer_than_a_limit_allows_it(
+    waiting: Build, limit_node_s: float, wait_s: float
+) -> None:
+    """It loses 1000 node-seconds now, and 60 s may pass until it is sent."""
+    urgent = waiting("u", 1, demand=amounts(4), reservation="mw_u")
+    cluster = full(urgent, limits=of_hours(limit_node_s))
+    decision = decide(cluster)
+    assert (holds(decision), victims(decision)) == ([("n0",)], [])
+    assert decision.again_s == NOW_S + wait_s
+    assert victims(decide(after(with_hold(cluster), wait_s))) == [("a", Method.KILL)]
+
+
+def test_a_kill_that_only_now_is_within_the_limit_does_not_wait(waiting: Build) -> None:
+    cluster = full(waiting("u", 1, demand=amounts(4)), limits=of_hours(1060.0))
+    assert victims(decide(cluster)) == [("a", Method.KILL)]
+    assert not victims(decide(replace(cluster, limits=of_hours(999.0))))
+
+
+def test_an_end_is_waited_for_if_a_limit_refuses_the_kill(waiting: Build) -> None:
+    ends = part("e", "n2", amounts(8), preemptible=False, start_s=NOW_S - 4000.0, walltime_s=4300.0)
+    cluster = full(ends, waiting("u", 1, demand=amounts(4)), node_count=3, limits=of_hours(500.0))
+    decision = decide(cluster)
+    assert (holds(decision), victims(decision)) == ([("n2",)], [])
+
+
+@pytest.mark.parametrize(
+    ("day_node_s", "wait_s"), [(3080.0, 510.0), (2600.0, 30.0), (2400.0, None)], ids=["both", "short", "none"]
+)
+def test_what_others_postpone_counts_as_lost(waiting: Build, day_node_s: float, wait_s: float | None) -> None:
+    """Each kill loses 1000 node-seconds now, and 1510 in the end."""
+    jobs = (part("a", "n0", amounts(8)), part("b", "n1", amounts(8)))
+    urgent = (waiting("u", 1, demand=amounts(8)), waiting("v", 1, demand=amounts(8)))
+    decision = decide(shared(*jobs, *urgent, limits=of_hours(10**9, day_node_s)))
+    killed = [("a", Method.KILL), ("b", Method.KILL)]
+    assert decision.again_s == (None if wait_s is None else NOW_S + wait_s)
+    assert victims(decision) == (killed if wait_s is None else [])
+
+
+def test_kills_wait_also_for_nodes_that_come_free_later(waiting: Build) -> None:
+    """One of the two nodes is left by a job that saves its work for another urgent job."""
+    leaves = Requeue(
+        job_id="l",
+        for_job_id="x",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.SYSTEM,
+        not_after_s=NOW_S + 500.0,
+    )
+    under_way = replace(
+        operation("x", "n2"), tasks=(Task(action=leaves, progress=Progress.ACCEPTED),), observe=False
+    )
+    cluster = full(
+        part("l", "n2 n3", amounts(8)),
+        waiting("x", 1, demand=amounts(8), submit_s=NOW_S - 1.0, reservation="mw_x"),
+        waiting("u", 2, demand=amounts(8)),
+        node_count=4,
+        operations=(under_way,),
+        reservations=(Reservation(name="mw_x", nodes=("n2",), start_s=NOW_S, end_s=NOW_S + 9000.0),),
+    )
+    decision = decide(cluster)
+    assert (holds(decision), victims(decision)) == ([("n3", "n0")], [])
+    assert decision.again_s == NOW_S + LAST_S

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from makeway.policies.model import Limits, Method
+import pytest
+
+from makeway.policies.model import Limits, Method, Resources
 from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster, decide, prioritise, victims
+from tests.policies.sharing import NODE, amounts
 
 
 def test_an_urgent_job_that_would_cost_too_much_waits(
@@ -62,3 +65,20 @@ def test_of_jobs_that_lose_nothing_the_one_leaves_that_left_least_often(
         for name, node, count in (("a", "n0", 2), ("b", "n1", 1), ("c", "n2", 2))
     ]
     assert victims(decide(cluster_of(3, *jobs, waiting("u", 1)))) == [("b", Method.SYSTEM)]
+
+
+@pytest.mark.parametrize("capacity", [None, NODE], ids=["whole nodes", "shared nodes"])
+def test_past_evictions_do_not_make_a_start_too_dear(
+    running: Build, waiting: Build, cluster_of: BuildCluster, capacity: Resources | None
+) -> None:
+    """The price chooses the job that loses 300 s, which the limit refuses; the other one loses 100 s."""
+    again = running("again", "n0", start_s=NOW_S - 100.0, past_evictions=1)
+    never = running("never", "n1", start_s=NOW_S - 300.0)
+    cluster = cluster_of(2, again, never, waiting("u", 1, demand=None if capacity is None else amounts(4)))
+    nodes = tuple(replace(node, capacity=capacity) for node in cluster.nodes)
+    cluster = replace(cluster, nodes=nodes, limits=Limits(min_progress_s=0.0))
+    assert victims(decide(cluster, kills="at_once")) == [("never", Method.KILL)]
+    limits = replace(cluster.limits, max_loss_node_hours=200.0 / 3600.0, max_loss_machine_share=0.0)
+    assert victims(decide(replace(cluster, limits=limits), kills="at_once")) == [("again", Method.KILL)]
+    limits = replace(limits, max_loss_node_hours=99.0 / 3600.0)
+    assert decide(replace(cluster, limits=limits), kills="at_once").actions == (prioritise("u"),)

@@ -8,7 +8,17 @@ import pytest
 from makeway.policies.common.departures import OVERDUE_S
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Method, Reserve
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Decision,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    Method,
+    Reserve,
+)
 from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
 
 LEFT_S = 300.0
@@ -108,3 +118,46 @@ def test_what_the_others_lose_meanwhile_counts(
     jobs = ending(running("a", "n0", start_s=NOW_S - ran_s - 1.0)), running("b", "n1", start_s=NOW_S - 10.0)
     decision = decide(cluster_of(2, *jobs, waiting("u", 2)))
     assert (victims(decision) == []) is waits
+
+
+@pytest.mark.parametrize(
+    "protected",
+    [
+        {"preemptible": False},
+        {"user": "root"},
+        {"kind": JobKind.ON_DEMAND},
+        {"kind": JobKind.MALLEABLE, "node_count_min": 1, "preemptible": False},
+    ],
+    ids=["not opted in", "user", "urgent", "malleable"],
+)
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_a_protected_job_ends_too_and_nothing_is_done_to_it(
+    running: Build, waiting: Build, cluster_of: BuildCluster, protected: dict[str, Any], wanted: int
+) -> None:
+    ends = ending(running("a", "n0 n1", **protected))
+    cluster = cluster_of(3, ends, running("b", "n2"), waiting("u", wanted))
+    cluster = replace(cluster, limits=Limits(protected_users=frozenset({"root"})))
+    decision = decide(cluster)
+    (held,) = decision.actions
+    assert isinstance(held, Reserve)
+    assert set(held.nodes) <= {"n0", "n1"}
+    assert decision.again_s == NOW_S + 510.0
+    last = decide(replace(cluster, now_s=NOW_S + 510.0))
+    assert victims(last) == ([("b", Method.KILL)] if wanted == 1 else [])
+    assert "a" not in {action.job_id for action in last.actions}
+
+
+def test_a_job_that_is_suspended_does_not_end(two: Cluster) -> None:
+    a, *others = two.jobs
+    suspended = replace(a, state=JobState.SUSPENDED)
+    assert victims(decide(replace(two, jobs=(suspended, *others)))) == [("b", Method.KILL)]
+
+
+def test_a_malleable_job_that_ends_is_not_shrunk(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """It could give one of the two nodes that are needed, but gives both when it ends."""
+    ends = ending(running("a", "n0 n1", kind=JobKind.MALLEABLE, node_count_min=1))
+    decision = decide(cluster_of(3, ends, running("b", "n2"), waiting("u", 2)))
+    assert [action.verb for action in decision.actions] == ["reserve"]
+    assert decision.again_s == NOW_S + 510.0
