@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from makeway.policies.common.departures import (
     NO_BACKLOG,
@@ -17,9 +17,21 @@ from makeway.policies.common.departures import (
     pending_of,
     releasing_nodes,
 )
+from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
-from makeway.policies.model import Action, Cluster, Job, NodeSet, Rationale, Reserve, Resources, memoise_last
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Job,
+    Method,
+    NodeSet,
+    Postponement,
+    Rationale,
+    Reserve,
+    Resources,
+    memoise_last,
+)
 from makeway.policies.safety.prices import killed_node_s
 
 
@@ -43,6 +55,8 @@ class Commitments:
     """Node-seconds of work that the evictions of earlier proposals lose, by urgent job."""
     postponed_node_s: dict[str, float] = field(default_factory=dict[str, float])
     """The same of the evictions that earlier proposals postpone, at their last moments."""
+    evictions_node_s: dict[str, float] = field(default_factory=dict[str, float])
+    """What all of these evictions cost, with repeated setups and requested checkpoints, by urgent job."""
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
@@ -59,6 +73,7 @@ class Commitments:
         other.releases, other.pending = dict(self.releases), dict(self.pending)
         other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
         other.postponed_node_s = dict(self.postponed_node_s)
+        other.evictions_node_s = dict(self.evictions_node_s)
         return other
 
     def add(self, actions: tuple[Action, ...], why: Rationale | None = None) -> None:
@@ -66,8 +81,11 @@ class Commitments:
         if killed := killed_node_s(actions, self.cluster):
             for_job_id = actions[0].for_job_id
             self.killed_node_s[for_job_id] = self.killed_node_s.get(for_job_id, 0.0) + killed
+        if cost := evictions_node_s(actions, self.cluster):
+            self._count_cost(actions[0].for_job_id, cost)
         if why is not None and why.postponed is not None:
             self.postponed_node_s[why.for_job_id] = why.postponed.loss_node_s
+            self._count_cost(why.for_job_id, _cost_node_s(why.postponed, self.cluster))
         self.pending.update(pending_of(actions, self.cluster))
         for action in actions:
             release = node_release_of(action, self.cluster.now_s)
@@ -78,6 +96,9 @@ class Commitments:
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
+
+    def _count_cost(self, for_job_id: str, cost_node_s: float) -> None:
+        self.evictions_node_s[for_job_id] = self.evictions_node_s.get(for_job_id, 0.0) + cost_node_s
 
     def spent_node_s(self) -> dict[str, float]:
         """Node-seconds of work that earlier proposals lose, now or at their last moments, by urgent job."""
@@ -140,6 +161,20 @@ class Commitments:
         if alike:
             self._unusable = found
         return found
+
+
+def _cost_node_s(postponed: Postponement, cluster: Cluster) -> int:
+    """What postponed evictions cost. A kill loses what is recorded and repeats the setup, at most the whole run."""
+    jobs, cost, at_s = cluster.jobs_by_id(), 0, postponed.until_s
+    for departure in postponed.departures:
+        job = jobs[departure.job_id]
+        if departure.method is Method.KILL:
+            run = replace(job, last_checkpoint_s=None, usual_unsaved_s=None)
+            setup_node_s = cost_node_s(job, Method.APPLICATION, at_s)
+            cost += min(departure.loss_node_s + setup_node_s, cost_node_s(run, Method.KILL, at_s))
+        else:
+            cost += cost_node_s(job, departure.method, at_s)
+    return cost
 
 
 @memoise_last

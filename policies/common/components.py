@@ -15,6 +15,7 @@ from dataclasses import replace
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.requests import Proposal
 from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.waiting import postponement
 from makeway.policies.model import Cluster, OperationKind, Reserve
 
 Serve = Callable[[Commitments, UrgentJob], Proposal]
@@ -116,6 +117,7 @@ def _waiting(urgent: UrgentJob, proposal: Proposal, again_s: float, cluster: Clu
             summary=f"No job leaves as long as another component waits for jobs to end. Else: {why.summary}",
             candidates=tuple(replace(one, chosen=False) for one in why.candidates),
             loss_node_s=0,
+            postponed=postponement(proposal, cluster, again_s),
         ),
         again_s=again_s,
     )

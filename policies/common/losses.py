@@ -1,17 +1,25 @@
-"""How long a checkpoint takes that a job leaves after.
+"""How long a checkpoint takes that a job leaves after, and what its leaving costs.
+
+The cost is in node-seconds that the machine has to spend again: lost work, the setup, and the time of a
+requested checkpoint.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
     (DS-RT 2020), section III-B: the durations ts and ta of a job's checkpoints.
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-A: the overhead of a
+    preemption, which adds the setup.
 
 Differs from the paper:
-    A regular checkpoint that is overdue is expected at the next multiple of its period.
+    A regular checkpoint that is overdue is expected at the next multiple of its period. The time that a
+    requested checkpoint takes is a cost. Of a setup, only what is done counts.
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 
-from makeway.policies.model import Job
-from makeway.policies.safety.prices import reported_s
+from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
+from makeway.policies.safety.prices import loss_node_s, node_equivalents, reported_s, unsaved_s
 
 
 def system_s(job: Job) -> float | None:
@@ -63,3 +71,77 @@ def _regular(job: Job, now_s: float) -> tuple[float, float] | None:
 def _is_duration(duration_s: float) -> bool:
     """Whether a job declared a usable duration: users may declare anything."""
     return math.isfinite(duration_s) and duration_s >= 0.0
+
+
+def cost_node_s(job: Job, method: Method, now_s: float) -> int:
+    """Node-seconds that are spent again if the job leaves now, rounded up."""
+    elapsed_s = 0.0 if job.start_s is None else max(0.0, now_s - job.start_s)
+    setup_s = min(job.setup_s, elapsed_s)
+    match method:
+        case Method.SHRINK:
+            return 0
+        case Method.KILL:
+            # Without a checkpoint in this run, the unsaved time contains the setup.
+            seconds = min(elapsed_s, unsaved_s(job, now_s) + setup_s)
+        case Method.APPLICATION:
+            seconds = setup_s
+        case Method.SYSTEM:
+            seconds = setup_s + (system_s(job) or 0.0)
+    return math.ceil(seconds * node_equivalents(job))
+
+
+def departures(
+    actions: Iterable[Action], cluster: Cluster, at_s: float | None = None
+) -> tuple[tuple[Job, Method], ...]:
+    """The jobs that the evictions among the actions make leave, and how, if they begin at `at_s`. None: now.
+
+    Who was to leave after a regular checkpoint is killed then, if that checkpoint is complete before and the
+    next one is too late. It has saved its work at that checkpoint.
+    """
+    jobs = cluster.jobs_by_id()
+    found: list[tuple[Job, Method]] = []
+    for action in actions:
+        if not isinstance(action, Requeue | Cancel) or action.job_id not in jobs:
+            continue
+        job, method = jobs[action.job_id], action.method
+        if method is Method.APPLICATION and at_s is not None:
+            saved_s = _saved_before(job, cluster.now_s, at_s, action.not_after_s)
+            if saved_s is not None:
+                job, method = replace(job, last_checkpoint_s=saved_s), Method.KILL
+        found.append((job, method))
+    return tuple(found)
+
+
+def _saved_before(job: Job, now_s: float, at_s: float, latest_s: float) -> float | None:
+    """When the last regular checkpoint before `at_s` is complete. None: there is one from then on by
+    `latest_s`, or none before.
+    """
+    first_s, next_s = application_s(job, now_s), application_s(job, at_s)
+    regular = _regular(job, now_s)
+    if first_s is None or next_s is None or regular is None:
+        return None
+    if now_s + first_s > at_s or at_s + next_s <= latest_s:
+        return None
+    return at_s + next_s - regular[1]
+
+
+def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
+    """What the evictions among the actions cost together if they begin at `at_s`, in node-seconds. None: now.
+
+    See `departures` for who is killed only because of the delay.
+    """
+    instant_s = cluster.now_s if at_s is None else at_s
+    return sum(cost_node_s(job, method, instant_s) for job, method in departures(actions, cluster, at_s))
+
+
+def evictions_loss_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
+    """Node-seconds of work that the evictions among the actions lose if they begin at `at_s`. None: now.
+
+    See `departures` for who is killed only because of the delay.
+    """
+    instant_s = cluster.now_s if at_s is None else at_s
+    return sum(
+        loss_node_s(job, instant_s)
+        for job, method in departures(actions, cluster, at_s)
+        if method is Method.KILL
+    )

@@ -7,11 +7,12 @@ from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease
+from makeway.policies.common.losses import evictions_loss_node_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import Action, Candidate, Cluster, NodeSet, OperationKind, Rationale, Reason
-from makeway.policies.safety.prices import killed_node_s, price_refusal
+from makeway.policies.safety.prices import price_refusal
 from makeway.policies.safety.protection import Refusal
 
 
@@ -40,6 +41,8 @@ class Request:
     """Node-seconds of work that earlier proposals of the same decision lose, by urgent job."""
     spent_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """The same with what they postpone, at their last moments."""
+    evictions_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What all of these evictions cost, with repeated setups and requested checkpoints, by urgent job."""
     backlog: Backlog = NO_BACKLOG
     """What the file system has still to write for other urgent jobs."""
     guest_nodes: tuple[str, ...] = ()
@@ -128,6 +131,7 @@ def request_for(
         excluded=commitments.excluded,
         killed_node_s=dict(commitments.killed_node_s),
         spent_node_s=commitments.spent_node_s(),
+        evictions_node_s=dict(commitments.evictions_node_s),
         backlog=commitments.backlog(),
     )
 
@@ -141,7 +145,7 @@ def loss_refusal(request: Request, given: Proposal, at_s: float | None = None) -
     return price_refusal(
         request.cluster,
         request.urgent.job.job_id,
-        killed_node_s(given.actions, request.cluster, at_s),
+        evictions_loss_node_s(given.actions, request.cluster, at_s),
         request.spent_node_s,
     )
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.losses import system_s
+from makeway.policies.common.losses import departures, evictions_loss_node_s, system_s
 from makeway.policies.common.requests import Proposal, Request, candidates_of, loss_refusal
 from makeway.policies.model import (
     Action,
@@ -36,7 +36,6 @@ from makeway.policies.model import (
     Reserve,
     Shrink,
 )
-from makeway.policies.safety.prices import killed_node_s
 
 _MOST_GROWTH = 2
 """How many times the loss of a kill at once waiting may cost, if nothing comes of it."""
@@ -87,7 +86,7 @@ class Waiting:
         best = later if _is_better(later, None if hopeless else at_once) else at_once
         if best is at_once and hopeless:
             return at_once
-        if not hopeless and killed_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
+        if not hopeless and evictions_loss_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
             return at_once
         saving_s = writing_s(request, best, self.step_s)
         until_s = allowed_until_s(request, best, last_s - saving_s, self.leave_s, refuses)
@@ -183,26 +182,22 @@ def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -
             candidates=tuple(replace(candidate, chosen=False) for candidate in best.rationale.candidates),
             loss_node_s=0,
             ready_s=last_s,
-            postponed=_postponement(best, request.cluster, until_s),
+            postponed=postponement(best, request.cluster, until_s),
         ),
         again_s=until_s,
     )
 
 
-def _postponement(best: Proposal, cluster: Cluster, until_s: float) -> Postponement:
+def postponement(best: Proposal, cluster: Cluster, until_s: float) -> Postponement:
     """Who leaves by the proposal if its evictions begin at `until_s`."""
-    return Postponement(
-        until_s=until_s,
-        departures=tuple(
-            LateDeparture(
-                job_id=action.job_id,
-                method=Method.SHRINK if isinstance(action, Shrink) else action.method,
-                loss_node_s=killed_node_s((action,), cluster, until_s),
-            )
-            for action in best.actions
-            if isinstance(action, Requeue | Cancel | Shrink)
-        ),
-    )
+    found: list[LateDeparture] = []
+    for action in best.actions:
+        if isinstance(action, Shrink):
+            found.append(LateDeparture(job_id=action.job_id, method=Method.SHRINK, loss_node_s=0))
+        for job, method in departures((action,), cluster, until_s):
+            lost_node_s = evictions_loss_node_s((action,), cluster, until_s)
+            found.append(LateDeparture(job_id=job.job_id, method=method, loss_node_s=lost_node_s))
+    return Postponement(until_s=until_s, departures=tuple(found))
 
 
 def _may_keep(request: Request, best: Proposal, latest_s: float) -> bool:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease, ends_by
+from makeway.policies.common.losses import cost_node_s, evictions_loss_node_s, evictions_node_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -44,8 +45,6 @@ from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.least_price.prices import (
     Price,
-    cost_node_s,
-    evictions_node_s,
     lost_node_s,
     price_node_s,
     priced,
@@ -122,7 +121,7 @@ class _Pricing:
         """The start at once if it costs little more than `later` and no limit refuses it, else `later`."""
         now_s, job = self.cluster.now_s, request.urgent.job
         instant_s = job.waits_since_s + self.config.instant_s
-        if not now_s < instant_s < latest_s:
+        if not now_s < instant_s < latest_s or request.releasing_s > instant_s:
             return later
         at_once = self._room(request, instant_s)
         if not makes_room(at_once) or self._refuses(request, at_once, now_s):
@@ -318,10 +317,11 @@ class _Pricing:
         """
         config, before = self.config, self.cluster.lost_node_s
         cost_node_s = evictions_node_s(given.actions, self.cluster, at_s)
-        kills_node_s = killed_node_s(given.actions, self.cluster, at_s)
+        kills_node_s = evictions_loss_node_s(given.actions, self.cluster, at_s)
         text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
         together = started_with(self.cluster, request.urgent.job.job_id)
-        before_node_s = sum(before.get(one, 0.0) + request.spent_node_s.get(one, 0.0) for one in together)
+        # What earlier decisions cost besides lost work is not known.
+        before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
         if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
             after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
             limit = self._node_s(config.ceiling_machine_hours) / HOUR_S

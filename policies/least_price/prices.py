@@ -13,45 +13,17 @@ Differs from the paper:
     The time that a requested checkpoint takes is added. Of a setup, only what is done counts.
 """
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
-from makeway.policies.common.losses import system_s
+from makeway.policies.common.losses import cost_node_s
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
+from makeway.policies.model import Job, Method
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import loss_node_s, node_equivalents, unsaved_s
+from makeway.policies.safety.prices import loss_node_s
 
 Price = Callable[[Job, Method, float], int]
 """What it counts as that a job leaves in one way at an instant, in node-seconds."""
-
-
-def cost_node_s(job: Job, method: Method, now_s: float) -> int:
-    """Node-seconds that are spent again if the job leaves now, rounded up."""
-    elapsed_s = 0.0 if job.start_s is None else max(0.0, now_s - job.start_s)
-    setup_s = min(job.setup_s, elapsed_s)
-    match method:
-        case Method.SHRINK:
-            return 0
-        case Method.KILL:
-            # Without a checkpoint in this run, the unsaved time contains the setup.
-            seconds = min(elapsed_s, unsaved_s(job, now_s) + setup_s)
-        case Method.APPLICATION:
-            seconds = setup_s
-        case Method.SYSTEM:
-            seconds = setup_s + (system_s(job) or 0.0)
-    return math.ceil(seconds * node_equivalents(job))
-
-
-def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
-    """What the evictions among the actions cost together at that instant, in node-seconds. None: now."""
-    jobs = cluster.jobs_by_id()
-    return sum(
-        cost_node_s(jobs[action.job_id], action.method, cluster.now_s if at_s is None else at_s)
-        for action in actions
-        if isinstance(action, Requeue | Cancel) and action.job_id in jobs
-    )
 
 
 def price_node_s(job: Job, method: Method, now_s: float) -> int:

@@ -5,10 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.losses import application_s, overdue_s, system_s
-from makeway.policies.model import (
-    CheckpointSpec,
+from makeway.policies.common.losses import (
+    application_s,
+    departures,
+    evictions_loss_node_s,
+    evictions_node_s,
+    overdue_s,
+    system_s,
 )
+from makeway.policies.model import CheckpointSpec, Cluster, Method, Node, Reason, Requeue
 from makeway.policies.safety.prices import loss_node_s
 from tests.policies.common.operations import NOW_S, Build
 
@@ -86,3 +91,29 @@ def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:
     nothing = CheckpointSpec(interval_s=0.0, application_s=0.0)
     assert application_s(replace(job, checkpoint=nothing), NOW_S) is None
     assert application_s(replace(job, start_s=None), NOW_S) is None
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "after_s", "lost_s"),
+    [(540.0, None, None), (540.0, 49.0, None), (540.0, 51.0, 1), (540.0, 500.0, 450), (40.0, 500.0, None)],
+)
+def test_who_waits_for_a_checkpoint_that_is_over_is_killed(
+    running: Build, interval_s: float, after_s: float | None, lost_s: int | None
+) -> None:
+    """It is complete in 50 s, and the job has to leave in 560 s. None: a checkpoint comes in time."""
+    spec = CheckpointSpec(interval_s=interval_s, application_s=60.0)
+    job = running("a", "n0", setup_s=10.0, start_s=NOW_S + 50.0 - 10.0 - (interval_s + 60.0), checkpoint=spec)
+    leaves = Requeue(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.APPLICATION,
+        not_after_s=NOW_S + 560.0,
+    )
+    cluster = Cluster(now_s=NOW_S, nodes=(Node(name="n0"),), jobs=(job,))
+    at_s = None if after_s is None else NOW_S + after_s
+    ((_, method),) = departures((leaves,), cluster, at_s)
+    assert method is (Method.APPLICATION if lost_s is None else Method.KILL)
+    assert evictions_loss_node_s((leaves,), cluster, at_s) == (lost_s or 0)
+    assert evictions_node_s((leaves,), cluster, at_s) == (lost_s or 0) + 10

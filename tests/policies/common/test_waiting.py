@@ -258,3 +258,19 @@ def test_kills_wait_also_for_nodes_that_come_free_later(waiting: Build) -> None:
     decision = decide(cluster)
     assert (holds(decision), victims(decision)) == ([("n3", "n0")], [])
     assert decision.again_s == NOW_S + LAST_S
+
+
+@pytest.mark.parametrize(("worked_s", "at_once"), [(960.0, True), (980.0, False)])
+def test_what_is_lost_after_a_checkpoint_that_is_over_in_the_end_counts(
+    waiting: Build, worked_s: float, at_once: bool
+) -> None:
+    """`s` completes a checkpoint in 50 s, 460 s before it would be killed with `k`."""
+    spec = CheckpointSpec(interval_s=3550.0, application_s=50.0)
+    saves = part("s", "n0", amounts(8), start_s=NOW_S + 50.0 - 3600.0, checkpoint=spec)
+    killed = part("k", "n1", amounts(8), start_s=NOW_S - worked_s)
+    decision = decide(shared(saves, killed, waiting("u", 2, demand=amounts(8))))
+    leaving = [("k", Method.KILL), ("s", Method.APPLICATION)]
+    assert victims(decision) == (leaving if at_once else [])
+    postponed = decision.rationale[0].postponed
+    late = () if postponed is None else tuple((one.method, one.loss_node_s) for one in postponed.departures)
+    assert late == (() if at_once else ((Method.KILL, 980 + 510), (Method.KILL, 460)))

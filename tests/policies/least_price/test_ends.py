@@ -161,3 +161,23 @@ def test_a_malleable_job_that_ends_is_not_shrunk(
     decision = decide(cluster_of(3, ends, running("b", "n2"), waiting("u", 2)))
     assert [action.verb for action in decision.actions] == ["reserve"]
     assert decision.again_s == NOW_S + 510.0
+
+
+@pytest.mark.parametrize(
+    ("worked_s", "interval_s", "waits"), [(450.0, 3550.0, False), (470.0, 3550.0, True), (450.0, 50.0, True)]
+)
+def test_a_checkpoint_that_is_over_in_the_end_does_not_save_its_job(
+    running: Build,
+    waiting: Build,
+    cluster_of: BuildCluster,
+    worked_s: float,
+    interval_s: float,
+    waits: bool,
+) -> None:
+    """`b` saves its work in 50 s, 460 s before it would leave; with a short interval it does so again."""
+    spec = CheckpointSpec(interval_s=interval_s, application_s=50.0)
+    saves = running("b", "n1", start_s=NOW_S + 50.0 - 3600.0, checkpoint=spec)
+    ends = ending(running("a", "n0", start_s=NOW_S - worked_s))
+    decision = decide(cluster_of(2, ends, saves, waiting("u", 2)))
+    at_once = [("a", Method.KILL), ("b", Method.APPLICATION)]
+    assert victims(decision) == ([] if waits else at_once)

@@ -162,3 +162,39 @@ def test_no_start_waits_in_its_hold_if_another_is_refused_for_that(
     limits = replace(NO_LOSS, max_loss_node_hours_per_day=2400.0 / 3600.0)
     decision = decide(cluster_of(2, *jobs, limits=limits), waiting_machine_hours=0.1)
     assert victims(decision) == [("a", Method.KILL), ("b", Method.KILL)]
+
+
+def test_the_ceiling_counts_what_the_other_components_cost(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Each component costs a checkpoint of 300 s and a setup of 100 s; nothing is lost."""
+
+    def saves(job_id: str, node: str) -> Job:
+        spec = CheckpointSpec(system_s=300.0)
+        return running(job_id, node, start_s=NOW_S - 9000.0, setup_s=100.0, checkpoint=spec)
+
+    urgent = [waiting(name, 1, het_job_id="u1", start_within_s=1200.0) for name in ("u1", "u2")]
+    cluster = cluster_of(2, saves("a", "n0"), saves("b", "n1"), *urgent)
+    enough = decide(cluster, ceiling_machine_hours=800.0 / MACHINE_HOUR_NODE_S)
+    assert victims(enough) == [("a", Method.SYSTEM), ("b", Method.SYSTEM)]
+    assert not victims(decide(cluster, ceiling_machine_hours=799.0 / MACHINE_HOUR_NODE_S))
+
+
+def test_the_ceiling_counts_what_waiting_components_will_cost(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Each component waits for the last moment, at which a kill costs 1310 and a setup of 100."""
+
+    def dear(job_id: str, node: str) -> Job:
+        return running(job_id, node, setup_s=100.0, last_checkpoint_s=NOW_S - 800.0)
+
+    urgent = [waiting(name, 1, het_job_id="u1") for name in ("u1", "u2")]
+    cluster = cluster_of(2, dear("a", "n0"), dear("b", "n1"), *urgent)
+    settings = {"waiting_machine_hours": 0.1}
+    first_node_s = 800.0 + 510.0 + 100.0
+    longest = decide(
+        cluster, ceiling_machine_hours=(2 * first_node_s + 60.0) / MACHINE_HOUR_NODE_S, **settings
+    )
+    assert longest.again_s == NOW_S + 510.0
+    short = decide(cluster, ceiling_machine_hours=(2 * first_node_s + 59.0) / MACHINE_HOUR_NODE_S, **settings)
+    assert short.again_s == NOW_S + 509.0

@@ -17,10 +17,13 @@ from makeway.policies.model import (
     JobKind,
     Method,
     Prioritise,
+    Progress,
+    Reason,
     Requeue,
     Reservation,
     Reserve,
     Shrink,
+    Task,
 )
 from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster, victims
 from tests.policies.common.operations import operation
@@ -90,6 +93,35 @@ def test_at_once_counts_from_when_the_job_became_eligible(
     held_back = (*cluster.jobs[:2], replace(urgent, eligible_since_s=NOW_S))
     eligible = replace(cluster, jobs=held_back)
     assert victims(decide(eligible, instant_machine_hours=None)) == [("dies", Method.KILL)]
+
+
+def test_no_job_is_killed_for_a_start_at_once_that_waits_for_other_nodes(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """One node comes free at 500 s. Until then the other job completes a checkpoint; its kill costs 60."""
+    leaves = Requeue(
+        job_id="leaver",
+        for_job_id="x",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.SYSTEM,
+        not_after_s=NOW_S + 500.0,
+    )
+    under_way = replace(operation("x", "n2"), tasks=(Task(action=leaves, progress=Progress.ACCEPTED),))
+    spec = CheckpointSpec(interval_s=320.0, application_s=40.0)
+    cluster = cluster_of(
+        3,
+        running("leaver", "n2 n0"),
+        running("b", "n1", last_checkpoint_s=NOW_S - 60.0, checkpoint=spec),
+        waiting("x", 1, submit_s=NOW_S - 1.0, reservation="mw_x"),
+        waiting("u", 2),
+        operations=(under_way,),
+        reservations=(Reservation(name="mw_x", nodes=("n2",), start_s=NOW_S, end_s=NOW_S + 9000.0),),
+    )
+    assert victims(decide(cluster)) == [("b", Method.APPLICATION)]
+    soon = replace(leaves, not_after_s=NOW_S + 170.0)
+    under_way = replace(under_way, tasks=(Task(action=soon, progress=Progress.ACCEPTED),))
+    assert victims(decide(replace(cluster, operations=(under_way,)))) == [("b", Method.KILL)]
 
 
 def test_a_dear_start_holds_its_nodes_until_the_last_moment(

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.least_price.prices import cost_node_s, evictions_node_s, priced
+from makeway.policies.least_price.prices import priced
 from makeway.policies.model import Job, Method, Reason, Requeue
 from makeway.policies.programme.knapsack import solve
 from tests.policies.arriving import BOTH, NOW_S, Build, BuildCluster
