@@ -164,7 +164,7 @@ class Commitments:
 
 
 def _cost_node_s(postponed: Postponement, cluster: Cluster) -> int:
-    """What postponed evictions cost. A kill loses what is recorded and repeats the setup, at most the whole run."""
+    """What postponed evictions cost. A kill loses what is recorded and repeats the setup: at most the run."""
     jobs, cost, at_s = cluster.jobs_by_id(), 0, postponed.until_s
     for departure in postponed.departures:
         job = jobs[departure.job_id]

@@ -11,6 +11,7 @@ from makeway.policies.common.departures import (
     node_releases,
     releasing_nodes,
 )
+from makeway.policies.common.losses import evictions_node_s
 from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
@@ -48,6 +49,7 @@ def requests(
     excluded = set(committed(cluster))
     leaves = node_releases(cluster)
     killed: dict[str, float] = {}
+    costs: dict[str, float] = {}
     for urgent in urgent_jobs(cluster):
         deadline_s = urgent.deadline_s(start_within_s)
         until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
@@ -71,12 +73,15 @@ def requests(
             excluded=frozenset(excluded),
             killed_node_s=dict(killed),
             spent_node_s=dict(killed),
+            evictions_node_s=dict(costs),
         )
         given = fits(request) if request.shortage <= 0 else proposal(request)
         if request.shortage > 0:
             found.append(request)
         if lost_node_s := killed_node_s(given.actions, cluster):
             killed[urgent.job.job_id] = lost_node_s
+        if cost_node_s := evictions_node_s(given.actions, cluster):
+            costs[urgent.job.job_id] = cost_node_s
         for action in given.actions:
             leave = node_release_of(action, cluster.now_s)
             if isinstance(action, Reserve):
