@@ -294,7 +294,9 @@ class DaemonProcess:
 
     def _spawn(self) -> None:
         process = Program(("run", "--config", str(self.config)), stderr=self.folder / "log")
-        (self.folder / "pid").write_text(str(process.pid))
+        written = self.folder / "pid.new"  # who reads the file never finds it empty
+        written.write_text(str(process.pid))
+        written.replace(self.folder / "pid")
         self._process = process
 
     def log(self) -> str:
