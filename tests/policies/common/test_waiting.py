@@ -274,3 +274,21 @@ def test_what_is_lost_after_a_checkpoint_that_is_over_in_the_end_counts(
     postponed = decision.rationale[0].postponed
     late = () if postponed is None else tuple((one.method, one.loss_node_s) for one in postponed.departures)
     assert late == (() if at_once else ((Method.KILL, 980 + 510), (Method.KILL, 460)))
+
+
+@pytest.mark.parametrize(
+    ("limit_node_s", "nodes", "wait_s"), [(850.0, {"n1", "n2"}, 510.0), (849.0, {"n0", "n1"}, 74.0)]
+)
+def test_an_end_is_not_waited_for_if_a_limit_refuses_the_others_before(
+    waiting: Build, limit_node_s: float, nodes: set[str], wait_s: float
+) -> None:
+    """With the end of `e` one kill is enough instead of two, but it may not come before that end."""
+    jobs = (
+        part("a", "n0", amounts(8), start_s=NOW_S - 300.0),
+        part("y", "n1", amounts(8), start_s=NOW_S - 280.0),
+        part("e", "n2", amounts(8), preemptible=False, start_s=NOW_S - 4000.0, walltime_s=4500.0),
+    )
+    urgent = waiting("u", 2, demand=amounts(4))
+    decision = decide(shared(*jobs, urgent, node_count=3, limits=of_hours(limit_node_s)))
+    assert [set(held) for held in holds(decision)] == [nodes]
+    assert (victims(decision), decision.again_s) == ([], NOW_S + wait_s)

@@ -12,19 +12,20 @@ from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CPU, GPU, JobKind, Resources
+from makeway.policies.model import CPU, GPU, JobKind, Limits, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
-from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.run.replay import UNPRICED, Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 
 NODE = Resources.of({CPU: 8, GPU: 2})
 ARRIVAL_S = 900.0
 WITHIN_S = 300.0
 CONFIG = EvictionConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0)
+LEAST = LeastPriceConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0)
 POLL_S = 1.0
 
 DEMANDS = st.builds(
@@ -72,7 +73,10 @@ def futures(draw: st.DrawFn) -> list[SimJob]:
 
 
 def played(
-    jobs: list[SimJob], config: EvictionConfig | LeastPriceConfig, policy: Policy[Any] = EVICTION
+    jobs: list[SimJob],
+    config: EvictionConfig | LeastPriceConfig,
+    policy: Policy[Any] = EVICTION,
+    limits: Limits = UNPRICED,
 ) -> ReplayRecord:
     sharing = SharingSettings(capacities=(NODE,) * 3)
     cluster = SimCluster(
@@ -84,7 +88,7 @@ def played(
         check=True,
         sharing=sharing,
     )
-    return Replay(cluster, policy, config, ReplaySettings(poll_interval_s=POLL_S)).run()
+    return Replay(cluster, policy, config, ReplaySettings(poll_interval_s=POLL_S, limits=limits)).run()
 
 
 def urgent_of(record: ReplayRecord) -> JobRecord:
@@ -150,11 +154,20 @@ def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[S
 def test_with_least_price_an_urgent_job_is_on_time_whenever_kills_at_once_are(jobs: list[SimJob]) -> None:
     """It may lose more work than they do: a long checkpoint can cost more than the work that it saves."""
     at_once = played(jobs, replace(CONFIG, kills="at_once"))
-    late = played(
-        jobs, LeastPriceConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0), LEAST_PRICE
-    )
+    late = played(jobs, LEAST, LEAST_PRICE)
     if on_time(at_once):
         assert on_time(late)
+
+
+@settings(deadline=None, max_examples=150)
+@given(jobs=futures(), limit_node_s=st.sampled_from([200.0, 400.0, 700.0, 900.0, 1000.0, 1100.0, 1300.0]))
+def test_no_limit_refuses_in_the_end_what_it_allowed_at_once(jobs: list[SimJob], limit_node_s: float) -> None:
+    limits = replace(UNPRICED, max_loss_node_hours=limit_node_s / 3600.0, max_loss_machine_share=0.0)
+    if not on_time(played(jobs, replace(CONFIG, kills="at_once"), limits=limits)):
+        event("not on time")
+        return
+    assert on_time(played(jobs, CONFIG, limits=limits))
+    assert on_time(played(jobs, LEAST, LEAST_PRICE, limits=limits))
 
 
 @settings(deadline=None, max_examples=40)
