@@ -85,7 +85,7 @@ class Waiting:
         later = room(request, ending) if ending else at_once
         best = later if _is_better(later, None if hopeless else at_once) else at_once
         if best is later and refuses(request, later, last_s + self.leave_s):
-            best = at_once  # the other jobs cannot leave before the ends
+            best = at_once  # in the end the other jobs may not leave
         if best is at_once and hopeless:
             return at_once
         if not hopeless and evictions_loss_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
