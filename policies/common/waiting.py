@@ -3,7 +3,8 @@
 The nodes of the choice are held at once. As long as there is time, a job may end by itself, save its work, or
 make room elsewhere; each cycle decides again. A choice that loses nothing is carried out at once, and so is
 one that would lose more than twice as much by waiting: a job that has just started is killed cheaply now.
-Jobs whose time limits end before the last moment count as leaving by themselves.
+Jobs whose time limits end before the last moment count as leaving by themselves. No kill waits for a moment
+at which a limit on lost work would refuse it.
 
 While a job waits, its nodes are lost to other urgent jobs. If one of these finds no room, no job waits.
 

@@ -5,7 +5,7 @@ set of jobs leaves whose total price is least: lost work, setups that are done a
 requested checkpoints. A cheap start is made at once. A dear one waits as long as the deadline allows, because
 jobs end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held, above it the
 urgent job is at the front of the queue. At the last moment the start is made if its price is below the
-ceiling; else no job is evicted.
+ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least is tried.
 
 Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
 "eviction".
