@@ -9,7 +9,7 @@ import pytest
 
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Limits, Method
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Limits, Method, Placement
 from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
 from tests.policies.sharing import amounts, part, shared
 
@@ -198,3 +198,14 @@ def test_the_ceiling_counts_what_waiting_components_will_cost(
     assert longest.again_s == NOW_S + 510.0
     short = decide(cluster, ceiling_machine_hours=(2 * first_node_s + 59.0) / MACHINE_HOUR_NODE_S, **settings)
     assert short.again_s == NOW_S + 509.0
+
+
+def test_the_cheapest_placement_is_one_that_no_limit_refuses(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """A kill in one placement costs 350, a checkpoint in the other one 300 and a setup of 100."""
+    saves, dies, urgent = two(running, waiting, cluster_of).jobs
+    places = (Placement(name="p0", nodes=("n0",)), Placement(name="p1", nodes=("n1",)))
+    cluster = cluster_of(2, replace(saves, setup_s=100.0), dies, urgent, placements=places)
+    assert victims(decide(cluster)) == [("dies", Method.KILL)]
+    assert victims(decide(replace(cluster, limits=NO_LOSS))) == [("saves", Method.SYSTEM)]
