@@ -39,9 +39,9 @@ from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, is_in_the_way
 from makeway.policies.contract import Policy, require_durations
-from makeway.policies.eviction.candidates import candidates
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.model import Action, Cluster, Decision, Job, Method
+from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.fixing import best_plans
@@ -165,10 +165,7 @@ def make_room(
         within = cheapest_place(request, room, lambda given: given.rationale.loss_node_s)
         return no_place(request) if within is None else in_place(request, within, room(within))
     if request.late and config.late == "queue":
-        return no_room(
-            request,
-            f"{needed(request)} and the deadline has passed: no job is evicted.",
-        )
+        return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
     now_s = request.cluster.now_s
     latest_s = (
         (now_s + config.start_within_s) if request.late else max(now_s, request.deadline_s - config.margin_s)
@@ -183,21 +180,33 @@ def make_room(
         return make_room_on_shared_nodes(
             request, latest_s=latest_s, step_s=config.step_s, ending=ending, price=price
         )
-    # A protected job may end by itself: its nodes serve, but nothing is done to it.
-    able = [group for group in considered if not group.protected_by or ends_by_itself(group, ending)]
 
     def item(group: VictimGroup) -> EvictionJob:
         plain = item_of(group, config, request.backlog.left_s)
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
         return ending_by_itself(pricing(plain, group), group, ending, now_s)
 
+    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item)
+
+
+def _make_room_on_whole_nodes(
+    request: Request,
+    considered: tuple[VictimGroup, ...],
+    config: EvictionConfig,
+    ending: Mapping[str, NodeRelease],
+    latest_s: float,
+    item: Callable[[VictimGroup], EvictionJob],
+) -> Proposal:
+    """The set of groups with the least loss, each of which leaves as a whole. `item`: what leaving costs."""
+    # A protected job may end by itself: its nodes serve, but nothing is done to it.
+    able = [group for group in considered if not group.protected_by or ends_by_itself(group, ending)]
     plan = _plan([item(group) for group in able], request, latest_s, config)
     if plan is None:
         text = (
             f"{needed(request)}; no choice among "
             f"{node_text(sum(len(group.nodes) for group in able))} "
             f"of {len(able)} {'candidate' if len(able) == 1 else 'candidates'} "
-            f"frees them within {latest_s - now_s:.0f} s."
+            f"frees them within {latest_s - request.cluster.now_s:.0f} s."
         )
         return no_room(request, text, candidates(considered, None, shrink=config.shrink))
     return _evict(request, considered, plan[0], config, plan[1], ending)

@@ -1,7 +1,7 @@
 """What is free and what comes free, computed again for every request by the definitions: the tests'
 oracle."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from makeway.policies.common.departures import (
@@ -15,7 +15,7 @@ from makeway.policies.common.losses import evictions_node_s
 from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
-from makeway.policies.model import Cluster, Job, NodeState, Reserve
+from makeway.policies.model import Action, Cluster, Job, NodeState, Reserve
 from makeway.policies.safety.prices import killed_node_s
 
 
@@ -82,15 +82,25 @@ def requests(
             killed[urgent.job.job_id] = lost_node_s
         if cost_node_s := evictions_node_s(given.actions, cluster):
             costs[urgent.job.job_id] = cost_node_s
-        for action in given.actions:
-            leave = node_release_of(action, cluster.now_s)
-            if isinstance(action, Reserve):
-                commitments.update(action.nodes)
-            else:
-                excluded.add(action.job_id)
-            if leave is not None:
-                leaves[action.job_id] = leave
+        promise(given.actions, cluster.now_s, commitments, excluded, leaves)
     return found
+
+
+def promise(
+    actions: Iterable[Action],
+    now_s: float,
+    nodes: set[str],
+    job_ids: set[str],
+    leaves: dict[str, NodeRelease],
+) -> None:
+    """Add what these actions promise: the nodes, the jobs, and when those leave."""
+    for action in actions:
+        if isinstance(action, Reserve):
+            nodes.update(action.nodes)
+        else:
+            job_ids.add(action.job_id)
+        if (leave := node_release_of(action, now_s)) is not None:
+            leaves[action.job_id] = leave
 
 
 def releasing_in_time(
