@@ -186,7 +186,7 @@ def _kills(action: Action) -> bool:
 def _ceilings(cluster: Cluster, for_job_id: str, others: Mapping[str, float]) -> Iterator[_Ceiling]:
     """The limits that hold for an urgent job, the narrowest first."""
     limits, payer = cluster.limits, payer_of(cluster, for_job_id)
-    limit = _limit(cluster, "max_loss_node_hours", "max_loss_machine_share")
+    limit = job_ceiling(cluster.limits, len(cluster.nodes))
     if limit is not None:
         before_node_s = sum(
             cluster.lost_node_s.get(job_id, 0.0) + others.get(job_id, 0.0)
@@ -219,11 +219,23 @@ def _ceilings(cluster: Cluster, for_job_id: str, others: Mapping[str, float]) ->
         yield _Ceiling(Refusal.MAX_LOSS_PER_DAY, day[0], used_node_s, "a day", day[1])
 
 
+def job_ceiling(limits: Limits, node_count: int) -> tuple[float, str] | None:
+    """Node-seconds of work that one urgent job may cost, and the setting that says so. None: there is no
+    limit.
+
+    Args:
+        limits: the site's.
+        node_count: of the machine.
+    """
+    return _limit(limits, node_count, "max_loss_node_hours", "max_loss_machine_share")
+
+
 def day_ceiling(cluster: Cluster) -> tuple[float, str] | None:
     """Node-seconds of work that all urgent jobs of a day may cost, and the setting that says so. None: there
     is no limit.
     """
-    return _limit(cluster, "max_loss_node_hours_per_day", "max_loss_machine_share_per_day")
+    keys = "max_loss_node_hours_per_day", "max_loss_machine_share_per_day"
+    return _limit(cluster.limits, len(cluster.nodes), *keys)
 
 
 class Spending(NamedTuple):
@@ -258,17 +270,17 @@ def spending(cluster: Cluster) -> tuple[Spending, ...]:
     return tuple(found)
 
 
-def _limit(cluster: Cluster, amount_key: str, share_key: str) -> tuple[float, str] | None:
+def _limit(limits: Limits, node_count: int, amount_key: str, share_key: str) -> tuple[float, str] | None:
     """The larger of an amount of node-hours and a share of what all nodes can do in 24 hours: node-seconds,
     and the setting that gives them. None: the amount is not limited.
     """
-    amount: float | None = getattr(cluster.limits, amount_key)
+    amount: float | None = getattr(limits, amount_key)
     if amount is None:
         return None
-    share: float | None = getattr(cluster.limits, share_key)
+    share: float | None = getattr(limits, share_key)
     if share is None:
         share = _USUAL_SHARES[share_key] if amount == getattr(_USUAL, amount_key) else 0.0
-    share_node_s = share * len(cluster.nodes) * 24.0 * HOUR_S
+    share_node_s = share * node_count * 24.0 * HOUR_S
     amount_node_s = amount * HOUR_S
     return (share_node_s, share_key) if share_node_s > amount_node_s else (amount_node_s, amount_key)
 

@@ -5,12 +5,10 @@ history has one number.
 """
 
 from dataclasses import replace
-from typing import Final
 
 from makeway.policies.model import Limits
+from makeway.policies.safety.prices import job_ceiling
 
-USUAL_SHARE: Final = 0.03
-"""The share of a site that sets neither it nor the amount (`Limits.max_loss_machine_share`)."""
 _AMOUNT, _SHARE = "limits.max_loss_node_hours", "limits.max_loss_machine_share"
 
 
@@ -21,12 +19,8 @@ def daemon_ceiling(limits: Limits, node_count: int) -> float | None:
         limits: of a configuration.
         node_count: of the machine.
     """
-    amount, share = limits.max_loss_node_hours, limits.max_loss_machine_share
-    if amount is None:
-        return None
-    if share is None:
-        share = USUAL_SHARE if amount == Limits().max_loss_node_hours else 0.0
-    return max(amount, share * node_count * 24.0)
+    ceiling = job_ceiling(limits, node_count)
+    return None if ceiling is None else ceiling[0] / 3600.0
 
 
 def ceiling_text(max_loss_node_hours: float | None) -> str:

@@ -88,7 +88,7 @@ class _Meant:
 
     action: Action
     operation: tuple[int, str]
-    """How many journals were lost before, and the operation's identifier, which a new journal gives anew."""
+    """How many journals were lost before, and its identifier, which a new journal uses again."""
     run: int
     saved: int
     """How many signals to the run of the job the operation knows to be acknowledged."""

@@ -24,14 +24,18 @@ def drop_in() -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_drop_in_lets_root_act_as_the_users_of_jobs(drop_in: str) -> None:
+def test_the_drop_in_lets_root_act_as_the_users_of_jobs(drop_in: str, tmp_path: Path) -> None:
     said = dict(line.split("=", 1) for line in drop_in.splitlines())
     assert (said["User"], said["SystemCallFilter"]) == ("root", "@setuid capset"), "setpriv calls capset"
     kept = [f"+{name.removeprefix('CAP_').lower()}" for name in said["CapabilityBoundingSet"].split()]
     service = ("setpriv", f"--bounding-set={','.join(['-all', *kept])}", "--inh-caps=-all", "--no-new-privs")
     as_user = " ".join(allocate_expander("1", ("n1",), reservation=None, user_id="5", group_id="60")[:5])
-    script = f"{as_user} sleep 5 & sleep 0.2; kill -KILL $! && {as_user} id -u"
-    done = subprocess.run([*service, "sh", "-c", script], capture_output=True, text=True, check=False)
+    os.mkfifo(runs := tmp_path / "runs")
+    script = (
+        f'{as_user} sh -c \'echo; exec sleep 60\' >"$1" & read -r _ <"$1"; kill -KILL $! && {as_user} id -u'
+    )
+    argv = [*service, "sh", "-c", script, "sh", str(runs)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "5"), done.stderr
 
 

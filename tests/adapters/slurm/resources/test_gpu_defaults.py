@@ -91,7 +91,7 @@ def test_a_default_is_told_from_what_the_job_asks_for(
         (MemoryPer.NODE, 300.0, "cpu=1,mem=300M", 2, (2, MemoryPer.NODE, 300.0)),
         (MemoryPer.CPU, 150.0, "cpu=1,mem=150M", 2, (2, MemoryPer.CPU, 150.0)),
         (MemoryPer.CPU, 100.0, "cpu=1,mem=100M", 0, (0, MemoryPer.GPU, 500.0)),  # -c1
-        # 24.11 shows the default of the GPUs alone, beside the sum of what was asked for.
+        # 24.11 shows only the default of the GPUs, and the total that was asked for.
         (MemoryPer.GPU, 500.0, "cpu=1,mem=100M", 2, (2, MemoryPer.GPU, 500.0)),
         (MemoryPer.GPU, 500.0, "cpu=1,mem=300M", 2, (2, MemoryPer.NODE, 300.0)),
     ],
