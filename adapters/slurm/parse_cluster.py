@@ -96,6 +96,8 @@ class RawPartition:
     gpu_defaults: GpuDefaults = NO_GPU_DEFAULTS
     cpus_per_node_max: int | None = None
     """How many CPUs of a node its jobs may have together (MaxCPUsPerNode). None: all."""
+    cpus_per_socket_max: int | None = None
+    """How many of each socket of a node (MaxCPUsPerSocket, from 23.11 on). None: all."""
     qos: str = ""
     """The QOS whose limits hold for its jobs. Empty: it has none."""
 
@@ -251,6 +253,7 @@ def _partition(line: str) -> RawPartition:
         memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
         job_defaults=_optional(line, "JobDefaults", ""),
         cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
+        cpus_per_socket_max=_optional(line, "MaxCPUsPerSocket", ""),
         qos=_optional(line, "QoS", ""),
     )
 
@@ -268,6 +271,7 @@ def partition_of(
     cpus_per_node_max: str,
     qos: str,
     job_defaults: str = "",
+    cpus_per_socket_max: str = "",
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -280,6 +284,7 @@ def partition_of(
         default_memory=default_memory(memory_per_node, memory_per_cpu),
         gpu_defaults=gpu_defaults(job_defaults),
         cpus_per_node_max=int(cpus_per_node_max) if cpus_per_node_max.isdecimal() else None,
+        cpus_per_socket_max=int(cpus_per_socket_max) if cpus_per_socket_max.isdecimal() else None,
         qos="" if qos in NOTHING else qos,
     )
 

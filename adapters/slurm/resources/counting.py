@@ -40,8 +40,25 @@ class Counting:
 
 
 WHOLE_NODES = Counting()
-NO_LIMITS: Mapping[str, int] = MappingProxyType({})
-"""No partition has MaxCPUsPerNode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuLimit:
+    """How many CPUs of a node the jobs of a partition may have together."""
+
+    of_node: int | None = None
+    """MaxCPUsPerNode. None: all."""
+    of_socket: int | None = None
+    """MaxCPUsPerSocket. None: all."""
+
+    def on(self, socket_count: int) -> int | None:
+        """How many on a node with so many sockets. None: all."""
+        of_sockets = None if self.of_socket is None else self.of_socket * socket_count
+        return min((most for most in (self.of_node, of_sockets) if most is not None), default=None)
+
+
+NO_LIMITS: Mapping[str, CpuLimit] = MappingProxyType({})
+"""No partition has such a limit."""
 
 
 def counting(settings: Mapping[str, str]) -> Counting:
@@ -68,18 +85,21 @@ def shared_partitions(partitions: Iterable[RawPartition]) -> frozenset[str]:
 
 
 def cpus_in(partition: str) -> str:
-    """The name of the CPUs of a node that the jobs of a partition may have together (MaxCPUsPerNode)."""
+    """The name of the CPUs of a node that the jobs of a partition may have together (`CpuLimit`)."""
     return f"{CPU}@{partition}"
 
 
-def cpu_limits(partitions: Iterable[RawPartition], counts: Counting) -> Mapping[str, int]:
+def cpu_limits(partitions: Iterable[RawPartition], counts: Counting) -> Mapping[str, CpuLimit]:
     """How many CPUs of a node the jobs of a partition may have together, where there is a limit."""
-    found = {one.name: one.cpus_per_node_max for one in partitions if counts.cpus}
-    return {name: most for name, most in found.items() if most is not None}
+    return {
+        one.name: CpuLimit(of_node=one.cpus_per_node_max, of_socket=one.cpus_per_socket_max)
+        for one in partitions
+        if counts.cpus and (one.cpus_per_node_max, one.cpus_per_socket_max) != (None, None)
+    }
 
 
 def capacity(
-    one: RawNode, counts: Counting, shared: frozenset[str], limits: Mapping[str, int] = NO_LIMITS
+    one: RawNode, counts: Counting, shared: frozenset[str], limits: Mapping[str, CpuLimit] = NO_LIMITS
 ) -> Resources | None:
     """What jobs may use of a node. None: it is only given as a whole.
 
@@ -89,8 +109,9 @@ def capacity(
         return None
     cpu_count = one.usable_cpu_count if counts.cpus else 0
     counted = tuple(gres for gres in one.gres if gres.consumable)
+    most = ((name, limit.on(one.socket_count)) for name, limit in limits.items() if name in one.partitions)
     limited = tuple(
-        (cpus_in(name), min(most, cpu_count)) for name, most in limits.items() if name in one.partitions
+        (cpus_in(name), cpu_count if cpus is None else min(cpus, cpu_count)) for name, cpus in most
     )
     return _amounts(cpu_count, int(one.usable_memory_mb) if counts.memory else 0, counted, limited)
 

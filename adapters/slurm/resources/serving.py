@@ -9,6 +9,7 @@ from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.counting import (
     NO_LIMITS,
     Counting,
+    CpuLimit,
     CpuUnit,
     capacity,
     cpus_in,
@@ -33,6 +34,10 @@ class Fit:
     """Which nodes can have that much. None: every node."""
 
 
+_NodeKind = tuple[Resources, NodeShape, int | None]
+"""The hardware of a node, its shape, and how many CPUs of it the jobs of a partition may have. None: all."""
+
+
 class Serving:
     """Fits the requests of one snapshot.
 
@@ -48,7 +53,7 @@ class Serving:
         nodes: tuple[RawNode, ...],
         open_partitions: frozenset[str],
         counts: Counting,
-        limits: Mapping[str, int] = NO_LIMITS,
+        limits: Mapping[str, CpuLimit] = NO_LIMITS,
     ) -> None:
         self._nodes = nodes
         self._open = open_partitions
@@ -56,6 +61,7 @@ class Serving:
         self._limits = limits
         self._has = {one.name: _hardware(one, counts) for one in nodes}
         self._shapes = {one.name: _shape(one, counts) for one in nodes}
+        self._sockets = {one.name: one.socket_count for one in nodes}
         self._counted = {one.name: capacity(one, counts, open_partitions) for one in nodes}
         self._uncounted = _uncounted(nodes, counts)
         # Most jobs of a queue ask for the same: the answer is worked out once.
@@ -113,12 +119,17 @@ class Serving:
         `partition`: whose jobs may have so many CPUs of each. Empty: there is no limit.
         """
         limit = self._limits.get(partition)
-        kinds = Counter((self._has[name], self._shapes[name]) for name in names)
+
+        def kind_of(name: str) -> _NodeKind:
+            most_cpus = None if limit is None else limit.on(self._sockets[name])
+            return self._has[name], self._shapes[name], most_cpus
+
+        kinds = Counter(map(kind_of, names))
         for node_count in range(request.node_count, min(most, _most_nodes(request)) + 1):
-            fits = {kind for kind in kinds if self._serves(request, node_count, kind, limit)}
+            fits = {kind for kind in kinds if self._serves(request, node_count, kind)}
             if sum(kinds[kind] for kind in fits) < node_count:
                 continue
-            serve = frozenset(name for name in names if (self._has[name], self._shapes[name]) in fits)
+            serve = frozenset(name for name in names if kind_of(name) in fits)
             if request.required:
                 # A set of nodes cannot say "these, and some others": then no nodes are the right ones.
                 if len(request.required) < node_count or not serve.issuperset(request.required):
@@ -132,13 +143,11 @@ class Serving:
             )
         return None
 
-    def _serves(
-        self, request: JobRequest, node_count: int, kind: tuple[Resources, NodeShape], limit: int | None
-    ) -> bool:
-        """Whether a node of such hardware and shape serves the request as one of so many."""
-        has, shape = kind
+    def _serves(self, request: JobRequest, node_count: int, kind: _NodeKind) -> bool:
+        """Whether a node of such a kind serves the request as one of so many."""
+        has, shape, most_cpus = kind
         needed = self._share(request, node_count, shape)
-        return has.covers(needed) and (limit is None or needed.amount(CPU) <= limit)
+        return has.covers(needed) and (most_cpus is None or needed.amount(CPU) <= most_cpus)
 
     def _share(self, request: JobRequest, node_count: int, shape: NodeShape) -> Resources:
         return share(request, node_count, shape, self._counts)

@@ -16,9 +16,11 @@ from makeway.adapters.slurm.parse_cluster import (
 from makeway.adapters.slurm.resources.counting import (
     WHOLE_NODES,
     Counting,
+    CpuLimit,
     CpuUnit,
     capacity,
     counting,
+    cpu_limits,
     cpus_in,
 )
 from makeway.adapters.slurm.resources.holdings import Holdings
@@ -150,7 +152,7 @@ def test_one_node_may_be_of_any_of_several_partitions_and_several_nodes_are_of_o
 
 CAPPED = tuple(replace(one, partitions=one.partitions | {"capped"}) for one in NODES)
 """All nodes are in a partition whose jobs may have six CPUs of a node together."""
-LIMITS = {"capped": 6}
+LIMITS = {"capped": CpuLimit(of_node=6)}
 
 
 def fit_in(*partitions: str, nodes: tuple[RawNode, ...] = CAPPED, **changes: Any) -> Fit:
@@ -176,6 +178,24 @@ def test_the_jobs_of_a_partition_may_have_so_many_cpus_of_a_node_together() -> N
     assert elsewhere.demand.amount(cpus_in("capped")) == 0
 
 
+def test_so_many_cpus_of_each_socket() -> None:
+    """MaxCPUsPerSocket, alone and beside MaxCPUsPerNode."""
+    line = "PartitionName=capped State=UP MaxCPUsPerNode={} MaxCPUsPerSocket={}"
+    for of_node, of_socket, expected in (("UNLIMITED", "2", 4), ("3", "2", 3), ("6", "2", 4)):
+        limits = cpu_limits(partitions([line.format(of_node, of_socket)], command=("scontrol",)), COUNTS)
+        has = capacity(replace(CAPPED[4], socket_count=2), COUNTS, SHARED, limits)
+        assert has is not None
+        assert has.amount(cpus_in("capped")) == expected
+        serving = Serving(
+            tuple(replace(one, socket_count=2) for one in CAPPED), SHARED | {"capped"}, COUNTS, limits
+        )
+        for cpu_count, node_count in ((expected, 1), (expected + 1, 2)):
+            changes = SMALL | {"partitions": ("capped",), "cpu_count": cpu_count, "task_count": cpu_count}
+            assert serving.fit(request_of(replace(PENDING, **changes), None)).node_count == node_count
+    unlimited = line.format("UNLIMITED", "UNLIMITED")
+    assert not cpu_limits(partitions([unlimited], command=("scontrol",)), COUNTS)
+
+
 def test_a_job_of_more_cpus_than_its_partition_may_have_of_a_node_gets_several_nodes() -> None:
     assert fit_in("batch", cpu_count=8, task_count=8).node_count == 1
     found = fit_in("capped", cpu_count=8, task_count=8)
@@ -191,7 +211,7 @@ def test_of_two_partitions_with_the_same_nodes_the_one_without_a_limit_is_taken(
 
 def test_a_running_job_holds_its_cpus_of_the_limit_of_its_partition_alone() -> None:
     both = tuple(
-        RawPartition(name=name, state="UP", cpus_per_node_max=LIMITS.get(name))
+        RawPartition(name=name, state="UP", cpus_per_node_max=6 if name in LIMITS else None)
         for name in ("batch", "capped")
     )
     for name, limited in (("batch", False), ("capped", True)):
