@@ -14,6 +14,7 @@ from makeway.adapters.slurm.parse import (
     GpuDefaults,
     Gres,
     count,
+    duration_s,
     gres,
     memory_mb,
     value,
@@ -100,6 +101,15 @@ class RawPartition:
     """How many of each socket of a node (MaxCPUsPerSocket, from 23.11 on). None: all."""
     qos: str = ""
     """The QOS whose limits hold for its jobs. Empty: it has none."""
+    limit_max_s: float | None = None
+    """The longest time limit that its jobs may have (MaxTime). None: any."""
+    node_count_max: int | None = None
+    """The largest number of nodes that they may have (MaxNodes). None: any."""
+
+    def admits(self, limit_s: float | None, node_count: int) -> bool:
+        """Whether it admits jobs of such a time limit and size. `limit_s` None: that of the partition."""
+        too_long = limit_s is not None and self.limit_max_s is not None and limit_s > self.limit_max_s
+        return not too_long and (self.node_count_max is None or node_count <= self.node_count_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +265,8 @@ def _partition(line: str) -> RawPartition:
         cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
         cpus_per_socket_max=_optional(line, "MaxCPUsPerSocket", ""),
         qos=_optional(line, "QoS", ""),
+        time_max=_optional(line, "MaxTime", ""),
+        nodes_max=_optional(line, "MaxNodes", ""),
     )
 
 
@@ -272,6 +284,8 @@ def partition_of(
     qos: str,
     job_defaults: str = "",
     cpus_per_socket_max: str = "",
+    time_max: str = "",
+    nodes_max: str = "",
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -286,6 +300,8 @@ def partition_of(
         cpus_per_node_max=int(cpus_per_node_max) if cpus_per_node_max.isdecimal() else None,
         cpus_per_socket_max=int(cpus_per_socket_max) if cpus_per_socket_max.isdecimal() else None,
         qos="" if qos in NOTHING else qos,
+        limit_max_s=duration_s(time_max) if time_max else None,
+        node_count_max=int(nodes_max) if nodes_max.isdecimal() else None,
     )
 
 

@@ -26,7 +26,7 @@ from makeway.adapters.slurm.resources.holdings import (
     node_equivalents,
     parts_of,
 )
-from makeway.adapters.slurm.resources.request import request_of
+from makeway.adapters.slurm.resources.request import JobRequest, request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
 from makeway.adapters.slurm.resources.whole import (
@@ -61,9 +61,14 @@ class Asked:
     uncounted: str = ""
     """What makeway cannot count of it, so that no node is chosen for it. Empty: it counts everything."""
 
+    admitted: bool = True
+    """Whether one of its partitions admits a job of its time limit and size."""
+
     @property
     def blocked_by(self) -> str:
         """See `Job.blocked_by`."""
+        if not self.admitted:
+            return "a partition that admits it (MaxTime, MaxNodes)"
         return f"nodes that makeway cannot choose ({self.uncounted})" if self.uncounted else ""
 
 
@@ -176,7 +181,14 @@ class SnapshotResources:
         One node may be any of them. Several nodes have to be in one partition and of one feature: those of
         the job's hold, else those where most nodes could come free.
         """
+        may_be_refused = _may_be_refused(job)
+        admitting = tuple(name for name in job.partitions if self._admits(name, job.limit_s, 1))
+        if admitting:
+            job = replace(job, partitions=admitting)
         together = self._asked(job, urgent=True)
+        if not (admitting and has_choice(job)):
+            fits = any(self._admits(name, job.limit_s, together.node_count) for name in admitting)
+            return replace(together, admitted=fits or not may_be_refused)
         ways = [(name, features) for name in job.partitions for features in alternatives(job.features)]
         each = [
             self._asked(replace(job, partitions=(name,), features=features), urgent=True)
@@ -198,7 +210,17 @@ class SnapshotResources:
             unlimited = ways[index][0] not in self._limits
             return in_hold, serves, could_serve, len(usable - self._kept), len(names), unlimited
 
-        return each[max(range(len(each)), key=rank)]
+        fitting = [
+            index
+            for index, (name, _) in enumerate(ways)
+            if self._admits(name, job.limit_s, each[index].node_count)
+        ]
+        best = max(fitting or range(len(each)), key=rank)
+        return replace(each[best], admitted=bool(fitting) or not may_be_refused)
+
+    def _admits(self, partition: str, limit_s: float | None, node_count: int) -> bool:
+        found = self._partitions.get(partition)
+        return found is None or found.admits(limit_s, node_count)
 
     def _asked(self, job: RawJob, *, urgent: bool) -> Asked:
         size = max(job.node_count, job.requested_node_count) if job.restarts else job.node_count
@@ -234,7 +256,15 @@ class SnapshotResources:
     def submitted(self, wanted: Submission) -> Asked:
         """What a job would ask that is submitted so: as few nodes as it can do with."""
         request = wanted.request
-        if self._may_share(request.partitions, exclusive=wanted.exclusive):
+        admitting = tuple(name for name in request.partitions if self._admits(name, wanted.limit_s, 1))
+        asked = self._submitted(
+            replace(request, partitions=admitting or request.partitions), exclusive=wanted.exclusive
+        )
+        fits = any(self._admits(name, wanted.limit_s, asked.node_count) for name in admitting)
+        return replace(asked, admitted=fits)
+
+    def _submitted(self, request: JobRequest, *, exclusive: bool) -> Asked:
+        if self._may_share(request.partitions, exclusive=exclusive):
             fit = self._serving.fit(request)
             demand, eligible, size = fit.demand, fit.eligible, fit.node_count
         else:
@@ -304,6 +334,13 @@ def _weights(partition: RawPartition) -> Mapping[str, float]:
         message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
         raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
     return dict(partition.weights)
+
+
+def _may_be_refused(job: RawJob) -> bool:
+    """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
+    then Slurm names another reason. Of a job in one partition, the reason is enough.
+    """
+    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", "Partition"))
 
 
 def has_choice(job: RawJob) -> bool:

@@ -35,6 +35,8 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             "PartitionName=small Nodes=n[1-2] MaxTime=INFINITE State=UP",
             "PartitionName=large Nodes=n[3-4] MaxTime=INFINITE State=UP",
+            "PartitionName=one Nodes=ALL MaxNodes=1 MaxTime=INFINITE State=UP",
+            "PartitionName=brief Nodes=ALL MaxTime=2 State=UP",
         ),
     )
     with dev_cluster(spec) as cluster:
@@ -69,11 +71,12 @@ def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
 def test_an_urgent_job_in_several_partitions_takes_the_one_with_jobs_that_may_leave(
     story: Story, start_daemon: StartDaemon
 ) -> None:
-    """A job runs in one of its partitions: two nodes are not one of each."""
+    """A job runs in one of its partitions: two nodes are not one of each. Two partitions do not admit it."""
     story.submit("exec sleep 1000", 2, "other", *WHOLE_NODES, "--partition=small")
     story.works(*[story.submit(SAVES, 1, "saving", *WHOLE_NODES, "--partition=large") for _ in range(2)])
     daemon = start_daemon()
-    urgent = story.submit(URGENT, 2, "urgent", *WHOLE_NODES, "--partition=small,large")
+    partitions = "--partition=one,brief,small,large"
+    urgent = story.submit(URGENT, 2, "urgent", *WHOLE_NODES, partitions, "--time=30")
     story.urgent.append(urgent)
     starts_on_the_held_nodes(story, daemon, urgent)
     assert (story.field(urgent, "Partition"), story.nodes(urgent)) == ("large", {"n3", "n4"})

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
+from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import kept_nodes
 from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
@@ -114,6 +115,70 @@ def test_one_node_may_be_in_any_of_the_partitions(counts: Counting) -> None:
 
 def test_more_nodes_than_one_of_the_partitions_has_are_those_of_the_other(counts: Counting) -> None:
     assert eligible(4, counts=counts, kept=LARGE) == LARGE
+
+
+CHOICE = (
+    RawPartition(name="one", state="UP", node_count_max=1),
+    RawPartition(name="brief", state="UP", limit_max_s=600.0),
+    RawPartition(name="large", state="UP"),
+)
+"""The last one has fewer nodes than the others."""
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "nodes", "admitted"),
+    [
+        (("one", "large"), {"node_count": 2, "tres": "node=2"}, LARGE, True),
+        (("one", "large"), {"node_count": 1, "tres": "node=1"}, None, True),
+        (("brief", "large"), {"limit_s": 601.0}, LARGE, True),
+        (("brief", "large"), {"limit_s": 600.0}, None, True),
+        (("brief", "large"), {"limit_s": None}, None, True),
+        (("one", "brief"), {"node_count": 2, "tres": "node=2", "limit_s": 601.0}, None, False),
+        (
+            ("one", "brief"),
+            {"node_count": 2, "tres": "node=2", "limit_s": 601.0, "reason": "PartitionTimeLimit"},
+            None,
+            False,
+        ),
+        # A QOS overrides the limits: Slurm says that it waits for nodes.
+        (("one", "brief"), {"node_count": 2, "limit_s": 601.0, "reason": "Resources"}, None, True),
+        # Slurm's reason says it.
+        (("brief",), {"limit_s": 601.0, "reason": "PartitionTimeLimit"}, None, True),
+    ],
+)
+def test_partitions_that_do_not_admit_the_job_do_not_count(
+    counts: Counting,
+    names: tuple[str, ...],
+    changes: dict[str, Any],
+    nodes: frozenset[str] | None,
+    admitted: bool,
+) -> None:
+    all_nodes = tuple(
+        replace(one, partitions=frozenset({"one", "brief", *(["large"] if one.name in LARGE else [])}))
+        for one in NODES
+    )
+    plain = {"cpu_count": 2, "task_count": 2, "memory_mb": 0.0 if counts is WHOLE_NODES else 100.0}
+    job = replace(PENDING, **({"reason": "None", "tres": "", "partitions": names} | plain | changes))
+    asked = SnapshotResources(all_nodes, CHOICE, counts=counts).asked(job, urgent=True)
+    assert (asked.admitted, asked.eligible_nodes if admitted else None) == (admitted, nodes)
+    assert bool(asked.blocked_by) is not admitted
+
+
+@pytest.mark.parametrize(
+    ("options", "admitted"),
+    [
+        ("-p one -N1", True),
+        ("-p one -N2", False),
+        ("-p brief -t 10", True),
+        ("-p brief -t 11", False),
+        ("-p one,brief -N2 -t 11", False),
+        ("-p one,brief -N2 -t 10", True),
+    ],
+)
+def test_options_that_the_partition_does_not_admit(options: str, admitted: bool) -> None:
+    all_nodes = tuple(replace(one, partitions=frozenset({"one", "brief"})) for one in NODES)
+    wanted = submission(options.split(), CHOICE, NO_JOB_DEFAULTS)
+    assert SnapshotResources(all_nodes, CHOICE).submitted(wanted).admitted is admitted
 
 
 def test_the_nodes_of_jobs_that_may_not_leave_are_known() -> None:
