@@ -238,6 +238,7 @@ class Translator:
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
             het_job_id=het_job_id(raw),
+            array_job_id=raw.job_id.rpartition("_")[0],
             job_class=found.name if found else "",
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
