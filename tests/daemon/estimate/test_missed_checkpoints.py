@@ -88,9 +88,9 @@ def test_a_job_that_reports_nothing_is_not_taken_for_free() -> None:
 def test_a_job_that_missed_a_checkpoint_is_not_believed_in_its_next_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its next run is younger than the other job, but old enough to lose more than nothing."""
+    """At both submissions, its next checkpoint is due in six minutes. It loses less than the other job."""
     path = tmp_path / "journal.sqlite"
-    journal = played(replace(UNPRICED, min_progress_s=0.0), 1.9 * HOUR_S, 3.9 * HOUR_S, path=path)
+    journal = played(replace(UNPRICED, min_progress_s=0.0), 1.9 * HOUR_S, 14_850.0, path=path)
     assert [(job_id, method) for job_id, method, _ in leaving(journal)] == [
         ("silent", Method.APPLICATION),
         ("silent", Method.KILL),
@@ -107,7 +107,7 @@ def test_a_job_that_missed_a_checkpoint_is_not_believed_in_its_next_run(
     assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "silent of user batch, account (none): 1 time, 8.23 node-hours of work lost" in text
-    assert "lost overhead beam 1 1 1 0 0 6.70 14.93 0.00" in text, "the table by urgent user"
+    assert "lost overhead beam 1 1 1 0 0 7.60 15.83 0.00" in text, "the table by urgent user"
     assert run_cli(["summary", "--json", "--journal", str(path)], factories={}) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["urgent_users"]["beam"]["jobs"] == 1
