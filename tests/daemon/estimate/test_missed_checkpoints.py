@@ -1,7 +1,7 @@
 """Jobs that left without the regular checkpoint that makeway waited for, with the whole daemon."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,17 +25,11 @@ HOUR_S = 3600.0
 SPEC = CheckpointSpec(interval_s=HOUR_S - 60.0, application_s=60.0)
 
 
-@dataclass
-class Silent:
+class Silent(SimAdapter):
     """A job of this name says that it saves every hour, and never does."""
 
-    adapter: SimAdapter
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.adapter, name)
-
     def snapshot(self) -> Cluster:
-        seen = self.adapter.snapshot()
+        seen = super().snapshot()
         return replace(
             seen,
             jobs=tuple(replace(job, checkpoint=SPEC) if job.job_id == "silent" else job for job in seen.jobs),
@@ -65,7 +59,7 @@ def played(limits: Limits, *urgent_s: float, path: Path | None = None) -> Journa
         policy,
         policy.config_type(),
         ReplaySettings(limits=limits, keep_snapshots=path is not None),
-        adapter=Silent(SimAdapter(cluster)),
+        adapter=Silent(cluster),
         journal=journal,
     )
     while replay.cluster.now_s < max(urgent_s) + 2 * HOUR_S and replay.step():

@@ -25,7 +25,6 @@ from makeway.daemon.inspect.doctor import (
     check_jobs,
     check_journal,
     check_leader,
-    check_limits,
     check_metrics,
     check_own_lease,
     check_planner,
@@ -40,8 +39,7 @@ from makeway.daemon.service.metrics import Metrics
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EVICTION
 from makeway.policies.horizon.policy import HORIZON
-from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Limits, Placement, Resources
-from makeway.policies.registry import find
+from makeway.policies.model import CheckpointSpec, JobKind, LeaderLease, Placement, Resources
 from makeway.policies.wcjs.policy import WCJS
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
@@ -204,40 +202,6 @@ def test_what_a_policy_needs_for_its_plans_and_is_not_there(monkeypatch: pytest.
     assert (check.level, check.name) == (Level.PROBLEM, "policy")
     assert check.text.startswith("horizon: planning needs OR-Tools: pip install 'makeway[solver]'")
     assert list(check_planner(EVICTION)) == []
-
-
-@pytest.mark.parametrize(
-    ("policy", "ceiling", "limits", "named"),
-    [
-        ("least-price", None, Limits(), None),
-        ("least-price", None, Limits(max_loss_node_hours=None), None),
-        ("least-price", 2.0, Limits(), "policy.settings.ceiling_machine_hours limits"),
-        ("least-price", None, Limits(max_loss_node_hours=5.0), "limits.max_loss_node_hours limits"),
-        (
-            "least-price",
-            2.0,
-            Limits(max_loss_node_hours=5.0),
-            "policy.settings.ceiling_machine_hours and limits.max_loss_node_hours limit",
-        ),
-        (
-            "least-price",
-            2.0,
-            Limits(max_loss_node_hours=5.0, max_loss_node_hours_per_user_per_day=9.0),
-            None,
-        ),
-        ("least-price", 2.0, Limits(max_loss_node_hours_per_account_per_day=9.0), None),
-        ("none", None, Limits(max_loss_node_hours=5.0), None),
-    ],
-)
-def test_a_limit_per_urgent_job_without_one_per_user_is_told(
-    policy: str, ceiling: float | None, limits: Limits, named: str | None
-) -> None:
-    known = find(policy)
-    settings = {} if ceiling is None else {"ceiling_machine_hours": ceiling}
-    found = list(check_limits(known, known.config_type(**settings), limits))
-    assert [(check.level, check.name) for check in found] == [(Level.WARNING, "limits")] * (named is not None)
-    if named is not None:
-        assert found[0].text.startswith(f"{named} what one urgent job may cost, and a user who splits")
 
 
 @pytest.mark.parametrize(
