@@ -210,7 +210,6 @@ class Translator:
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
         size = asked.node_count if asked else len(raw.nodes) or raw.node_count
-        blocked_by = self._blocked_by(raw, asked, found) if asked else ""
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -228,7 +227,7 @@ class Translator:
             allocation=held.allocation,
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
-            blocked_by=blocked_by,
+            blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
             examined=not pending or _lacks(raw) is not _NOT_LOOKED_AT,
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
@@ -238,6 +237,7 @@ class Translator:
             setup_s=found.setup_s if found else 0.0,
             checkpoint=checkpoint_spec(found, words),
             het_job_id=het_job_id(raw),
+            array_job_id=raw.job_id.rpartition("_")[0],
             job_class=found.name if found else "",
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),

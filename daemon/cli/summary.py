@@ -17,12 +17,13 @@ from makeway.daemon.inspect.summary import summarise
 from makeway.daemon.inspect.summary_values import (
     DecisionSummary,
     LenderTotals,
+    MissedCheckpoints,
     UrgentAnswer,
     UrgentJobSummary,
 )
 from makeway.daemon.journal.store import Journal
 
-ACCOUNTS_SHOWN = 15
+GROUPS_SHOWN = 15
 URGENT_SHOWN = 30
 REASONS_SHOWN = 5
 _ANSWERS = {
@@ -167,12 +168,26 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
             )
         )
     actual_headings = ("lost", "overhead") if measured else ()
-    table = _table("account", "jobs", *WAYS.values(), "node-hours expected", *actual_headings)
-    for account, lenders in list(found.lenders.items())[:ACCOUNTS_SHOWN]:
-        table.add_row(*_lender_cells(account, lenders, measured=measured))
-    out.print(table)
-    if len(found.lenders) > ACCOUNTS_SHOWN:
-        out.print(f"and {len(found.lenders) - ACCOUNTS_SHOWN} more accounts (--json prints all)")
+    for heading, groups in (("account", found.lenders), ("for urgent jobs of", found.urgent_users)):
+        table = _table(heading, "jobs", *WAYS.values(), "node-hours expected", *actual_headings)
+        for name, lenders in list(groups.items())[:GROUPS_SHOWN]:
+            table.add_row(*_lender_cells(name, lenders, measured=measured))
+        out.print(table)
+        if len(groups) > GROUPS_SHOWN:
+            out.print(f"and {len(groups) - GROUPS_SHOWN} more (--json prints all)")
+    _render_missed(found.missed_checkpoints, out)
+
+
+def _render_missed(missed: tuple[MissedCheckpoints, ...], out: Console) -> None:
+    """The jobs whose regular checkpoints did not come."""
+    if not missed:
+        return
+    out.print("\nJobs that left without the regular checkpoint that makeway waited for:")
+    for job in missed[:GROUPS_SHOWN]:
+        whose = f"{job.job_id} of user {job.user}, account {job.account or '(none)'}"
+        out.print(plain(f"  {whose}: {counted(job.times, 'time')}, {hours(job.lost)} of work lost"))
+    if len(missed) > GROUPS_SHOWN:
+        out.print(f"  and {len(missed) - GROUPS_SHOWN} more (--json prints all)")
 
 
 def _render_action_totals(found: DecisionSummary, out: Console) -> None:
@@ -200,7 +215,7 @@ def _lender_cells(account: str, lenders: LenderTotals, *, measured: bool) -> tup
 
 
 def _table(*headings: str) -> Table:
-    words = {"job", "user", "decided", "answer", "account", "action", "reason"}
+    words = {"job", "user", "decided", "answer", "account", "for urgent jobs of", "action", "reason"}
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in words else "right")

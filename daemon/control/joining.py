@@ -7,8 +7,9 @@ from typing import Any
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.estimate.checkpoint_times import with_learned
+from makeway.daemon.estimate.missed_checkpoints import without_missed
 from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
-from makeway.daemon.estimate.recent_losses import DAY_S, totals
+from makeway.daemon.estimate.recent_losses import DAY_S, RecentLoss, totals
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.returns import leases
@@ -36,13 +37,14 @@ def joined(
     """
     open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
     limits = settings.limits
-    lost = totals(journal.recent_losses(seen.now_s - DAY_S))
+    losses = journal.recent_losses(seen.now_s - DAY_S)
+    lost = totals(losses)
     notices = journal.notices()
     # What is usual takes long to derive for thousands of jobs, and counts only where jobs may have to leave.
     priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
     return replace(
         seen,
-        jobs=_jobs(seen, open_operations, journal, settings, priced),
+        jobs=_jobs(seen, open_operations, journal, settings, losses, priced=priced),
         notices=notices,
         operations=open_operations,
         leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
@@ -62,10 +64,12 @@ def _jobs(
     operations: tuple[Operation, ...],
     journal: Journal,
     settings: LoopSettings,
+    losses: tuple[RecentLoss, ...],
+    *,
     priced: bool,
 ) -> tuple[Job, ...]:
     """The jobs with what was learned of their checkpoints and signals; if `priced`, with what is usual in
-    their classes.
+    their classes. `losses`: those of the last day.
     """
     jobs = seen.jobs
     if settings.learn_durations:
@@ -74,6 +78,7 @@ def _jobs(
         jobs = with_past_evictions(jobs, journal.past_evictions())
     if priced:
         jobs = with_class_reports(jobs, seen.now_s)
+    jobs = without_missed(jobs, losses, seen.now_s)
     return without_signals(jobs, journal.unanswered_signals(), operations)
 
 

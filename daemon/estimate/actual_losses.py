@@ -151,6 +151,16 @@ class RunLoss:
     """Whether it left. False: it only took a checkpoint in vain."""
 
     @property
+    def missed_checkpoint(self) -> bool:
+        """Whether it should have left after a regular checkpoint, and left without one. A run that would not
+        report it has missed none.
+        """
+        run = self.run
+        late = run.saved_s is None or run.saved_s <= run.decided_s
+        reports = run.acknowledgement is Acknowledgement.COMMENT or run.saved_s is not None
+        return self.evicted and run.method is Method.APPLICATION and late and reports
+
+    @property
     def lost(self) -> Cost:
         """The lost work."""
         return self.run.held.cost(self.lost_s)

@@ -20,6 +20,8 @@ class RecentLoss(NamedTuple):
     account: str
     decided_s: float
     node_s: float
+    missed_by: str = ""
+    """The job that has left without the regular checkpoint after which it should have left. Empty: none."""
 
 
 class RecentLosses:
@@ -39,7 +41,10 @@ class RecentLosses:
 
     def measured(self, key: RunKey, loss: RunLoss) -> None:
         """Replace what was expected by what was lost."""
-        self._measured[key] = entry = self._entry(key, loss.run, loss.lost.node_s)
+        entry = self._entry(key, loss.run, loss.lost.node_s)
+        if loss.missed_checkpoint:
+            entry = entry._replace(missed_by=key.job_id)
+        self._measured[key] = entry
         self._set(key, entry)
 
     def learn(self, lesson: LossLesson) -> None:

@@ -25,7 +25,7 @@ from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
-from makeway.policies.model import Cluster, JobKind, NodeState
+from makeway.policies.model import Cluster, JobKind, Limits, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
 """Folders that deploy/makeway.service creates when it starts."""
@@ -52,6 +52,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         *check_metrics(settings.metrics, running=running is not None),
         *check_hooks(settings.hooks),
         *check_planner(config.policy),
+        *check_limits(config.policy, config.policy_config, settings.limits.to_limits()),
     ]
     connection = open_adapter(settings.adapter, factories)
     with closing(connection.adapter):
@@ -109,6 +110,26 @@ def check_planner(policy: Policy[Any]) -> Iterator[Check]:
         policy.planner.require()
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends the daemon's start
         yield problem("policy", f"{policy.name}: {printable(str(error))}")
+
+
+def check_limits(policy: Policy[Any], policy_config: Any, limits: Limits) -> Iterator[Check]:
+    """Whether what one urgent job may cost is limited, and not what its user may cost with several."""
+    keys: list[str] = []
+    if getattr(policy_config, "ceiling_machine_hours", None) is not None:
+        keys.append("policy.settings.ceiling_machine_hours")
+    if limits.max_loss_node_hours not in {None, Limits().max_loss_node_hours}:
+        keys.append("limits.max_loss_node_hours")
+    by_payer = (
+        limits.max_loss_node_hours_per_user_per_day,
+        limits.max_loss_node_hours_per_account_per_day,
+    )
+    if policy.active and keys and all(limit is None for limit in by_payer):
+        verb = "limits" if len(keys) == 1 else "limit"
+        yield warning(
+            "limits",
+            f"{' and '.join(keys)} {verb} what one urgent job may cost, and a user who splits a job into "
+            "several passes: set limits.max_loss_node_hours_per_user_per_day, or the limit per account",
+        )
 
 
 def check_user(journal: Path) -> Iterator[Check]:

@@ -12,7 +12,7 @@ observe mode there is none, so the choice that the hold waits with is counted.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +24,7 @@ from makeway.daemon.inspect.summary_values import (
     ActualTotals,
     DecisionSummary,
     LenderTotals,
+    MissedCheckpoints,
     UrgentAnswer,
     UrgentJobSummary,
 )
@@ -35,6 +36,7 @@ from makeway.policies.model import (
     Action,
     Cancel,
     Cluster,
+    Job,
     JobKind,
     LateDeparture,
     Method,
@@ -47,7 +49,7 @@ from makeway.policies.model import (
     Shrink,
     kind_of,
 )
-from makeway.policies.safety.prices import loss_node_s, unsaved_s
+from makeway.policies.safety.prices import loss_node_s, payer_of, unsaved_s
 from makeway.policies.safety.protection import Refusal
 
 _URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.FRONT})
@@ -86,14 +88,13 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
         observed=sum(1 for operation in operations if operation.observe),
         acted=sum(1 for operation in operations if not operation.observe),
         urgent=tuple(tally.urgent.values()),
-        lenders=dict(
-            sorted(
-                ((account, found.value()) for account, found in tally.accounts.items()),
-                key=lambda entry: (-entry[1].loss_node_s, -entry[1].jobs, entry[0]),
-            )
-        ),
+        lenders=_greatest_first(tally.accounts),
+        urgent_users=_greatest_first(tally.urgent_users),
         all_lenders=tally.all_lenders.value(),
         actions=_action_totals(decisions, tally.allowed, journal, from_s),
+        missed_checkpoints=tuple(
+            sorted(tally.missed.values(), key=lambda one: (-one.lost.node_s, -one.times, one.job_id))
+        ),
         unrecorded=len(tally.unrecorded),
     )
 
@@ -139,6 +140,16 @@ class _Leaving:
         )
 
 
+def _greatest_first(lenders: Mapping[str, _Leaving]) -> dict[str, LenderTotals]:
+    """The totals by name: the greatest loss first, expected or measured."""
+
+    def order(entry: tuple[str, LenderTotals]) -> tuple[float, int, str]:
+        name, totals = entry
+        return -max(totals.loss_node_s, totals.actual.lost.node_s), -totals.jobs, name
+
+    return dict(sorted(((name, found.value()) for name, found in lenders.items()), key=order))
+
+
 class _Tally:
     """Counts decisions one by one, so that only one snapshot at a time is in memory."""
 
@@ -160,6 +171,10 @@ class _Tally:
             self._observed |= keys if operation.observe else set()
         self.urgent: dict[str, UrgentJobSummary] = {}
         self.accounts: dict[str, _Leaving] = {}
+        """By the account of the job that leaves."""
+        self.urgent_users: dict[str, _Leaving] = {}
+        """By the user of the urgent job."""
+        self.missed: dict[str, MissedCheckpoints] = {}
         self.all_lenders = _Leaving()
         self.unrecorded: set[str] = set()
         """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
@@ -242,11 +257,14 @@ class _Tally:
     ) -> None:
         job = None if cluster is None else cluster.jobs_by_id().get(action.job_id)
         method = Method.SHRINK if isinstance(action, Shrink) else action.method
-        lost = self._lenders_of(action.job_id, cluster)
+        parties = self._parties(action.job_id, action.for_job_id, cluster, actual)
         if job is not None and cluster is not None and method is Method.KILL:
-            lost.loss_node_s += loss_node_s(job, cluster.now_s)
+            for found in parties:
+                found.loss_node_s += loss_node_s(job, cluster.now_s)
+        if actual is not None and actual.missed_checkpoint:
+            self._add_missed(action.job_id, job, actual)
         expected = expected_cost(action, cluster, actual)
-        for found in (lost, self.all_lenders):
+        for found in (*parties, self.all_lenders):
             found.expected = found.expected.plus(_UNKNOWN_COST if expected is None else expected)
             if actual is not None:
                 found.actual = found.actual.plus(actual)
@@ -260,17 +278,40 @@ class _Tally:
             return
         for departure in why.postponed.departures:
             expected = _late_cost(departure, cluster, why.postponed.until_s)
-            for found in (self._lenders_of(departure.job_id, cluster), self.all_lenders):
+            parties = self._parties(departure.job_id, why.for_job_id, cluster)
+            for found in (*parties, self.all_lenders):
                 found.loss_node_s += departure.loss_node_s
                 found.expected = found.expected.plus(expected)
                 found.jobs.add(departure.job_id)
                 found.departures[departure.method] += 1
                 found.postponed += 1
 
-    def _lenders_of(self, job_id: str, cluster: Cluster | None) -> _Leaving:
-        """The lenders of the account that a job belongs to."""
+    def _parties(
+        self, job_id: str, for_job_id: str, cluster: Cluster | None, actual: RunLoss | None = None
+    ) -> tuple[_Leaving, _Leaving]:
+        """The lenders of the account that a job belongs to, and those of the user for whose urgent job it
+        leaves.
+        """
         job = None if cluster is None else cluster.jobs_by_id().get(job_id)
-        return self.accounts.setdefault(UNKNOWN if job is None else job.account, _Leaving())
+        account = UNKNOWN if job is None else job.account
+        user = "" if actual is None else actual.run.for_user
+        if cluster is not None:
+            user = payer_of(cluster, for_job_id).user or user
+        return (
+            self.accounts.setdefault(account, _Leaving()),
+            self.urgent_users.setdefault(user or UNKNOWN, _Leaving()),
+        )
+
+    def _add_missed(self, job_id: str, job: Job | None, actual: RunLoss) -> None:
+        """Count a departure without the regular checkpoint that was waited for."""
+        known = self.missed.get(job_id) or MissedCheckpoints(
+            job_id=job_id,
+            user=UNKNOWN if job is None else job.user,
+            account=UNKNOWN if job is None else job.account,
+            times=0,
+            lost=NO_COST,
+        )
+        self.missed[job_id] = known.plus(actual.lost)
 
 
 def _answer(why: Rationale, actions: Iterable[Action]) -> UrgentAnswer:

@@ -1,7 +1,7 @@
 """The values of a summary: what was decided for urgent jobs, what it costs other jobs, and what was sent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
@@ -9,7 +9,7 @@ from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss
 from makeway.policies.model import Method
 
 UNKNOWN = "unknown"
-"""The account of a job whose snapshot was not kept."""
+"""The user or the account of a job whose snapshot was not kept."""
 
 
 class UrgentAnswer(StrEnum):
@@ -78,14 +78,14 @@ class ActualTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LenderTotals:
-    """What was decided for the lenders of one account, or of all accounts."""
+    """What was decided for the lenders of one account, for those of one urgent user's jobs, or for all."""
 
     jobs: int
     """Number of different jobs."""
     departures: Mapping[Method, int]
     """How often one was to leave or to shrink, by method."""
     loss_node_s: int
-    """Node-seconds of work that were expected to be lost. For one account: as far as the snapshots
+    """Node-seconds of work that were expected to be lost. For one account or user: as far as the snapshots
     were kept.
     """
     loss_core_s: float | None
@@ -97,6 +97,23 @@ class LenderTotals:
     """How many of these departures would come at the last moment, and only if there were no room before. They
     are counted where an operation is only observed: elsewhere a later decision makes the jobs leave.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedCheckpoints:
+    """A job that should have left after its next regular checkpoint, and left without one."""
+
+    job_id: str
+    user: str
+    account: str
+    times: int
+    """How often it did."""
+    lost: Cost
+    """The work that it lost by that."""
+
+    def plus(self, lost: Cost) -> "MissedCheckpoints":
+        """With one more time."""
+        return replace(self, times=self.times + 1, lost=self.lost.plus(lost))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +148,12 @@ class DecisionSummary:
     """In the order of their first decisions."""
     lenders: Mapping[str, LenderTotals]
     """By account, greatest loss first."""
+    urgent_users: Mapping[str, LenderTotals]
+    """The same lenders by the user of the urgent job that they left for, greatest loss first."""
     all_lenders: LenderTotals
     actions: tuple[ActionTotals, ...]
+    missed_checkpoints: tuple[MissedCheckpoints, ...] = ()
+    """Greatest loss first."""
     unrecorded: int = 0
     """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
 

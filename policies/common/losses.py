@@ -10,16 +10,31 @@ Reference:
     preemption, which adds the setup.
 
 Differs from the paper:
-    A regular checkpoint that is overdue is expected at the next multiple of its period. The time that a
-    requested checkpoint takes is a cost. Of a setup, only what is done counts.
+    A regular checkpoint that is overdue is expected at the next multiple of its period, unless the job has
+    missed several. The time that a requested checkpoint takes is a cost. Of a setup, only what is done
+    counts.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
-from makeway.policies.safety.prices import loss_node_s, node_equivalents, reported_s, unsaved_s
+from makeway.policies.safety.prices import (
+    loss_node_s,
+    node_equivalents,
+    reported_s,
+    reports_regularly,
+    unsaved_s,
+)
+
+MISSED_PERIODS: Final = 2
+"""After so many periods without a report, a job's regular checkpoints are not relied on. One may pass because
+a report is lost, or because the steps of the job take longer than its class says. After two, whatever it
+does, its next checkpoint cannot be foretold."""
+LATE_REPORT_S: Final = 60.0
+"""How late the report of a complete checkpoint may be seen: two polls of the default interval."""
 
 
 def system_s(job: Job) -> float | None:
@@ -32,8 +47,27 @@ def application_s(job: Job, now_s: float) -> float | None:
     """P2's ta: how long until the next regular checkpoint is complete, its own duration included.
 
     An overdue checkpoint is expected at the next multiple of its period. None: the job has no regular
-    checkpoints, or their interval or duration is unknown.
+    checkpoints, their interval or duration is unknown, or it is silent.
     """
+    return None if is_silent(job, now_s) else _expected_s(job, now_s)
+
+
+def is_silent(job: Job, now_s: float) -> bool:
+    """Whether the job has missed so many regular checkpoints by now that none is expected of it any more.
+
+    It counts from its last report, else from the end of its setup. A job whose class does not report regular
+    checkpoints is never silent: their times are assumed.
+    """
+    regular = _regular(job, now_s)
+    if regular is None or job.checkpoint is None or not reports_regularly(job, now_s):
+        return False
+    base_s, period_s = regular
+    late_s = (job.checkpoint.application_s or 0.0) + LATE_REPORT_S
+    return now_s - base_s > MISSED_PERIODS * period_s + late_s
+
+
+def _expected_s(job: Job, now_s: float) -> float | None:
+    """`application_s`, whatever the job has missed."""
     regular = _regular(job, now_s)
     if regular is None:
         return None
@@ -116,7 +150,7 @@ def _saved_before(job: Job, now_s: float, at_s: float, latest_s: float) -> float
     """When the last regular checkpoint before `at_s` is complete. None: there is one from then on by
     `latest_s`, or none before.
     """
-    first_s, next_s = application_s(job, now_s), application_s(job, at_s)
+    first_s, next_s = _expected_s(job, now_s), _expected_s(job, at_s)
     regular = _regular(job, now_s)
     if first_s is None or next_s is None or regular is None:
         return None

@@ -209,6 +209,8 @@ class Job:
     unknown."""
     het_job_id: str = ""
     """The heterogeneous job that it is a component of: its components start together. Empty: of none."""
+    array_job_id: str = ""
+    """The job array that it is a task of. Empty: of none."""
     job_class: str = ""
     """The name of the site's class that the job belongs to. Empty: none, or the cluster has no classes."""
     usual_unsaved_s: float | None = None

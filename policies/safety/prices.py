@@ -21,10 +21,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from makeway.policies.model import Action, Cancel, Cluster, Job, Limits, Method, Requeue
+from makeway.policies.model import (
+    Acknowledgement,
+    Action,
+    Cancel,
+    Cluster,
+    Job,
+    Limits,
+    Method,
+    Operation,
+    Requeue,
+    Task,
+    memoise_last,
+)
 from makeway.policies.safety.protection import Refusal
 
 HOUR_S = 3600.0
+START_WITHIN_S: Final = 600.0
+"""The start window of an urgent job whose class declares none: the default of the policies."""
 _USUAL: Final = Limits()
 _USUAL_SHARES: Final = {"max_loss_machine_share": 0.03, "max_loss_machine_share_per_day": 0.1}
 """What the limits on lost work may be of a machine's day, if the site sets neither them nor the amounts."""
@@ -38,6 +52,15 @@ def reported_s(job: Job, now_s: float) -> float | None:
     """
     saved_s = job.last_checkpoint_s
     return None if saved_s is None or saved_s > now_s else saved_s
+
+
+def reports_regularly(job: Job, now_s: float) -> bool:
+    """Whether a regular checkpoint of the job would be seen: its class says that jobs report in their
+    comments, or it has reported one in this run.
+    """
+    spec = job.checkpoint
+    by_comment = spec is not None and spec.acknowledgement is Acknowledgement.COMMENT
+    return by_comment or reported_s(job, now_s) is not None
 
 
 def unsaved_s(job: Job, now_s: float) -> float:
@@ -114,10 +137,27 @@ def payer_of(cluster: Cluster, for_job_id: str) -> Payer:
 
 def started_with(cluster: Cluster, for_job_id: str) -> tuple[str, ...]:
     """The ids of the jobs whose price counts as one with that of an urgent job: the components that start
-    together with it, and itself.
+    together with it, or the tasks of its array with the same start window, and itself.
     """
     job = cluster.jobs_by_id().get(for_job_id)
-    return (for_job_id,) if job is None else tuple(one.job_id for one in cluster.components(job))
+    if job is None:
+        return (for_job_id,)
+    if job.array_job_id:
+        return _wave(cluster.jobs, job)
+    return tuple(one.job_id for one in cluster.components(job))
+
+
+@memoise_last
+def _wave(jobs: tuple[Job, ...], task: Job) -> tuple[str, ...]:
+    """The tasks of an array that became eligible within the start window of one of them, itself among them:
+    one submission, which is not to cost more than a job of the same size.
+    """
+    window_s = START_WITHIN_S if task.start_within_s is None else task.start_within_s
+    return tuple(
+        job.job_id
+        for job in jobs
+        if job.array_job_id == task.array_job_id and abs(job.waits_since_s - task.waits_since_s) <= window_s
+    )
 
 
 class _Ceiling(NamedTuple):
@@ -163,20 +203,41 @@ def overdrawn(action: Action, cluster: Cluster) -> tuple[Refusal, str] | None:
     """Why a kill of an open operation may not be sent any more: with what its jobs would lose by now, a limit
     on lost work is exceeded. None: it may be sent.
 
-    Only the first kill of an operation is asked about: none is left half done. What the operation was
-    expected to lose is part of what the snapshot counts as lost.
+    A job that was to leave after a regular checkpoint, and has to leave without it, is killed. Only the first
+    kill of an operation is asked about: none is left half done. What the operation was expected to lose is
+    part of what the snapshot counts as lost.
     """
-    if not _kills(action):
-        return None
     operation = next(
         (one for one in cluster.operations if any(task.action == action for task in one.tasks)), None
     )
-    tasks = () if operation is None else tuple(task for task in operation.tasks if _kills(task.action))
-    if any(task.issued_s is not None for task in tasks):
+    if operation is None:
         return None
-    cost_node_s = killed_node_s((task.action for task in tasks if task.ended_s is None), cluster)
+    kills = tuple(task for task in operation.tasks if _kills_by_now(operation, task, cluster))
+    if any(task.issued_s is not None for task in kills) or all(task.action != action for task in kills):
+        return None
+    jobs = cluster.jobs_by_id()
+    leaving = {task.action.job_id for task in kills if task.ended_s is None}
+    cost_node_s = sum(loss_node_s(jobs[job_id], cluster.now_s) for job_id in leaving & jobs.keys())
     counted_node_s = min(cost_node_s, cluster.lost_node_s.get(action.for_job_id, 0.0))
     return price_refusal(cluster, action.for_job_id, cost_node_s, {action.for_job_id: -counted_node_s})
+
+
+def _kills_by_now(operation: Operation, task: Task, cluster: Cluster) -> bool:
+    """Whether a task kills its job, or killed it when it was sent: because it should, or because the regular
+    checkpoint has not come that the job was to leave after. A checkpoint that would not be seen counts as
+    taken.
+    """
+    action = task.action
+    if not isinstance(action, Requeue | Cancel) or action.method is not Method.APPLICATION:
+        return _kills(action)
+    if task.issued_s is not None:
+        return task.issued_s >= action.not_after_s
+    job, now_s = cluster.jobs_by_id().get(action.job_id), cluster.now_s
+    if job is None or now_s < action.not_after_s or not reports_regularly(job, now_s):
+        return False
+    planned_s = operation.opened_s if task.planned_s is None else task.planned_s
+    saved_s = reported_s(job, now_s)
+    return saved_s is None or saved_s <= planned_s
 
 
 def _kills(action: Action) -> bool:

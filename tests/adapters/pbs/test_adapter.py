@@ -57,6 +57,11 @@ def test_states(view: Cluster) -> None:
     }
 
 
+def test_a_subjob_knows_its_array(view: Cluster) -> None:
+    arrays = {one.job_id.removesuffix(".pbs01"): one.array_job_id for one in view.jobs if one.array_job_id}
+    assert arrays == {"107[1]": "107", "107[2]": "107"}
+
+
 @pytest.mark.parametrize(
     ("letter", "expected"),
     [("U", JobState.SUSPENDED), ("T", JobState.PENDING), ("?", JobState.SUSPENDED)],

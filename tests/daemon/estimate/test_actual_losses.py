@@ -318,3 +318,34 @@ def test_what_is_unknown_of_one_part_is_unknown_of_the_sum() -> None:
     assert known.plus(known) == Cost(node_s=2.0, core_s=4.0, gpu_s=6.0)
     assert known.plus(Cost(node_s=1.0, core_s=None, gpu_s=0.0)) == Cost(node_s=2.0, core_s=None, gpu_s=3.0)
     assert HeldAmounts(nodes=3.0, cpus=None, gpus=None).cost(0.0) == NO_COST
+
+
+REGULAR = CheckpointSpec(interval_s=540.0, application_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "saved_s", "missed"),
+    [
+        (REGULAR, None, True),
+        (REGULAR, 900.0, True),  # before the decision
+        (REGULAR, 1100.0, False),
+        (replace(REGULAR, acknowledgement=Acknowledgement.NONE), None, False),
+        (replace(REGULAR, acknowledgement=Acknowledgement.NONE), 900.0, True),
+    ],
+)
+def test_a_run_that_left_without_the_checkpoint_that_was_waited_for_has_missed_it(
+    spec: CheckpointSpec, saved_s: float | None, missed: bool
+) -> None:
+    watch, leaves = Watch(), requeue(Method.APPLICATION)
+    job = replace(victim(spec), last_checkpoint_s=None if saved_s is None or saved_s > 1000.0 else saved_s)
+    watch.see(1000.0, job, task(leaves))
+    watch.see(1200.0, replace(job, last_checkpoint_s=saved_s), task(leaves, issued_s=1200.0))
+    watch.see(1260.0, WAITS, task(leaves, issued_s=1200.0, ending=Ending.SEEN, ended_s=1260.0))
+    assert watch.loss().missed_checkpoint is missed
+
+
+def test_a_run_that_is_killed_by_decision_has_missed_no_checkpoint() -> None:
+    watch = Watch()
+    watch.see(1000.0, victim(REGULAR), task(requeue()))
+    watch.see(1060.0, WAITS, task(requeue(), issued_s=1010.0, ending=Ending.SEEN, ended_s=1060.0))
+    assert watch.loss().missed_checkpoint is False

@@ -10,10 +10,11 @@ from makeway.policies.common.losses import (
     departures,
     evictions_loss_node_s,
     evictions_node_s,
+    is_silent,
     overdue_s,
     system_s,
 )
-from makeway.policies.model import CheckpointSpec, Cluster, Method, Node, Reason, Requeue
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, Method, Node, Reason, Requeue
 from makeway.policies.safety.prices import loss_node_s
 from tests.policies.common.operations import NOW_S, Build
 
@@ -117,3 +118,47 @@ def test_who_waits_for_a_checkpoint_that_is_over_is_killed(
     assert method is (Method.APPLICATION if lost_s is None else Method.KILL)
     assert evictions_loss_node_s((leaves,), cluster, at_s) == (lost_s or 0)
     assert evictions_node_s((leaves,), cluster, at_s) == (lost_s or 0) + 10
+
+
+SILENT = CheckpointSpec(interval_s=540.0, application_s=60.0)
+LAST_S = 2 * 600.0 + 60.0 + 60.0
+"""Two periods, the time of a checkpoint and that of a late report."""
+
+
+def test_after_two_periods_without_a_report_no_checkpoint_is_expected(running: Build) -> None:
+    job = running("a", "n0", checkpoint=SILENT, start_s=NOW_S - LAST_S - 10.0, setup_s=10.0)
+    assert not is_silent(job, NOW_S)
+    assert application_s(job, NOW_S) == 480.0
+    assert is_silent(job, NOW_S + 1.0)
+    assert application_s(job, NOW_S + 1.0) is None
+    reported = replace(job, last_checkpoint_s=NOW_S - 300.0)
+    assert application_s(reported, NOW_S + 1.0) == 299.0
+    assert application_s(reported, NOW_S - 300.0 + LAST_S + 1.0) is None, "it reports no more"
+
+
+@pytest.mark.parametrize("acknowledgement", [Acknowledgement.NONE, Acknowledgement.EXIT])
+def test_without_reports_by_comment_the_times_of_regular_checkpoints_are_assumed(
+    running: Build, acknowledgement: Acknowledgement
+) -> None:
+    spec = replace(SILENT, acknowledgement=acknowledgement)
+    job = running("a", "n0", checkpoint=spec, start_s=NOW_S - 6300.0)
+    assert application_s(job, NOW_S) == 300.0
+    once = replace(job, last_checkpoint_s=NOW_S - 5700.0)
+    assert application_s(once, NOW_S) is None, "it has reported one, and then no more"
+
+
+def test_how_far_ahead_one_looks_makes_no_job_silent(running: Build) -> None:
+    """By then, checkpoints will have been reported that are still to come."""
+    job = running("a", "n0", start_s=NOW_S - 100.0, checkpoint=SILENT)
+    leaves = Requeue(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.APPLICATION,
+        not_after_s=NOW_S + 8700.0,
+    )
+    cluster = Cluster(now_s=NOW_S, nodes=(Node(name="n0"),), jobs=(job,))
+    ((_, method),) = departures((leaves,), cluster, NOW_S + 8600.0)
+    assert method is Method.KILL
+    assert evictions_loss_node_s((leaves,), cluster, NOW_S + 8600.0) == 300

@@ -176,7 +176,8 @@ def test_a_checkpoint_that_is_over_in_the_end_does_not_save_its_job(
 ) -> None:
     """`b` saves its work in 50 s, 460 s before it would leave; with a short interval it does so again."""
     spec = CheckpointSpec(interval_s=interval_s, application_s=50.0)
-    saves = running("b", "n1", start_s=NOW_S + 50.0 - 3600.0, checkpoint=spec)
+    last_s = NOW_S + 50.0 - (interval_s + 50.0)
+    saves = running("b", "n1", start_s=NOW_S - 3550.0, checkpoint=spec, last_checkpoint_s=last_s)
     ends = ending(running("a", "n0", start_s=NOW_S - worked_s))
     decision = decide(cluster_of(2, ends, saves, waiting("u", 2)))
     at_once = [("a", Method.KILL), ("b", Method.APPLICATION)]

@@ -55,6 +55,18 @@ def test_a_start_at_once_that_is_refused_is_made_later(
     assert victims(decide(replace(cluster, limits=limits), **settings)) == [("saves", Method.SYSTEM)]
 
 
+@pytest.mark.parametrize(("array", "leave"), [("7", 2), ("", 8)])
+def test_a_job_that_is_split_into_the_tasks_of_an_array_has_one_ceiling(
+    running: Build, waiting: Build, cluster_of: BuildCluster, array: str, leave: int
+) -> None:
+    """Each of eight jobs would lose an hour on its node; the ceiling is a quarter of it for all nodes."""
+    batch = [running(f"b{number}", f"n{number}", start_s=NOW_S - 3600.0) for number in range(8)]
+    tasks = [waiting(f"7_{number}", 1, array_job_id=array) for number in range(8)]
+    cluster = cluster_of(8, *batch, *tasks)
+    decision = decide(cluster, ceiling_machine_hours=0.25, waiting_machine_hours=None)
+    assert len(victims(decision)) == leave
+
+
 @pytest.mark.parametrize(
     ("limits", "settings"),
     [

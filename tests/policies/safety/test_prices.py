@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.gate.arbiter import arbitrate
-from makeway.policies.model import Job, Limits, Method, Notice, Reserve
+from makeway.policies.model import Acknowledgement, CheckpointSpec, Job, Limits, Method, Notice, Reserve
 from makeway.policies.safety.prices import (
     day_ceiling,
     killed_node_s,
@@ -14,6 +14,7 @@ from makeway.policies.safety.prices import (
     price_node_s,
     price_refusal,
     reported_s,
+    started_with,
     unsaved_s,
 )
 from makeway.policies.safety.protection import Refusal
@@ -312,3 +313,75 @@ def test_an_operation_that_has_begun_to_kill_is_not_left_half_done(
     )
     (verdict,) = arbitrate(leaving[2:], cluster)
     assert verdict.refusal is None
+
+
+REGULAR = CheckpointSpec(interval_s=540.0, application_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "saved_s", "not_after_s", "refused"),
+    [
+        (REGULAR, None, NOW_S, True),
+        (REGULAR, None, NOW_S + 1.0, False),  # it still has time
+        (REGULAR, NOW_S - 650.0, NOW_S, True),  # before the decision
+        (REGULAR, NOW_S - 50.0, NOW_S, False),  # the one that was waited for
+        (replace(REGULAR, acknowledgement=Acknowledgement.NONE), None, NOW_S, False),
+    ],
+)
+def test_a_job_that_has_to_leave_without_its_checkpoint_is_killed(
+    job: Job,
+    cluster_of: BuildCluster,
+    spec: CheckpointSpec,
+    saved_s: float | None,
+    not_after_s: float,
+    refused: bool,
+) -> None:
+    """Its work since its last report is more than the limit allows. The decision is 600 s old."""
+    leaving = (hold("u", "n0 n1", 60.0), requeue("a", "u", Method.APPLICATION, not_after_s))
+    known = replace(operation(leaving, "n0 n1"), opened_s=NOW_S - 600.0)
+    saving = replace(job, checkpoint=spec, last_checkpoint_s=saved_s)
+    limits = Limits(max_loss_node_hours=1000.0 / HOUR_S, max_loss_machine_share=0.0)
+    cluster = cluster_of(2, saving, operations=(known,), limits=limits)
+    (verdict,) = arbitrate(leaving[1:], cluster)
+    assert verdict.refusal == (Refusal.MAX_LOSS if refused else None)
+
+
+@pytest.mark.parametrize(("sent_s", "refused"), [(NOW_S - 100.0, True), (NOW_S, False)])
+def test_only_a_job_that_left_without_its_checkpoint_lets_the_next_one_be_killed(
+    job: Job, cluster_of: BuildCluster, sent_s: float, refused: bool
+) -> None:
+    leaving = (
+        hold("u", "n0 n1", 60.0),
+        requeue("b", "u", Method.APPLICATION, NOW_S),
+        requeue("a", "u", Method.APPLICATION, NOW_S),
+    )
+    begun = replace(operation(leaving, "n0 n1"), opened_s=NOW_S - 600.0)
+    tasks = (begun.tasks[0], replace(begun.tasks[1], issued_s=sent_s), begun.tasks[2])
+    limits = Limits(max_loss_node_hours=0.0, max_loss_machine_share=0.0)
+    saving = replace(job, checkpoint=REGULAR)
+    cluster = cluster_of(2, saving, operations=(replace(begun, tasks=tasks),), limits=limits)
+    (verdict,) = arbitrate(leaving[2:], cluster)
+    assert verdict.refusal == (Refusal.MAX_LOSS if refused else None)
+
+
+def test_the_tasks_of_an_array_with_one_start_window_cost_as_one_job(
+    waiting: Build, running: Build, cluster_of: BuildCluster
+) -> None:
+    def task(number: int, *, of: str = "7", eligible_s: float = NOW_S, window_s: float | None = None) -> Job:
+        found: Job = waiting(f"{of}_{number}", 1, array_job_id=of, start_within_s=window_s)
+        return replace(found, eligible_since_s=eligible_s)
+
+    started = replace(running("7_0", "n0"), array_job_id="7", eligible_since_s=NOW_S)
+    tasks = (started, task(1), task(2), task(3, eligible_s=NOW_S + 601.0), task(1, of="8"), waiting("9", 1))
+    limits = Limits(max_loss_node_hours=16.0, max_loss_machine_share=0.0)
+    cluster = replace(cluster_of(8, *tasks, limits=limits), lost_node_s={"7_0": 10.0 * HOUR_S})
+    assert started_with(cluster, "7_1") == ("7_0", "7_1", "7_2")
+    assert started_with(cluster, "7_3") == ("7_3",), "a later wave"
+    refusal = price_refusal(cluster, "7_1", 2.0 * HOUR_S, {"7_2": 5.0 * HOUR_S})
+    assert refusal is not None
+    assert refusal[1] == "it would cost 2 node-hours after 15 before, the limit is 16 (max_loss_node_hours)"
+    assert price_refusal(cluster, "7_1", 1.0 * HOUR_S, {"7_2": 5.0 * HOUR_S}) is None
+    for other in ("7_3", "8_1", "9"):
+        assert price_refusal(cluster, other, 16.0 * HOUR_S, {"7_2": 5.0 * HOUR_S}) is None
+    wide = cluster_of(8, task(1, window_s=700.0), task(3, eligible_s=NOW_S + 601.0, window_s=700.0))
+    assert started_with(wide, "7_1") == ("7_1", "7_3")

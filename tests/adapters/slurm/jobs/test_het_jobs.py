@@ -1,4 +1,4 @@
-"""Components of heterogeneous jobs: which job they belong to, and why it is not served."""
+"""Components of heterogeneous jobs: which job they belong to, and why it is not served. Tasks of arrays."""
 
 from dataclasses import replace
 
@@ -18,6 +18,13 @@ def test_an_urgent_component_is_an_urgent_job_and_names_the_whole_one() -> None:
     assert translated(replace(PENDING, job_id="7_0"), URGENT).het_job_id == ""
     runs = translated(replace(RUNNING, job_id="7+1", heterogeneous=True), URGENT)
     assert (runs.kind, runs.het_job_id, runs.preemptible) == (JobKind.ON_DEMAND, "7", False)
+
+
+def test_a_task_of_an_array_names_the_array() -> None:
+    arrays = {
+        job_id: translated(replace(PENDING, job_id=job_id), ANY).array_job_id for job_id in ("7_0", "7")
+    }
+    assert arrays == {"7_0": "7", "7": ""}
 
 
 def test_another_component_waits_for_the_others() -> None:
