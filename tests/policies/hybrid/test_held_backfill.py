@@ -212,6 +212,21 @@ def test_guests_leave_first_and_others_for_what_is_still_missing(
     assert not any(isinstance(action, Requeue) for action in CUA_PAA.decide(late, ANY).actions)
 
 
+def test_a_guest_next_to_another_job_does_not_leave_alone(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Its node would not be free."""
+    seen = under_way(
+        cluster_of(4, running("w", "n0"), running("other", "n0 n2 n3"), waiting("u", 3)),
+        collected("n0 n1", job_id="u"),
+        guests_of(loan("w", "n0")),
+    )
+    hold, *leaving = CUA_PAA.decide(seen, ANY).actions
+    assert isinstance(hold, Reserve)
+    assert len(hold.nodes) == 3
+    assert {action.job_id for action in leaving} == {"w", "other"}
+
+
 def test_who_is_too_young_at_an_early_arrival_stays(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
