@@ -217,13 +217,13 @@ def test_a_guest_next_to_another_job_does_not_leave_alone(
 ) -> None:
     """Its node would not be free."""
     seen = under_way(
-        cluster_of(4, running("w", "n0"), running("other", "n0 n2 n3"), waiting("u", 3)),
+        cluster_of(4, running("w", "n0"), running("other", "n0 n2 n3"), waiting("u", 2)),
         collected("n0 n1", job_id="u"),
         guests_of(loan("w", "n0")),
     )
     hold, *leaving = CUA_PAA.decide(seen, ANY).actions
     assert isinstance(hold, Reserve)
-    assert len(hold.nodes) == 3
+    assert len(hold.nodes) == 2
     assert {action.job_id for action in leaving} == {"w", "other"}
 
 
