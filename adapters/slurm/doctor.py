@@ -39,6 +39,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         *check_requeue(survey, classes),
         check_preemption(survey),
         check_kill_wait(survey, context.margin_s),
+        check_power_saving(survey),
         check_rate(survey, context.poll_interval_s),
         check_priority(survey),
         *check_sharing(survey, section.price),
@@ -336,6 +337,19 @@ def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
         "kill wait",
         f"a job that ignores SIGTERM keeps its nodes for KillWait, {said} s, after its eviction: raise "
         f"policy.settings.margin_s ({margin_s:g}) beyond that, or urgent jobs may start late",
+    )
+
+
+def check_power_saving(survey: Survey) -> Check | None:
+    """Whether nodes may sleep, which makeway takes for nodes that are down."""
+    if survey.settings.get("SuspendProgram", "(null)") in {"", "(null)"}:
+        return None
+    spare = survey.settings.get("SuspendExcNodes", "(null)")
+    return warning(
+        "power saving",
+        "a node that sleeps or boots counts as down: jobs may leave although it could be woken up "
+        f"(ResumeTimeout {printable(survey.settings.get('ResumeTimeout', 'unknown'))}); keep the nodes of urgent "
+        f"jobs awake with SuspendExcNodes (now {printable(spare)}) or SuspendExcParts",
     )
 
 

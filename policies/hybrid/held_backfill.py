@@ -83,7 +83,11 @@ def _useful_nodes(request: Request) -> frozenset[str]:
     """The nodes of the hold that are up, would serve the job, and are not promised to another one. Where a
     guest shares a node with another job, the node is not free when the guest has left.
     """
-    cluster, operation, eligible = request.cluster, request.urgent.operation, request.urgent.job.eligible_nodes
+    cluster, operation, eligible = (
+        request.cluster,
+        request.urgent.operation,
+        request.urgent.job.eligible_nodes,
+    )
     held = frozenset(() if operation is None else operation.nodes).intersection(cluster.up_nodes())
     held -= cluster.shared_nodes()
     return (held if eligible is None else held & eligible) - request.unusable

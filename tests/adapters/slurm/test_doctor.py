@@ -284,6 +284,18 @@ def test_preemption(kind: str, level: Level) -> None:
     assert doctor.check_preemption(slurm()).level is Level.OK
 
 
+def test_nodes_that_may_sleep_count_as_down() -> None:
+    found = doctor.check_power_saving(
+        slurm({"SuspendProgram": "/sbin/sleep-node", "ResumeTimeout": "60 sec", "SuspendExcNodes": "n1"})
+    )
+    assert found is not None
+    assert found.level is Level.WARNING
+    assert "ResumeTimeout 60 sec" in found.text
+    assert "now n1" in found.text
+    assert doctor.check_power_saving(slurm({"SuspendProgram": "(null)"})) is None
+    assert doctor.check_power_saving(slurm()) is None
+
+
 def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:
     levels = {
         wait: getattr(doctor.check_kill_wait(slurm({"KillWait": wait}), 30.0), "level", None)
