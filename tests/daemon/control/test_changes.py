@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.control.reconciler import Reconciler
-from makeway.policies.model import CheckpointSpec, JobKind
+from makeway.policies.model import CheckpointSpec, JobKind, Method, Requeue
 from tests.builders import cluster, running, urgent
 from tests.daemon.control.loops import daemon
 from tests.fakes import FakeAdapter
@@ -59,6 +59,24 @@ def test_one_of_two_leaves_if_one_node_is_wanted(policy: str) -> None:
     assert sent[0][0] == "requeue"
     (hold,) = adapter.view.reservations
     assert hold.nodes == adapter.view.jobs_by_id()[sent[0][1]].nodes
+
+
+@POLICIES
+def test_what_was_saved_serves_a_job_that_wants_one_more_node(policy: str) -> None:
+    adapter, loop, asked = saving(policy)
+    later(adapter, 60.0, node_count=3)
+    loop.reconcile()
+    saved(adapter, asked)
+    for _ in range(2):
+        loop.reconcile()
+    (third,) = [job_id for verb, job_id in adapter.calls if verb == "checkpoint"]
+    assert third not in asked
+    assert [call for call in adapter.calls if call[0] != "checkpoint"] == [
+        ("reserve", "mw_u"),
+        *(("requeue", job_id) for job_id in asked),
+    ]
+    methods = {action.method for action in adapter.actions if isinstance(action, Requeue)}
+    assert methods == {Method.SYSTEM}
 
 
 @POLICIES
