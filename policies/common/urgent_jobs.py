@@ -66,7 +66,7 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                 urgents.append(UrgentJob(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = shortfall_set(operation, cluster)
-            grown = len(operation.nodes) < job.node_count
+            grown = operation.kind.serves_urgent_job and len(operation.nodes) < job.node_count
             if lost or grown or operation.kind is OperationKind.ARRIVAL:
                 urgents.append(
                     UrgentJob(
