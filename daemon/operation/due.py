@@ -8,10 +8,10 @@ queue. When time alone makes something due, there is a cycle.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
-from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since, signal_of
+from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
-from makeway.daemon.operation.tasks import ENDED, planned_places
+from makeway.daemon.operation.tasks import ENDED, planned_places, signal_of
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.common.losses import application_s, overdue_s
 from makeway.policies.model import (

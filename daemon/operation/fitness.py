@@ -1,17 +1,27 @@
 """Whether what an operation still has to take fits the present snapshot: asked again before each step.
 
 A step may come long after its decision: the daemon was down, the controller did not answer, the machine was
-suspended. Meanwhile the urgent job may have been held, a node drained, a deadline passed. What does not fit
-any more is not issued; the policy decides again on the view that is there. Decision 29 argues the rules.
+suspended. Meanwhile the urgent job may have been held or changed, a node drained, a deadline passed. What
+does not fit any more is not issued; the policy decides again on the view that is there. Decision 29 argues
+the rules.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon
+from makeway.daemon.operation.changed.surplus import not_needed
 from makeway.daemon.operation.observation import Timeouts
-from makeway.daemon.operation.tasks import ended, is_over, may_be_dropped
-from makeway.policies.common.holds import shortfall_set
+from makeway.daemon.operation.tasks import (
+    ended,
+    freed_set,
+    is_over,
+    may_be_dropped,
+    requeue_themselves,
+    signal_of,
+)
+from makeway.policies.common.holds import eligible_set, shortfall_set
 from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
     Action,
@@ -20,11 +30,10 @@ from makeway.policies.model import (
     Cluster,
     Ending,
     Job,
+    JobKind,
     JobState,
     Method,
-    NodeSets,
     Operation,
-    OperationKind,
     Phase,
     Prioritise,
     Progress,
@@ -52,12 +61,18 @@ def cannot_start(operation: Operation, cluster: Cluster) -> bool:
     return not _are_eligible(job, cluster, max(cluster.now_s, operation.give_up_s))
 
 
+def is_urgent_no_more(operation: Operation, cluster: Cluster) -> bool:
+    """Whether way is made for a job that waits and is not urgent any more."""
+    job = _waiting(operation, cluster)
+    return job is not None and operation.kind.serves_urgent_job and job.kind is not JobKind.ON_DEMAND
+
+
 def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
     """Whether jobs may be asked to leave for the operation now: its job would start at once on what is held.
 
     The cluster has to have looked at the job since its last change; after `settle_s` it is no longer waited
     for. A silent node of the hold is waited for, and so are the holds of the other components of a
-    heterogeneous job.
+    heterogeneous job. A hold that would end before the job is lengthened first.
     """
     job = _waiting(operation, cluster)
     if job is None:
@@ -68,7 +83,7 @@ def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool
     if not job.examined and seen_s is not None and cluster.now_s < seen_s + timeouts.settle_s:
         return False
     sets = cluster.node_sets()
-    if sets.silent & sets.of(operation.nodes) or is_short(operation, cluster):
+    if sets.silent & sets.of(operation.nodes) or not _suffices(operation, job, cluster):
         return False
     return all(_is_held_for(other, cluster) for other in _others_waiting(job, cluster))
 
@@ -76,7 +91,7 @@ def may_take(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool
 def lacks_component(operation: Operation, cluster: Cluster) -> bool:
     """Whether the job starts together with a component that waits, and for which no nodes are to be held."""
     job = _waiting(operation, cluster)
-    if job is None or operation.kind not in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED):
+    if job is None or operation.kind not in MAKES_WAY:
         return False
     return any(_holding(other, cluster) is None for other in _others_waiting(job, cluster))
 
@@ -105,7 +120,14 @@ def _holding(job: Job, cluster: Cluster) -> Operation | None:
 def _is_held_for(job: Job, cluster: Cluster) -> bool:
     """Whether a hold for the waiting job was seen and suffices."""
     operation = _holding(job, cluster)
-    return operation is not None and hold_seen_s(operation) is not None and not is_short(operation, cluster)
+    if operation is None or hold_seen_s(operation) is None:
+        return False
+    return _suffices(operation, job, cluster)
+
+
+def _suffices(operation: Operation, job: Job, cluster: Cluster) -> bool:
+    """Whether the hold of a waiting job has nodes enough, for as long as the job may run."""
+    return not is_short(operation, cluster) and not ends_too_soon(operation, job, cluster)
 
 
 def hold_seen_s(operation: Operation) -> float | None:
@@ -116,7 +138,7 @@ def hold_seen_s(operation: Operation) -> float | None:
 
 def is_short(operation: Operation, cluster: Cluster) -> bool:
     """Whether the hold of a waiting urgent job was seen and has too few nodes that the job can get."""
-    if operation.kind not in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED):
+    if operation.kind not in MAKES_WAY:
         return False  # other holds may have nodes whose jobs are made to leave later
     job = _waiting(operation, cluster)
     if job is None or hold_seen_s(operation) is None:
@@ -142,10 +164,17 @@ def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
 
 
 def _waits_for_ends(operation: Operation, cluster: Cluster) -> bool:
-    """Whether no job was asked to leave yet for a hold, all nodes of which are up or silent."""
+    """Whether no job was asked to leave yet for a hold, all nodes of which may serve its job."""
     takes = any(isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink) for task in operation.tasks)
+    return not takes and _serving(operation, cluster) == cluster.node_sets().of(operation.nodes)
+
+
+def _serving(operation: Operation, cluster: Cluster) -> int:
+    """The nodes of a hold on which its job may run and that are up or silent, as a set of `node_sets`."""
     sets = cluster.node_sets()
-    return not takes and not sets.of(operation.nodes) & ~(sets.up | sets.silent)
+    return (
+        sets.of(operation.nodes) & (sets.up | sets.silent) & eligible_set(_waiting(operation, cluster), sets)
+    )
 
 
 def awaits_a_reason(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
@@ -189,7 +218,7 @@ def never_begun(operation: Operation, cluster: Cluster) -> bool:
     """Whether the hold for a waiting urgent job could not be made for so long that it is decided again."""
     first = next((task for task in operation.tasks if isinstance(task.action, Reserve)), None)
     return (
-        operation.kind in (OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED)
+        operation.kind in MAKES_WAY
         and first is not None
         and first.progress is Progress.PLANNED
         and first.issued_s is None
@@ -199,30 +228,31 @@ def never_begun(operation: Operation, cluster: Cluster) -> bool:
 
 
 def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
-    """The operation without the evictions that do not fit any more. What was issued stays."""
+    """The operation without the evictions that do not fit any more, or are not needed any more.
+
+    What was issued stays. So does the requeue of a job that is saving its work and requeues itself after
+    that: it gets its turn back.
+    """
     if operation.phase is not Phase.MAKING_ROOM or not any(map(_may_end, operation.tasks)):
         return operation
-    jobs = cluster.jobs_by_id()
-    sets = cluster.node_sets()
-    good = (sets.up | sets.silent) & sets.of(operation.nodes)
+    jobs, good = cluster.jobs_by_id(), _serving(operation, cluster)
+    leaving = requeue_themselves(operation, cluster)
+    fitting = _ending(
+        operation,
+        cluster,
+        lambda task: task.action.job_id not in leaving and not _fits(operation, task, cluster, jobs, good),
+    )
+    surplus = not_needed(fitting, cluster)
+    return _ending(fitting, cluster, lambda task: task.action.job_id in surplus) if surplus else fitting
+
+
+def _ending(operation: Operation, cluster: Cluster, is_outdated: Callable[[Task], bool]) -> Operation:
+    """The operation without those evictions that were not issued."""
     tasks = tuple(
-        ended(task, Ending.OUTDATED, cluster.now_s)
-        if _may_end(task) and not _fits(operation, task, cluster, jobs, good)
-        else task
+        ended(task, Ending.OUTDATED, cluster.now_s) if _may_end(task) and is_outdated(task) else task
         for task in operation.tasks
     )
     return operation if tasks == operation.tasks else replace(operation, tasks=tasks)
-
-
-def signal_of(operation: Operation, eviction: Task) -> Task | None:
-    """The last task before an eviction that asks its job to save its work. None: no task does."""
-    signal: Task | None = None
-    for task in operation.tasks:
-        if task is eviction:
-            break
-        if isinstance(task.action, Checkpoint) and task.action.job_id == eviction.action.job_id:
-            signal = task
-    return signal
 
 
 def was_signalled(operation: Operation, action: Action, cluster: Cluster) -> bool:
@@ -285,21 +315,16 @@ def _fits(
 ) -> bool:
     """Whether an eviction that was not issued still does what it was decided for.
 
-    `good`: the nodes of the hold that are up or silent, as a set of the cluster's `node_sets`.
+    `good`: the nodes of the hold that may serve its job, as a set of the cluster's `node_sets`.
     """
     action, job = task.action, jobs.get(task.action.job_id)
     if job is None or not job.nodes:
         return True  # it has left: the snapshot shows it
-    if not good & _freed(task, job, cluster.node_sets()):
+    if not good & freed_set(task, job, cluster.node_sets()):
         return False  # the nodes that it would leave are lost, or no longer held
     if isinstance(action, Requeue | Cancel):
         return _may_still_leave(operation, task, action, cluster, job)
     return not _is_stale(operation, task, cluster)
-
-
-def _freed(task: Task, job: Job, sets: NodeSets) -> int:
-    kept = sets.of(task.action.keep_nodes) if isinstance(task.action, Shrink) else 0
-    return sets.of(job.nodes) & ~kept
 
 
 def _may_still_leave(

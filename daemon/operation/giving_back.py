@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
-from makeway.daemon.operation.fitness import signal_of
 from makeway.daemon.operation.returns import method_of, missing_returns
-from makeway.daemon.operation.tasks import ENDED, ended, may_be_dropped, planned
+from makeway.daemon.operation.tasks import (
+    ENDED,
+    ended,
+    may_be_dropped,
+    planned,
+    requeue_themselves,
+    signal_of,
+)
 from makeway.policies.model import (
-    Acknowledgement,
     Action,
-    Checkpoint,
     Cluster,
     Ending,
     Operation,
@@ -28,7 +32,7 @@ def give_back(
     Evictions that may have been carried out stay open until a snapshot shows whether they were. So do those
     of jobs that were signalled and will requeue themselves, which get back their turn.
     """
-    leaving = _requeue_themselves(operation, cluster)
+    leaving = requeue_themselves(operation, cluster)
     tasks = tuple(
         ended(task, Ending.TURNED_BACK, cluster.now_s)
         if task.progress not in ENDED
@@ -70,20 +74,6 @@ def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:
         operation = replace(operation, tasks=tasks)
     returns = missing_returns(operation, cluster, _label(operation))
     return replace(operation, tasks=operation.tasks + planned(returns, cluster)) if returns else operation
-
-
-def _requeue_themselves(operation: Operation, cluster: Cluster) -> set[str]:
-    """The jobs that are saving their work at makeway's signal and go back into the queue after that."""
-    jobs = cluster.jobs_by_id()
-    return {
-        job.job_id
-        for task in operation.tasks
-        if isinstance(task.action, Checkpoint)
-        and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
-        and (job := jobs.get(task.action.job_id)) is not None
-        and job.checkpoint is not None
-        and job.checkpoint.acknowledgement is Acknowledgement.REQUEUE
-    }
 
 
 def _is_saving(operation: Operation, eviction: Task) -> bool:

@@ -20,8 +20,9 @@ from makeway.policies.model import (
 def advance_observed(operation: Operation, cluster: Cluster) -> Operation:
     """Bring an operation of observe mode up to date with a snapshot; itself where nothing has changed.
 
-    One for a start ends when its job has started or is gone. An urgent job that waits for too long is watched
-    further: in act mode its nodes would be lent by then, so they are promised to no other job any more.
+    One for a start ends when its job has started, is gone or is not urgent any more. An urgent job that waits
+    for too long is watched further: in act mode its nodes would be lent by then, so they are promised to no
+    other job any more.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     match operation.kind:
@@ -52,6 +53,8 @@ def _watch(operation: Operation, job: Job | None, cluster: Cluster) -> Operation
     if job.state is not JobState.PENDING:
         operation = replace(operation, started_s=job.start_s)
         return close_observed(operation, OperationOutcome.STARTED, cluster.now_s)
+    if operation.kind.serves_urgent_job and job.kind is not JobKind.ON_DEMAND:
+        return close_observed(operation, OperationOutcome.NOT_STARTED, cluster.now_s)
     if not _is_late(operation, cluster) or operation.phase is Phase.LENT:
         return operation
     if job.kind is JobKind.ON_DEMAND:

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 from makeway.policies.model import (
+    Acknowledgement,
     Action,
     Cancel,
     Checkpoint,
     Cluster,
     Ending,
+    Job,
+    NodeSets,
     Operation,
     Progress,
     Requeue,
@@ -101,3 +104,34 @@ def open_evictions(operation: Operation) -> tuple[Task, ...]:
 def is_over(operation: Operation) -> bool:
     """Whether all its tasks have ended."""
     return all(task.progress in ENDED for task in operation.tasks)
+
+
+def signal_of(operation: Operation, eviction: Task) -> Task | None:
+    """The last task before an eviction that asks its job to save its work. None: no task does."""
+    signal: Task | None = None
+    for task in operation.tasks:
+        if task is eviction:
+            break
+        if isinstance(task.action, Checkpoint) and task.action.job_id == eviction.action.job_id:
+            signal = task
+    return signal
+
+
+def requeue_themselves(operation: Operation, cluster: Cluster) -> set[str]:
+    """The jobs that are saving their work at makeway's signal and go back into the queue after that."""
+    jobs = cluster.jobs_by_id()
+    return {
+        job.job_id
+        for task in operation.tasks
+        if isinstance(task.action, Checkpoint)
+        and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
+        and (job := jobs.get(task.action.job_id)) is not None
+        and job.checkpoint is not None
+        and job.checkpoint.acknowledgement is Acknowledgement.REQUEUE
+    }
+
+
+def freed_set(task: Task, job: Job, sets: NodeSets) -> int:
+    """The nodes that the job leaves by the task."""
+    kept = sets.of(task.action.keep_nodes) if isinstance(task.action, Shrink) else 0
+    return sets.of(job.nodes) & ~kept

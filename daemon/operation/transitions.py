@@ -18,11 +18,13 @@ go first in the queue.
 from dataclasses import replace
 from typing import assert_never
 
+from makeway.daemon.operation.changed.hold_end import ends_too_soon, lengthened
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
     awaits_its_lender,
     cannot_start,
+    is_urgent_no_more,
     lacks_component,
     never_begun,
     note_shortage,
@@ -284,14 +286,16 @@ def _go_on(
     operation: Operation, job: Job | None, cluster: Cluster, timeouts: Timeouts, *, renew: bool = True
 ) -> Operation:
     """The operation whose job waits: what does not fit any more is left out. All goes back if the job cannot
-    start, or was waited for long enough. `job` None: the job has not arrived.
+    start, is not urgent any more, or was waited for long enough. `job` None: the job has not arrived.
     """
+    if is_urgent_no_more(operation, cluster):
+        return give_back(operation, cluster, Reason.BORROWER_GONE)
     if cannot_start(operation, cluster) or lacks_component(operation, cluster):
         return give_back(operation, cluster, Reason.BLOCKED)
     operation = note_shortage(without_outdated(operation, cluster), cluster)
     if _is_given_up(operation, cluster, timeouts):
         return give_back(operation, cluster, Reason.GIVEN_UP)
-    return _renew_hold(operation, job, cluster) if renew else operation
+    return _renew_hold(operation, job, cluster, timeouts) if renew else operation
 
 
 def _finish(operation: Operation, cluster: Cluster) -> Operation:
@@ -361,24 +365,27 @@ def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts
     )
 
 
-def _renew_hold(operation: Operation, job: Job | None, cluster: Cluster) -> Operation:
-    """Make a hold that was seen once more, if it is there no more, has other nodes, or its job is bound to it
-    no more.
+def _renew_hold(operation: Operation, job: Job | None, cluster: Cluster, timeouts: Timeouts) -> Operation:
+    """Make a hold that was seen once more, if it is there no more, has other nodes, its job is bound to it no
+    more, or it ends before its job would.
 
-    It was deleted or changed, or a controller that crashed forgot it, or a change of it. `job` None: the job
-    has not arrived.
+    It was deleted or changed, or a controller that crashed forgot it, or a change of it; or the job's time
+    limit was raised. `job` None: the job has not arrived.
     """
     index = hold_index(operation)
     if index is None or operation.tasks[index].progress is not Progress.DONE:
         return operation
-    sets = cluster.node_sets()
+    sets, hold = cluster.node_sets(), operation.tasks[index]
     there = any(
         reservation.name == operation.reservation and sets.of(reservation.nodes) == sets.of(operation.nodes)
         for reservation in cluster.reservations
     )
     if there and (job is None or job.reservation == operation.reservation):
-        return operation
-    return with_task(operation, index, to_do_again(operation.tasks[index]))
+        if job is None or not ends_too_soon(operation, job, cluster):
+            return operation
+        longer = lengthened(hold, operation, job, cluster, timeouts.settle_s)
+        return operation if longer is None else with_task(operation, index, to_do_again(longer))
+    return with_task(operation, index, to_do_again(hold))
 
 
 def _outcome(operation: Operation) -> OperationOutcome:

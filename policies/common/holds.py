@@ -34,8 +34,9 @@ from makeway.policies.safety.protection import Refusal, protection
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
 
-    A node is lost if it is not up, or if jobs other than the urgent one that no operation is evicting use
-    what the urgent job needs of it. A job that is completing leaves by itself. A silent node is not lost yet.
+    A node is lost if it is not up, if the waiting job may not run there, or if jobs other than the urgent one
+    that no operation is evicting use what the urgent job needs of it. A job that is completing leaves by
+    itself. A silent node is not lost yet.
     """
     return cluster.node_sets().among(operation.nodes, shortfall_set(operation, cluster))
 
@@ -46,16 +47,24 @@ def shortfall_set(operation: Operation, cluster: Cluster) -> int:
     demand = _demand(operation, borrower)
     sets = cluster.node_sets()
     held = sets.of(operation.nodes)
+    eligible = eligible_set(borrower, sets)
     if demand is not None:
         with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
-        return held & ~(sets.of_new(with_room_now) | sets.silent)
+        return held & ~((sets.of_new(with_room_now) | sets.silent) & eligible)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
         releases = node_releases(cluster, (operation,))
-        occupied = _occupied(sets, [job for job in cluster.jobs if job is not borrower], releases)
+        occupied = occupied_set(sets, [job for job in cluster.jobs if job is not borrower], releases)
         good = sets.up & ~occupied
-    return held & ~(good | sets.silent)
+    return held & ~((good | sets.silent) & eligible)
+
+
+def eligible_set(job: Job | None, sets: NodeSets) -> int:
+    """The nodes on which a waiting job may run. All, if it runs or is not there."""
+    if job is None or job.nodes or job.eligible_nodes is None:
+        return ~0
+    return sets.of(job.eligible_nodes)
 
 
 def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
@@ -84,10 +93,10 @@ def lost_for_good(operation: Operation, cluster: Cluster) -> int:
 def _releasing_or_free(cluster: Cluster) -> int:
     """Nodes that are up and idle, or held only by jobs that an open operation is evicting."""
     sets = cluster.node_sets()
-    return sets.up & ~_occupied(sets, cluster.jobs, node_releases(cluster))
+    return sets.up & ~occupied_set(sets, cluster.jobs, node_releases(cluster))
 
 
-def _occupied(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> int:
+def occupied_set(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> int:
     """The nodes that these jobs go on holding."""
     stay = 0
     for job in jobs:

@@ -36,13 +36,18 @@ def room_when_left(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dic
 
 def with_room(cluster: Cluster, releases: Mapping[str, NodeRelease], demand: Resources) -> frozenset[str]:
     """The nodes that are up and have room for the demand once leaving and completing jobs are gone."""
+    room = room_at_last(cluster, releases)
+    return frozenset(name for name in cluster.up_nodes() if room[name].covers(demand))
+
+
+def room_at_last(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, Resources]:
+    """The same as `room_when_left`, once the completing jobs are gone too."""
     completing = {
         job.job_id: NodeRelease(by_s=cluster.now_s)
         for job in cluster.jobs
         if job.state is JobState.COMPLETING
     }
-    room = room_when_left(cluster, {**releases, **completing})
-    return frozenset(name for name in cluster.up_nodes() if room[name].covers(demand))
+    return room_when_left(cluster, {**releases, **completing})
 
 
 def room_times_s(

@@ -1,9 +1,9 @@
 """The urgent jobs that need nodes now, and the nodes that are unavailable to one of them. Pure functions.
 
 An urgent job needs nodes if it waits without an operation, if the hold of its operation has lost nodes
-(`shortfall`), or if it was announced, has arrived, and what was held for the notice has to become its own
-hold. One that would not start on free nodes either needs none (`held_up`). The components of a heterogeneous
-job start together: what one of them lacks, all lack.
+(`shortfall`) or has fewer than the job wants by now, or if it was announced, has arrived, and what was held
+for the notice has to become its own hold. One that would not start on free nodes either needs none
+(`held_up`). The components of a heterogeneous job start together: what one of them lacks, all lack.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +66,8 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                 urgents.append(UrgentJob(job=job))
         elif operation.phase is Phase.MAKING_ROOM and not operation.observe:
             lost = shortfall_set(operation, cluster)
-            if lost or operation.kind is OperationKind.ARRIVAL:
+            grown = operation.kind.serves_urgent_job and len(operation.nodes) < job.node_count
+            if lost or grown or operation.kind is OperationKind.ARRIVAL:
                 urgents.append(
                     UrgentJob(
                         job=job,

@@ -30,7 +30,9 @@ class Reason(StrEnum):
     NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
     SHORTFALL = "shortfall"  # a held node is lost: it is not up, or another job uses it
     BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
-    BORROWER_GONE = "borrower_gone"  # the urgent job ended before it started
+    BORROWER_GONE = (
+        "borrower_gone"  # the urgent job ended, or was made one that is not urgent, before it started
+    )
     GIVEN_UP = "given_up"  # the urgent job did not start in time: the hold ends
     BLOCKED = "blocked"  # the urgent job waits for something besides nodes: the hold ends
     HOLD_LOST = "hold_lost"  # the cluster has lost the job's hold, and keeps the job from starting

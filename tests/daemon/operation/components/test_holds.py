@@ -66,8 +66,10 @@ def test_jobs_leave_when_every_component_has_its_hold() -> None:
         ((replace(WAITS, eligible_s=1100.0),), operation_of_other()),
         ((WAITS, running("s", ("n5",), preemptible=False)), operation_of_other()),
         ((WAITS,), replace(operation_of_other(), observe=True)),
+        ((replace(WAITS, eligible_nodes=frozenset({"n9"})),), operation_of_other()),
+        ((replace(WAITS, walltime_s=2e6),), operation_of_other()),
     ],
-    ids=["not seen", "not eligible", "short", "only observed"],
+    ids=["not seen", "not eligible", "short", "only observed", "other nodes", "ends too soon"],
 )
 def test_no_job_leaves_as_long_as_a_component_has_no_sufficient_hold(
     others: tuple[Job, ...], other: Operation

@@ -1,0 +1,39 @@
+"""Whether a hold lasts as long as its waiting job may run: the time limit of the job may have been raised."""
+
+from dataclasses import replace
+from typing import Final
+
+from makeway.policies.model import Cluster, Job, Operation, OperationKind, Reserve, Task
+
+MAKES_WAY: Final = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED})
+"""The operations whose hold was decided on for an urgent job that is here."""
+LONGEST_S: Final = 350 * 86_400.0
+"""The longest time limit for which a hold is lengthened, in seconds: clusters hold nodes for less than a
+year."""
+SPARE_S: Final = 60.0
+"""How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
+
+
+def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
+    """Whether the hold of a waiting urgent job ends before the job would if it started now."""
+    if operation.kind not in MAKES_WAY or job.walltime_s > LONGEST_S:
+        return False
+    until_s = cluster.now_s + job.walltime_s
+    return any(
+        reservation.name == operation.reservation and reservation.end_s < until_s
+        for reservation in cluster.reservations
+    )
+
+
+def lengthened(hold: Task, operation: Operation, job: Job, cluster: Cluster, settle_s: float) -> Task | None:
+    """The task of a hold that ends too soon, with a hold that lasts until the job has ended, however late it
+    starts. None: the hold was made for so long just now, and an older view does not show it.
+    """
+    action = hold.action
+    if not isinstance(action, Reserve):
+        return None
+    lasts_s = job.walltime_s + max(0.0, operation.give_up_s - cluster.now_s) + SPARE_S
+    just_now = hold.issued_s is not None and cluster.now_s < hold.issued_s + settle_s
+    if lasts_s <= action.duration_s and just_now:
+        return None
+    return replace(hold, action=replace(action, duration_s=max(lasts_s, action.duration_s)))

@@ -1,0 +1,193 @@
+"""The urgent job is changed while others save their work for it: its nodes, its class, its time limit."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.daemon.operation.changed.hold_end import LONGEST_S
+from makeway.daemon.operation.transitions import advance, record
+from makeway.daemon.operation.validation import validate
+from makeway.policies.common.holds import shortfall
+from makeway.policies.model import (
+    Cluster,
+    Ending,
+    Job,
+    JobKind,
+    Method,
+    Operation,
+    OperationOutcome,
+    Phase,
+    Prioritise,
+    Progress,
+    Reason,
+    Release,
+    Requeue,
+    Reserve,
+)
+from tests.builders import held, pending, running
+from tests.daemon.acting import (
+    COMMENTS,
+    NODES,
+    PATIENCE,
+    begun,
+    due,
+    held_operation,
+    holding,
+    issue_all,
+    requeue,
+    reserve,
+    signal,
+)
+
+SAVING = running("v", NODES, checkpoint=COMMENTS)
+SAVED = replace(SAVING, last_checkpoint_s=1060.0)
+
+
+def saving() -> Operation:
+    """An operation whose victim is saving its work."""
+    operation, issued = issue_all(held_operation(signal("v"), requeue("v", Method.SYSTEM)), holding(SAVING))
+    assert issued == [signal("v")]
+    return operation
+
+
+def changed(*others: Job, now_s: float = 1061.0, **changes: object) -> Cluster:
+    """The hold is there, and the urgent job is another one."""
+    view = holding(*others, now_s=now_s)
+    return replace(view, jobs=(replace(view.jobs[0], **changes), *view.jobs[1:]))  # type: ignore[arg-type]
+
+
+# The nodes on which it may run
+
+ELSEWHERE = frozenset({"n8", "n9"})
+
+
+def test_no_job_leaves_nodes_on_which_the_urgent_job_may_not_run_any_more() -> None:
+    operation = saving()
+    view = changed(SAVED, eligible_nodes=ELSEWHERE)
+    operation = advance(operation, view, PATIENCE)
+    assert due(operation, view) == []
+    assert (
+        next(task.ending for task in operation.tasks if isinstance(task.action, Requeue)) is Ending.OUTDATED
+    )
+
+
+def test_a_hold_of_such_nodes_is_short_and_goes_back() -> None:
+    operation = saving()
+    view = changed(SAVED, eligible_nodes=ELSEWHERE)
+    assert shortfall(operation, view) == NODES
+    operation = advance(operation, view, PATIENCE)
+    assert operation.short_since_s == 1061.0
+    late = replace(view, now_s=1061.0 + PATIENCE.refused_s)
+    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
+    assert [type(action) for action in issued] == [Release]
+
+
+def test_a_hold_that_waits_for_jobs_to_end_is_short_too() -> None:
+    """No job was asked to leave, and the nodes are not those of the urgent job any more."""
+    view = changed(SAVING, eligible_nodes=None)
+    operation, _ = issue_all(begun(replace(view, reservations=()), reserve()), view)
+    operation = advance(operation, view, PATIENCE)
+    assert operation.short_since_s is None
+    assert advance(operation, changed(SAVING, eligible_nodes=ELSEWHERE), PATIENCE).short_since_s == 1061.0
+
+
+def test_the_nodes_of_a_running_job_are_not_lost() -> None:
+    operation = saving()
+    view = holding(SAVING)
+    runs = replace(running("u", NODES), eligible_nodes=ELSEWHERE)
+    assert shortfall(operation, replace(view, jobs=(runs,))) == ()
+
+
+# Its class
+
+
+@pytest.mark.parametrize("kind", [JobKind.RIGID, JobKind.MALLEABLE])
+def test_what_is_held_goes_back_if_the_job_is_not_urgent_any_more(kind: JobKind) -> None:
+    operation = saving()
+    view = changed(SAVED, kind=kind)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    validate(operation)
+    assert [(type(action), action.reason) for action in issued] == [(Release, Reason.BORROWER_GONE)]
+    gone = replace(view, now_s=1070.0, reservations=())
+    operation = advance(operation, gone, PATIENCE)
+    assert (operation.phase, operation.outcome) == (Phase.CLOSED, OperationOutcome.NOT_STARTED)
+
+
+def test_a_job_that_has_left_for_it_gets_its_turn() -> None:
+    operation, _ = issue_all(held_operation(requeue("v")), holding(SAVING))
+    view = changed(pending("v", 4, requeue_count=1), kind=JobKind.RIGID)
+    _, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [(type(action), action.job_id) for action in issued] == [(Prioritise, "v")]
+
+
+def test_a_job_that_runs_keeps_its_nodes_whatever_its_class() -> None:
+    operation, _ = issue_all(held_operation(requeue("v")), holding(SAVING))
+    view = replace(holding(), jobs=(running("u", NODES, start_s=1020.0),), now_s=1021.0)
+    assert advance(operation, view, PATIENCE).phase is Phase.LENT
+
+
+def test_an_operation_of_observe_mode_ends_too() -> None:
+    view = changed(SAVING)
+    operation = begun(view, reserve(), requeue("v"), observe=True)
+    assert advance(operation, view, PATIENCE).phase is Phase.MAKING_ROOM
+    operation = advance(operation, changed(SAVING, kind=JobKind.RIGID), PATIENCE)
+    validate(operation)
+    assert (operation.phase, operation.outcome) == (Phase.CLOSED, OperationOutcome.NOT_STARTED)
+
+
+# Its time limit
+
+DAY_S = 86_400.0
+HELD = held("u", NODES, end_s=6000.0)
+
+
+def raised(*others: Job, now_s: float = 1061.0, walltime_s: float = DAY_S, end_s: float = 6000.0) -> Cluster:
+    view = changed(*others, now_s=now_s, walltime_s=walltime_s)
+    return replace(view, reservations=(replace(HELD, end_s=end_s),))
+
+
+def test_the_hold_is_lengthened_before_any_job_leaves() -> None:
+    operation = saving()
+    view = raised(SAVED)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    validate(operation)
+    (hold,) = issued
+    assert isinstance(hold, Reserve)
+    assert hold.nodes == NODES
+    # However late the job starts, the hold lasts as long as the job.
+    assert 1061.0 + hold.duration_s >= operation.give_up_s + DAY_S
+
+    seen = raised(SAVED, now_s=1062.0, end_s=1061.0 + hold.duration_s)
+    assert due(advance(operation, seen, PATIENCE), seen) == [requeue("v", Method.SYSTEM)]
+
+
+def test_a_hold_that_lasts_long_enough_stays_as_it_is() -> None:
+    view = raised(SAVED, walltime_s=4000.0)
+    assert due(advance(saving(), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
+
+
+def test_a_longer_hold_that_an_older_view_does_not_show_is_not_asked_for_again() -> None:
+    operation, _ = issue_all(advance(saving(), raised(SAVED), PATIENCE), raised(SAVED))
+    for now_s in (1063.0, 1070.0, 1061.0 + PATIENCE.settle_s - 1.0):
+        old = raised(SAVED, now_s=now_s)
+        operation, issued = issue_all(advance(operation, old, PATIENCE), old)
+        assert issued == []
+    later = raised(SAVED, now_s=1061.0 + PATIENCE.settle_s)
+    assert [type(action) for action in due(advance(operation, later, PATIENCE), later)] == [Reserve]
+
+
+def test_a_hold_that_the_cluster_does_not_lengthen_goes_back() -> None:
+    """A maintenance begins before the job could end."""
+    operation, view = saving(), raised(SAVED)
+    operation, _ = issue_all(advance(operation, view, PATIENCE), view)
+    index = next(i for i, task in enumerate(operation.tasks) if isinstance(task.action, Reserve))
+    operation = record(operation, index, Progress.REFUSED, 1061.0, "overlaps with maintenance")
+    for now_s, expected in ((1062.0, []), (1061.0 + PATIENCE.refused_s, [Release])):
+        view = raised(SAVED, now_s=now_s)
+        operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+        assert [type(action) for action in issued] == expected
+
+
+def test_no_hold_is_lengthened_for_a_job_without_a_time_limit() -> None:
+    view = raised(SAVED, walltime_s=LONGEST_S + 1.0)
+    assert due(advance(saving(), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
