@@ -344,12 +344,13 @@ def check_power_saving(survey: Survey) -> Check | None:
     """Whether nodes may sleep, which makeway takes for nodes that are down."""
     if survey.settings.get("SuspendProgram", "(null)") in {"", "(null)"}:
         return None
-    spare = survey.settings.get("SuspendExcNodes", "(null)")
+    wakes = printable(survey.settings.get("ResumeTimeout", "unknown"))
+    awake = printable(survey.settings.get("SuspendExcNodes", "(null)"))
     return warning(
         "power saving",
         "a node that sleeps or boots counts as down: jobs may leave although it could be woken up "
-        f"(ResumeTimeout {printable(survey.settings.get('ResumeTimeout', 'unknown'))}); keep the nodes of urgent "
-        f"jobs awake with SuspendExcNodes (now {printable(spare)}) or SuspendExcParts",
+        f"(ResumeTimeout {wakes}); keep the nodes of urgent jobs awake with SuspendExcNodes (now {awake}) or "
+        "SuspendExcParts",
     )
 
 

@@ -83,13 +83,9 @@ def _useful_nodes(request: Request) -> frozenset[str]:
     """The nodes of the hold that are up, would serve the job, and are not promised to another one. Where a
     guest shares a node with another job, the node is not free when the guest has left.
     """
-    cluster, operation, eligible = (
-        request.cluster,
-        request.urgent.operation,
-        request.urgent.job.eligible_nodes,
-    )
-    held = frozenset(() if operation is None else operation.nodes).intersection(cluster.up_nodes())
-    held -= cluster.shared_nodes()
+    operation, eligible = request.urgent.operation, request.urgent.job.eligible_nodes
+    held = frozenset(() if operation is None else operation.nodes).intersection(request.cluster.up_nodes())
+    held -= request.cluster.shared_nodes()
     return (held if eligible is None else held & eligible) - request.unusable
 
 
