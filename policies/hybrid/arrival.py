@@ -6,17 +6,17 @@ Reference:
 
 Differs from the paper:
     Jobs are preempted as long as the start can be on time, not only at the instant of the arrival, and not
-    after that. The two-minute warning is no longer than the time that is left. A malleable job that has no
-    checkpoint on a signal, or cannot complete it in that time, is treated like a rigid one. Jobs that share
-    nodes leave together; for an urgent job that needs a part of its nodes they leave one by one, in the same
-    order, and no job shrinks. `common.shrinking` has its own differences. With `victims: exact` the jobs that
-    leave are P2's set: the least loss of work that meets the deadline, setups not counted; PAA shrinks no
-    job, SPAA has shrinking as one more way to give nodes. If shrinking is enough, this is SPAA without
-    change.
+    after that. In the order, the work that a kill loses has its price, which past evictions raise, so that it
+    is not always the same job that leaves (`hybrid.overhead`). The two-minute warning is no longer than the
+    time that is left. A malleable job that has no checkpoint on a signal, or cannot complete it in that time,
+    is treated like a rigid one. Jobs that share nodes leave together; for an urgent job that needs a part of
+    its nodes they leave one by one, in the same order, and no job shrinks. `common.shrinking` has its own
+    differences. With `victims: exact` the jobs that leave are P2's set: the least loss of work that meets the
+    deadline, setups not counted; PAA shrinks no job, SPAA has shrinking as one more way to give nodes. If
+    shrinking is enough, this is SPAA without change.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -42,10 +42,8 @@ from makeway.policies.common.victims import (
 )
 from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.hybrid.overhead import PreemptionOverhead, preemption_overhead
 from makeway.policies.model import Action, Candidate, Job, JobKind, Method, Reserve, Resources
-from makeway.policies.safety.prices import loss_node_s, node_equivalents, price_node_s
-
-_OVERHEAD = "loss is the preemption overhead: lost work and the setup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Preemption:
     """A victim group with the overhead of its preemption, and how each of its jobs leaves."""
 
     group: VictimGroup
-    overhead_node_s: int
+    overhead: PreemptionOverhead
     methods: tuple[Method, ...]
     """One for each job of the group."""
 
@@ -109,7 +107,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
             for group in considered
             if not group.protected_by
         ),
-        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
+        key=lambda preemption: (preemption.overhead.ranked_node_s, preemption.group.job_ids),
     )
     chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
@@ -120,7 +118,12 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
         (job, way_out(job, grace_s)) for preemption in chosen for job in leavers(preemption.group, held)
     ]
     return _preempt(
-        request, held, leaving, grace_s, _preemption_candidates(considered, ranked, chosen, grace_s)
+        request,
+        held,
+        leaving,
+        grace_s,
+        _preemption_candidates(considered, ranked, chosen, grace_s),
+        by_price=any(preemption.overhead.is_raised for preemption in ranked),
     )
 
 
@@ -129,23 +132,23 @@ def _preempt_on_shared_nodes(request: Request, demand: Resources, config: Hybrid
     now_s = request.cluster.now_s
     grace_s = min(config.warning_s, request.deadline_s - now_s)
     considered = candidates_of(request, now_s + grace_s)
-    ranked = sorted(
-        (job for job in considered.jobs if job.job_id not in considered.protected_by),
-        key=lambda job: (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id),
-    )
+    able = [job for job in considered.jobs if job.job_id not in considered.protected_by]
+    overheads = {job.job_id: preemption_overhead([(job, way_out(job, grace_s))], now_s) for job in able}
+    ranked = sorted(able, key=lambda job: (overheads[job.job_id].ranked_node_s, job.job_id))
     chosen, nodes = take_until_room(ranked, considered, request.cluster, demand, request.shortage)
     if len(nodes) < request.shortage:
         text = (
             f"{wanted(request)} is needed; "
             f"without all {len(ranked)} preemptable jobs there is room on {len(nodes)} of them."
         )
-        return no_room(request, text, _job_candidates(considered, ranked, [], now_s, grace_s))
+        return no_room(request, text, _job_candidates(considered, ranked, [], overheads, grace_s))
     return _preempt(
         request,
         hold(request, tuple(nodes)),
         [(job, way_out(job, grace_s)) for job in chosen],
         grace_s,
-        _job_candidates(considered, ranked, chosen, now_s, grace_s),
+        _job_candidates(considered, ranked, chosen, overheads, grace_s),
+        by_price=any(overhead.is_raised for overhead in overheads.values()),
     )
 
 
@@ -155,22 +158,27 @@ def _preempt(
     leaving: list[tuple[Job, Method]],
     grace_s: float,
     candidates: tuple[Candidate, ...],
+    *,
+    by_price: bool,
 ) -> Proposal:
-    """The hold, and the preemption of these jobs."""
+    """The hold, and the preemption of these jobs. `by_price`: whether past evictions count in the order."""
     now_s = request.cluster.now_s
     actions: list[Action] = [held]
     for job, method in leaving:
         wait_s = grace_s if method is Method.SYSTEM else 0.0
         actions.extend(eviction_actions(request, job, method, now_s + wait_s))
     named = ", ".join(job.job_id for job, _ in leaving)
+    order = "the least overhead first" + (
+        ", with lost work at its price after past evictions" if by_price else ""
+    )
     warned = any(method is Method.SYSTEM for _, method in leaving)
     return Proposal(
         actions=tuple(actions),
         rationale=rationale(
             request,
-            f"{needed(request)}: preempt {named}, the least overhead first.",
+            f"{needed(request)}: preempt {named}, {order}.",
             candidates=candidates,
-            loss_node_s=sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL),
+            loss_node_s=preemption_overhead(leaving, now_s).lost_node_s,
             ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
         ),
     )
@@ -178,16 +186,8 @@ def _preempt(
 
 def _preemption(group: VictimGroup, now_s: float, grace_s: float) -> Preemption:
     methods = tuple(way_out(job, grace_s) for job in group.jobs)
-    overheads = (overhead_node_s(job, method, now_s) for job, method in zip(group.jobs, methods, strict=True))
-    return Preemption(group=group, overhead_node_s=sum(overheads), methods=methods)
-
-
-def overhead_node_s(job: Job, method: Method, now_s: float) -> int:
-    """The preemption overhead (section III-A): another setup, and for a kill the work since the last
-    checkpoint.
-    """
-    lost_node_s = price_node_s(job, now_s) if method is Method.KILL else 0
-    return lost_node_s + math.ceil(job.setup_s * node_equivalents(job))
+    overhead = preemption_overhead(zip(group.jobs, methods, strict=True), now_s)
+    return Preemption(group=group, overhead=overhead, methods=methods)
 
 
 def way_out(job: Job, grace_s: float) -> Method:
@@ -211,10 +211,10 @@ def _preemption_candidates(
             job_ids=preemption.group.job_ids,
             method=max(preemption.methods, key=lambda method: method is Method.SYSTEM),
             node_count=len(preemption.group.nodes),
-            loss_node_s=preemption.overhead_node_s,
+            loss_node_s=preemption.overhead.lost_node_s,
             delay_s=grace_s if Method.SYSTEM in preemption.methods else 0.0,
             chosen=preemption.group.job_ids in taken,
-            note=_OVERHEAD,
+            note=preemption.overhead.note,
         )
         for preemption in ranked
     ]
@@ -222,21 +222,25 @@ def _preemption_candidates(
 
 
 def _job_candidates(
-    considered: SharedCandidates, ranked: list[Job], chosen: list[Job], now_s: float, grace_s: float
+    considered: SharedCandidates,
+    ranked: list[Job],
+    chosen: list[Job],
+    overheads: Mapping[str, PreemptionOverhead],
+    grace_s: float,
 ) -> tuple[Candidate, ...]:
     """The jobs in the paper's order, then those that may not be preempted, with the reason."""
     found: list[Candidate] = []
     for job in ranked:
-        method = way_out(job, grace_s)
+        method, overhead = way_out(job, grace_s), overheads[job.job_id]
         found.append(
             Candidate(
                 job_ids=(job.job_id,),
                 method=method,
                 node_count=considered.node_count(job),
-                loss_node_s=overhead_node_s(job, method, now_s),
+                loss_node_s=overhead.lost_node_s,
                 delay_s=grace_s if method is Method.SYSTEM else 0.0,
                 chosen=job in chosen,
-                note=_OVERHEAD,
+                note=overhead.note,
             )
         )
     return (*found, *considered.protected())

@@ -14,8 +14,8 @@ Differs from the paper:
     The paper does not say which jobs these are: `backfill_held` chooses, by default jobs that lose no work.
     Only jobs that the site allows makeway to evict are started, each only once, and only if the site's
     minimum run time ends before the predicted arrival. A job gets held nodes only: it does not start if it
-    also needs other idle nodes. At the arrival as many guests leave as are needed, the least overhead first,
-    and malleable ones are warned as in `hybrid.arrival`.
+    also needs other idle nodes. At the arrival as many guests leave as are needed, the least overhead first
+    (`hybrid.overhead`), and malleable ones are warned as in `hybrid.arrival`.
 """
 
 import math
@@ -25,7 +25,8 @@ from dataclasses import dataclass, replace
 from makeway.policies.common.proposals import eviction_actions
 from makeway.policies.common.requests import Request
 from makeway.policies.common.victims import take_until
-from makeway.policies.hybrid.arrival import HybridConfig, overhead_node_s, way_out
+from makeway.policies.hybrid.arrival import HybridConfig, way_out
+from makeway.policies.hybrid.overhead import preemption_overhead
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -59,7 +60,10 @@ def evict_guests(request: Request, config: HybridConfig) -> Request:
             and not held.isdisjoint(job.nodes)
             and protection(job, request.cluster) is None
         ),
-        key=lambda job: (overhead_node_s(job, way_out(job, grace_s), now_s), job.job_id),
+        key=lambda job: (
+            preemption_overhead([(job, way_out(job, grace_s))], now_s).ranked_node_s,
+            job.job_id,
+        ),
     )
     gone, nodes = take_until(ranked, request.shortage, lambda job: filter(held.__contains__, job.nodes))
     actions: list[Action] = []

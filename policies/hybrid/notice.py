@@ -10,9 +10,9 @@ Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1.
 
 Differs from the paper:
-    The collected nodes are held by a reservation, which may contain busy nodes. CUP evicts jobs that have no
-    regular checkpoint before the predicted arrival `warning_s` before it, and no job if it cannot get enough
-    nodes by then.
+    The collected nodes are held by a reservation, which may contain busy nodes. For CUP's order of jobs, see
+    `hybrid.preempting`. CUP evicts jobs that have no regular checkpoint before the predicted arrival
+    `warning_s` before it, and no job if it cannot get enough nodes by then.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
+from makeway.policies.hybrid.overhead import preemption_overhead
 from makeway.policies.hybrid.preempting import TimedPreemption, preemptions
 from makeway.policies.model import (
     Action,
@@ -34,7 +35,6 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
-    Method,
     Notice,
     Operation,
     OperationKind,
@@ -44,7 +44,6 @@ from makeway.policies.model import (
     Release,
     Reserve,
 )
-from makeway.policies.safety.prices import loss_node_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,10 +260,10 @@ def _is_as_held(request: Request, plan: HoldPlan, operation: Operation) -> bool:
 
 
 def _why(request: Request, plan: HoldPlan) -> Rationale:
-    lost_node_s = sum(
-        loss_node_s(job, request.cluster.now_s)
+    leaving = [
+        (job, method)
         for preemption in plan.leaving
         for job, method in zip(preemption.group.jobs, preemption.methods, strict=True)
-        if method is Method.KILL
-    )
+    ]
+    lost_node_s = preemption_overhead(leaving, request.cluster.now_s).lost_node_s
     return rationale(request, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)

@@ -8,7 +8,7 @@ Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B.
 
 Differs from the paper:
-    See `hybrid.notice`, `hybrid.held_backfill` and `hybrid.arrival`.
+    See `hybrid.notice`, `hybrid.preempting`, `hybrid.held_backfill`, `hybrid.arrival` and `hybrid.overhead`.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,9 @@ Reference:
     Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B-1.
 
 Differs from the paper:
-    Jobs that have no regular checkpoint before the predicted arrival leave `warning_s` before it. Where jobs
-    share nodes, the nodes that are held already are preferred.
+    Jobs that have no regular checkpoint before the predicted arrival leave `warning_s` before it. In the
+    order, the work that a kill loses has its price, which past evictions raise (`hybrid.overhead`). Where
+    jobs share nodes, the nodes that are held already are preferred.
 """
 
 import math
@@ -24,8 +25,8 @@ from makeway.policies.common.victims import (
     victim_groups,
 )
 from makeway.policies.hybrid.arrival import HybridConfig, way_out
+from makeway.policies.hybrid.overhead import PreemptionOverhead, preemption_overhead
 from makeway.policies.model import Action, Candidate, Job, Method, NodeSet, Reserve
-from makeway.policies.safety.prices import node_equivalents, price_node_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class TimedPreemption:
     group: VictimGroup
     methods: tuple[Method, ...]
     """One for each job of the group."""
-    overhead_node_s: int
+    overhead: PreemptionOverhead
     issue_s: float
     """When the eviction is issued."""
     by_s: float
@@ -61,10 +62,10 @@ class TimedPreemption:
             job_ids=self.group.job_ids,
             method=self.methods[0],
             node_count=len(self.group.nodes),
-            loss_node_s=self.overhead_node_s,
+            loss_node_s=self.overhead.lost_node_s,
             delay_s=0.0,
             chosen=chosen,
-            note="loss is the preemption overhead: lost work and the setup",
+            note=self.overhead.note,
         )
 
 
@@ -120,7 +121,7 @@ def _ranked(groups: Iterable[VictimGroup], request: Request, config: HybridConfi
     """The groups that may be preempted, the least overhead first."""
     return sorted(
         (_timed_preemption(group, request, config) for group in groups if not group.protected_by),
-        key=lambda preemption: (preemption.overhead_node_s, preemption.group.job_ids),
+        key=lambda preemption: (preemption.overhead.ranked_node_s, preemption.group.job_ids),
     )
 
 
@@ -129,14 +130,13 @@ def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig
     before it.
     """
     now_s, expected_s = request.cluster.now_s, request.deadline_s
-    setup_node_s = sum(math.ceil(job.setup_s * node_equivalents(job)) for job in group.jobs)
     if group.application_s is not None and now_s + group.application_s <= expected_s:
         next_s = now_s + group.application_s
         period_s = _period_s(group.jobs[0])
         return TimedPreemption(
             group=group,
             methods=(Method.APPLICATION,),
-            overhead_node_s=setup_node_s,
+            overhead=preemption_overhead([(group.jobs[0], Method.APPLICATION)], now_s),
             # The job may go on until the next checkpoint is the last one before the arrival.
             issue_s=now_s if next_s + period_s > expected_s else next_s,
             by_s=expected_s,
@@ -145,15 +145,10 @@ def _timed_preemption(group: VictimGroup, request: Request, config: HybridConfig
     # A cycle may be late: the job gets its whole warning all the same.
     methods = tuple(way_out(job, config.warning_s) for job in group.jobs)
     warned = Method.SYSTEM in methods
-    lost_node_s = sum(
-        price_node_s(job, issue_s)
-        for job, method in zip(group.jobs, methods, strict=True)
-        if method is Method.KILL
-    )
     return TimedPreemption(
         group=group,
         methods=methods,
-        overhead_node_s=setup_node_s + lost_node_s,
+        overhead=preemption_overhead(zip(group.jobs, methods, strict=True), issue_s),
         issue_s=issue_s,
         by_s=max(expected_s, issue_s + config.warning_s) if warned else expected_s,
     )

@@ -15,16 +15,19 @@ Differs from the paper:
     in the authors' public simulator (github.com/samnickolay/qsim-scheduling-january-paper-v2), because with
     theirs too few placements can be cleared. An urgent job may declare a limit of its own on its wait,
     counted from its submission. Saved work of earlier runs counts as run time. A job that will be killed has
-    the checkpoint factor even if it never checkpoints, because all of its run would be lost.
+    the checkpoint factor even if it never checkpoints, because all of its run would be lost. In that factor
+    the lost work has its price, which past evictions raise, so that it is not always the same job that leaves
+    (`safety.prices`). With the limit `price_past_evictions: false`, as in replays, the price is the loss.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from makeway.policies.common.losses import system_s
 from makeway.policies.contract import require_durations
 from makeway.policies.model import Job
-from makeway.policies.safety.prices import price_node_s
+from makeway.policies.safety.prices import HOUR_S, loss_node_s, price_node_s
 
 MOST_WEIGHT = 10.0
 """Costs stay finite up to here."""
@@ -64,7 +67,8 @@ class WcjsConfig:
     slowdown_weight: float = 1.0
     """The exponent of the slowdown in the cost of a preemption."""
     checkpoint_weight: float = 2.0
-    """The exponent of 1 plus the hours since the last checkpoint in that cost, for a job that is killed."""
+    """The exponent of 1 plus the hours since the last checkpoint in that cost, for a job that is killed; past
+    evictions raise these hours."""
     remaining_weight: float = 1.0
     """The exponent of the inverse share of the time limit that is left in that cost."""
     evict_within_s: float = 3600.0
@@ -148,22 +152,36 @@ def cost(job: Job, now_s: float, config: WcjsConfig) -> float:
     """The cost of preempting one job (Algorithm 2, lines 20 to 23): its nodes times three factors of at least
     1.
 
-    The cost rises with the slowdown, with the time since the last checkpoint (in hours; only of a job that is
-    killed), and as less of the time limit is left.
+    The cost rises with the slowdown, with the time since the last checkpoint (in hours, raised by past
+    evictions; only of a job that is killed), and as less of the time limit is left.
     """
     factors: tuple[float, ...] = (
         estimated_slowdown(job, now_s) ** config.slowdown_weight,
-        (1.0 + _unsaved_hours(job, now_s, config)) ** config.checkpoint_weight,
+        (1.0 + _priced_hours(job, now_s, config)) ** config.checkpoint_weight,
         (1.0 / _remaining_share(job, now_s)) ** config.remaining_weight,
     )
     return job.node_count * math.prod(factors)
 
 
-def _unsaved_hours(job: Job, now_s: float, config: WcjsConfig) -> float:
-    """Hours of its run that the preemption would lose."""
+def _priced_hours(job: Job, now_s: float, config: WcjsConfig) -> float:
+    """Hours of its run that the preemption would lose, at their price: past evictions raise them."""
     if just_in_time_s(job, config) is not None:
         return 0.0
     return price_node_s(job, now_s) / max(1, job.node_count) / 3600.0
+
+
+def price_note(jobs: Iterable[Job], now_s: float, config: WcjsConfig) -> str:
+    """For the note of a candidate: as what the lost work of its jobs counts in the cost.
+
+    Empty: past evictions do not raise it.
+    """
+    if not config.checkpoint_weight:
+        return ""
+    killed = [job for job in jobs if just_in_time_s(job, config) is None]
+    counted_node_s = sum(price_node_s(job, now_s) for job in killed)
+    if counted_node_s == sum(loss_node_s(job, now_s) for job in killed):
+        return ""
+    return f"; lost work counts as {counted_node_s / HOUR_S:.2f} node-hours after past evictions"
 
 
 def _remaining_share(job: Job, now_s: float) -> float:

@@ -20,10 +20,10 @@ Differs from the paper:
     goes on starting them while a job of high priority waits. A job has high priority at its threshold, not
     only above it, and jobs are evicted for it until `evict_within_s` after that. Jobs that can checkpoint on
     a signal do so before they leave (the paper's JIT-CKPT) if there is time; the others are killed and resume
-    from their last checkpoint. With all weights 0, thresholds of 1 for urgent jobs and infinite ones for
-    batch jobs, and `spare_larger: false`, the policy is the preemptive scheduling of section 4.2: the
-    placement that keeps most nodes in use. A placement is always freed as a whole, even for a job that needs
-    parts of its nodes.
+    from their last checkpoint. Past evictions raise the cost of a job (`wcjs.cost`). With all weights 0,
+    thresholds of 1 for urgent jobs and infinite ones for batch jobs, and `spare_larger: false`, the policy is
+    the preemptive scheduling of section 4.2: the placement that keeps most nodes in use. A placement is
+    always freed as a whole, even for a job that needs parts of its nodes.
 """
 
 from collections.abc import Mapping
@@ -54,6 +54,7 @@ from makeway.policies.wcjs.cost import (
     estimated_slowdown,
     high_priority_s,
     just_in_time_s,
+    price_note,
 )
 
 SHOWN = 12
@@ -341,7 +342,7 @@ class _PlacementSearch:
             loss_node_s=sum(loss_node_s(job, now_s) for job in killed),
             delay_s=max((system_s(job) or 0.0 for job in saved), default=0.0),
             chosen=chosen,
-            note=note,
+            note=f"{note}{price_note(jobs, now_s, self.config)}",
         )
 
 

@@ -153,7 +153,8 @@ class ReplayOptions:
 def replay(**values: Any) -> None:
     """Replay TRACE on the simulated cluster and measure each policy.
 
-    TRACE is an SWF file, a CSV file of openb pods, or `sample`.
+    TRACE is an SWF file, a CSV file of openb pods, or `sample`. The last two have urgent jobs of their own.
+    With --workload, --urgent or --class urgent, only the jobs that the option chooses are urgent.
 
     Policies: none (the scheduler alone), least-price (the daemon's default), eviction, P5's n-, cua- or cup-
     with paa or spaa, wcjs, ckpt-backfill, horizon; and any file that defines one, such as

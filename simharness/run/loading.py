@@ -182,7 +182,10 @@ def _reading(trace: "Trace", *, chosen: bool) -> str:
 
 
 def _with_urgent(workload: Workload, experiment: Experiment) -> Workload:
-    """The workload with the urgent jobs that the experiment asks for."""
+    """The workload with the urgent jobs that the experiment asks for.
+
+    An option that says which jobs are urgent decides it alone, also on the sample, which has urgent jobs.
+    """
     jobs = workload.jobs
     if experiment.synthesis is not None and workload.sharing is not None:
         raise ExperimentError("--workload makes malleable jobs, which do not share nodes: see --unit node")

@@ -151,12 +151,6 @@ def _trace_problems(grid: Grid, path: Path) -> Iterator[Problem]:
     for place, trace in enumerate(grid.traces):
         if trace != SAMPLE and not (path.absolute().parent / trace).is_file():
             yield Problem(key=("traces", place), text=f"{trace}: no such file; accepted: sample, or a trace")
-    if SAMPLE in grid.traces and any(one is not None for one in grid.workloads):
-        place = next(number for number, one in enumerate(grid.workloads) if one is not None)
-        text = (
-            f"{grid.workloads[place]} does not go with the trace sample, which has its kinds; accepted: null"
-        )
-        yield Problem(key=("workloads", place), text=text)
     shares = grid.settings.urgent_share
     if any(one is not None for one in grid.workloads) and any(one is not None for one in shares):
         text = "urgent shares and workloads W1 to W5 exclude each other; accepted: one of them"
@@ -256,7 +250,7 @@ def remarks(cells: Sequence[SweepCell]) -> list[str]:
 
 def _limits_s(cell: SweepCell) -> tuple[float | None, ...]:
     """The limits of the urgent jobs of a cell. Empty: it has no urgent jobs."""
-    if cell.trace == SAMPLE:
+    if cell.trace == SAMPLE and cell.synthesis is None and cell.urgent_share is None:
         return (cell.start_within_s or START_WITHIN_S,)
     if cell.synthesis is None and not cell.urgent_share and not is_openb(Path(cell.trace)):
         return ()

@@ -61,7 +61,8 @@ def parse_class(text: str) -> ClassRule:
 def classify(jobs: Sequence[SimJob], rules: Sequence[ClassRule]) -> list[SimJob]:
     """The jobs with the classes that the rules give them; an urgent job is not evictable.
 
-    With a rule for evictable jobs no other job may be evicted; without one, every job that is not urgent may.
+    With a rule for urgent jobs no other job is urgent; without one, those are that were before. With a rule
+    for evictable jobs no other job may be evicted; without one, every job that is not urgent may.
 
     Raises:
         WorkloadError: a rule names a value that no job has.
@@ -72,11 +73,18 @@ def classify(jobs: Sequence[SimJob], rules: Sequence[ClassRule]) -> list[SimJob]
     evictable = [rule for rule in rules if rule.name is ClassName.EVICTABLE]
     found: list[SimJob] = []
     for job in jobs:
-        kind = JobKind.ON_DEMAND if any(rule.matches(job) for rule in urgent) else job.kind
+        classed = _with_urgency(job, urgent=any(rule.matches(job) for rule in urgent)) if urgent else job
         preemptible = not evictable or any(rule.matches(job) for rule in evictable)
-        changed = kind is not job.kind or preemptible is not job.preemptible
-        found.append(replace(job, kind=kind, preemptible=preemptible) if changed else job)
+        changed = preemptible is not classed.preemptible
+        found.append(replace(classed, preemptible=preemptible) if changed else classed)
     return found
+
+
+def _with_urgency(job: SimJob, *, urgent: bool) -> SimJob:
+    """The job itself if nothing changes; else with nothing of its old kind."""
+    if urgent is (job.kind is JobKind.ON_DEMAND):
+        return job
+    return replace(job.plain(), kind=JobKind.ON_DEMAND) if urgent else job.plain()
 
 
 def _require_known(jobs: Sequence[SimJob], rule: ClassRule) -> None:

@@ -1,6 +1,6 @@
 """The job of a workload: everything that is true of it, also what no scheduler may know."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.policies.model import JobKind, Resources
 
@@ -58,3 +58,23 @@ class SimJob:
     """The heterogeneous job that it is a component of: its components start at one instant. Empty: none."""
     demand: Resources | None = None
     """What it asks for on each node. None: whole nodes."""
+
+    def plain(self) -> "SimJob":
+        """The job as an SWF file has it: rigid, with nothing that comes with a kind.
+
+        A job that gets another kind starts from it, so that no trait of the old kind is left.
+        """
+        return replace(
+            self,
+            kind=JobKind.RIGID,
+            node_count_min=None,
+            setup_s=0.0,
+            restart_s=0.0,
+            checkpoint_interval_s=None,
+            checkpoint_cost_s=0.0,
+            system_gb_per_node=None,
+            save_s=None,
+            announced_s=None,
+            expected_s=None,
+            start_within_s=None,
+        )

@@ -208,7 +208,8 @@ def synthesise(
 ) -> list[SimJob]:
     """P5's workload on the jobs of a trace.
 
-    Their ids, submit times, sizes, run times and limits do not change.
+    Their ids, submit times, sizes, run times and limits do not change. Kinds that they have already, and what
+    came with those, do not count.
 
     The groups are dealt out in a random order: the first tenth is on-demand, and so on, at least one group
     for every share above 0 as long as there are groups. An on-demand job arrives when the trace says; its
@@ -232,8 +233,8 @@ def synthesise(
     rows: list[list[float]] = rng.random((len(trace_jobs), len(_Draw._fields))).tolist()
     largest = settings.on_demand_max_share * node_count
     jobs: list[SimJob] = []
-    for job, row in zip(trace_jobs, rows, strict=True):
-        draw = _Draw(*row)
+    for given, row in zip(trace_jobs, rows, strict=True):
+        job, draw = given.plain(), _Draw(*row)
         kind = kinds[_group(job, settings)]
         if kind is JobKind.ON_DEMAND and job.node_count > largest:
             kind = JobKind.RIGID if draw.kind < 0.5 else JobKind.MALLEABLE
@@ -257,7 +258,9 @@ def mark_urgent(
     max_runtime_s: float | None = None,
     start_within_s: float | None = None,
 ) -> list[SimJob]:
-    """P1's workload (section 7.1.3): a random share of the jobs becomes on-demand.
+    """P1's workload (section 7.1.3): a random share of the jobs is on-demand.
+
+    The choice alone decides: a job that was on-demand before and is not chosen becomes rigid.
 
     Args:
         jobs: the jobs; the answer has the same order.
@@ -276,9 +279,10 @@ def mark_urgent(
     places = [i for i, job in enumerate(jobs) if max_runtime_s is None or job.runtime_s < max_runtime_s]
     count = min(round(share * len(jobs)), len(places))
     chosen = set(_generator(seed).permutation(places)[:count].tolist())
+    others = [job.plain() if job.kind is JobKind.ON_DEMAND else job for job in jobs]
     return [
-        replace(job, kind=JobKind.ON_DEMAND, start_within_s=start_within_s) if i in chosen else job
-        for i, job in enumerate(jobs)
+        replace(job.plain(), kind=JobKind.ON_DEMAND, start_within_s=start_within_s) if i in chosen else job
+        for i, job in enumerate(others)
     ]
 
 

@@ -94,7 +94,7 @@ class P4Result:
     """Jobs that are late under any schedule."""
     easy: PlanFigures
     conservative: PlanFigures
-    """What the paper compares with."""
+    """What the paper compares with, and calls EASY."""
     ours: PlanFigures
     bound: int
     """No plan has a smaller objective."""
@@ -111,21 +111,17 @@ class P4Result:
         value = self.value(self.ours)
         return (value - self.bound) / value if value > self.bound else 0.0
 
-    @property
-    def improvement(self) -> float | None:
-        """By which share the objective is smaller than the paper's baseline. None: that is 0 already."""
-        return self._share(self.value(self.ours))
+    def improvement(self, base: PlanFigures) -> float | None:
+        """By which share the objective is smaller than in another plan. None: it is 0 there already."""
+        return self._share(self.value(self.ours), base)
 
-    @property
-    def possible(self) -> float | None:
-        """By which share it could be smaller at most, as far as is proven. None: the baseline is 0
-        already.
-        """
-        return self._share(self.bound)
+    def possible(self, base: PlanFigures) -> float | None:
+        """By which share it could be smaller at most, as far as is proven. None: it is 0 there already."""
+        return self._share(self.bound, base)
 
-    def _share(self, value: int) -> float | None:
-        base = self.value(self.conservative)
-        return (base - value) / base if base else None
+    def _share(self, value: int, base: PlanFigures) -> float | None:
+        base_value = self.value(base)
+        return (base_value - value) / base_value if base_value else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

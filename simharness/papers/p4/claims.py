@@ -23,6 +23,8 @@ from makeway.simharness.papers.p4.cases import (
 
 IMPROVEMENT = {AcceptanceCurve.MEDIAN: 0.206, AcceptanceCurve.UPPER: 0.322}
 """By how much the paper's plans are better in sum of T, on average."""
+PAPER_EASY = "conservative backfilling, which the paper calls EASY"
+"""The paper's baseline; EASY is the usual one here."""
 PROVEN_SHARE = 0.8
 SHORT_QUEUE = 16
 
@@ -33,7 +35,7 @@ def claims(cases: Sequence[P4Result], months: Sequence[MonthResult]) -> list[Cla
         _claim(
             "late-not-worse",
             "Never more late jobs than under EASY (figure 4a)",
-            "no scenario with more, whichever EASY is meant",
+            f"no scenario with more than under {PAPER_EASY}, or under EASY",
             _not_worse,
             _of(cases, LATE),
         ),
@@ -48,7 +50,7 @@ def claims(cases: Sequence[P4Result], months: Sequence[MonthResult]) -> list[Cla
         _claim(
             "tardiness-not-worse",
             "The sum of tardiness is never more than under EASY (section V-C: but for three scenarios)",
-            "no scenario with more, whichever EASY is meant",
+            f"no scenario with more than under {PAPER_EASY}, or under EASY",
             _not_worse,
             _of(cases, TARDINESS),
         ),
@@ -58,7 +60,7 @@ def claims(cases: Sequence[P4Result], months: Sequence[MonthResult]) -> list[Cla
         _claim(
             "makespan",
             f"C_max is smaller for all queues of up to about {SHORT_QUEUE} jobs (figure 5b)",
-            f"never larger with up to {SHORT_QUEUE} jobs",
+            f"never larger than under {PAPER_EASY}, with up to {SHORT_QUEUE} jobs",
             _makespan,
             [case for case in _of(cases, TARDINESS) if case.jobs <= SHORT_QUEUE],
         )
@@ -74,7 +76,7 @@ def _improvement(cases: Sequence[P4Result], curve: str, share: float) -> Claim:
         f"tardiness-{curve}",
         f"On KTH the sum of tardiness improves by {share:.1%} on average under the {curve} curve "
         f"(section V-C)",
-        f"at least {share:.1%}",
+        f"at least {share:.1%} against {PAPER_EASY}",
         _improves(share),
         [case for case in _of(cases, TARDINESS) if case.curve == curve and case.trace == "KTH"],
         averaged=True,
@@ -123,42 +125,61 @@ def _proven(cases: Sequence[P4Result]) -> Finding:
 
 def _improves(share: float) -> Callable[[Sequence[P4Result]], Finding]:
     def finding(cases: Sequence[P4Result]) -> Finding:
-        found = [case.improvement for case in cases if case.improvement is not None]
+        found = _known([case.improvement(case.conservative) for case in cases])
         if not found:
-            return Finding(standing=ClaimStatus.OPEN, measured="no job is late under EASY")
-        possible = fmean(case.possible for case in cases if case.possible is not None)
+            return Finding(
+                standing=ClaimStatus.OPEN, measured="no job is late under conservative backfilling"
+            )
+        possible = fmean(_known([case.possible(case.conservative) for case in cases]))
+        on_easy = _known([case.improvement(case.easy) for case in cases])
         text = (
-            f"{fmean(found):.1%} on average, median {median(found):.1%}, over {len(found)} scenarios; "
-            f"no plans reach more than {possible:.1%}"
+            f"against conservative backfilling {fmean(found):.1%} on average, median {median(found):.1%}, "
+            f"over {len(found)} scenarios; no plans reach more than {possible:.1%}; against EASY "
+            f"{f'{fmean(on_easy):.1%} on average' if on_easy else 'no job is late'}"
         )
         return Finding(standing=_standing(fmean(found) >= share), measured=text)
 
     return finding
 
 
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
 def _makespan(cases: Sequence[P4Result]) -> Finding:
     if not cases:
         return Finding(standing=ClaimStatus.OPEN, measured="no queue is so short")
-    longer = sum(case.ours.makespan_s > case.conservative.makespan_s for case in cases)
-    shorter = sum(case.ours.makespan_s < case.conservative.makespan_s for case in cases)
-    text = f"of {len(cases)} scenarios {longer} longer, {shorter} shorter"
-    return Finding(standing=_standing(longer == 0), measured=text)
+    on_conservative = [case.ours.makespan_s - case.conservative.makespan_s for case in cases]
+    on_easy = [case.ours.makespan_s - case.easy.makespan_s for case in cases]
+    longer, shorter = (
+        [sum(sign * change_s > 0 for change_s in changes_s) for changes_s in (on_conservative, on_easy)]
+        for sign in (1, -1)
+    )
+    text = (
+        f"of {len(cases)} scenarios {longer[0]} longer than under conservative backfilling, {shorter[0]} "
+        f"shorter; {longer[1]} longer than under EASY, {shorter[1]} shorter"
+    )
+    return Finding(standing=_standing(longer[0] == 0), measured=text)
 
 
 def _scale(cases: Sequence[P4Result]) -> Claim:
     parts: list[tuple[str, Finding]] = []
     for case in cases:
         limit_s = PAPER_LIMIT_S[case.objective]
-        base = min(case.value(case.easy), case.value(case.conservative))
+        bases = [case.value(case.easy), case.value(case.conservative)]
         ours = case.value(case.ours)
-        holds = case.wall_s <= limit_s and ours <= base and case.jobs == SCALE[case.objective]
-        text = f"EASY {base:,}, ours {ours:,}, gap {case.gap:.1%}, {case.wall_s:.0f} s"
+        holds = case.wall_s <= limit_s and ours <= min(bases) and case.jobs == SCALE[case.objective]
+        text = (
+            f"EASY {bases[0]:,}, conservative {bases[1]:,}, ours {ours:,}, gap {case.gap:.1%}, "
+            f"{case.wall_s:.0f} s"
+        )
         parts.append((f"{case.objective}, {case.curve}", Finding(standing=_standing(holds), measured=text)))
     return Claim(
         key="scale",
         says="Queues of up to 350 jobs for late jobs and 30 for tardiness can be planned (section VI)",
         criterion=(
-            f"{SCALE[LATE]:,} and {SCALE[TARDINESS]} jobs within the paper's time limits, not worse than EASY"
+            f"{SCALE[LATE]:,} and {SCALE[TARDINESS]} jobs within the paper's time limits, not worse than "
+            "conservative backfilling or EASY"
         ),
         measured="; ".join(f"{name}: {finding.measured}" for name, finding in parts),
         parts=tuple(parts),

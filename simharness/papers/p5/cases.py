@@ -24,11 +24,35 @@ USUAL_MIX = "W5"
 """Where the mix of notices does not matter, or the paper does not vary it."""
 MECHANISMS = ("n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa")
 BASE = "none"
-BASE_SCHEDULERS = (Backfill.EASY, Backfill.EASY_CQSIM)
 INTERVALS = (0.5, 1.0, 2.0)
 """Checkpoint intervals as shares of Daly's optimum: 0.5 is twice as often (figure 7)."""
 
 _DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseScheduler:
+    """What schedules the jobs without a mechanism, or under one."""
+
+    backfill: Backfill
+    start_smaller: bool
+    """Whether malleable jobs may start with fewer nodes than they ask for."""
+
+    @property
+    def label(self) -> str:
+        """Its name, with the option."""
+        return f"FCFS/{self.backfill.value} ({'start smaller' if self.start_smaller else 'full size'})"
+
+
+FULL_SIZE_SCHEDULERS = tuple(
+    BaseScheduler(backfill=backfill, start_smaller=False) for backfill in (Backfill.EASY, Backfill.EASY_CQSIM)
+)
+"""The paper's FCFS/EASY, which starts every job at the size that it asks for (section V)."""
+
+
+def base_schedulers(under: BaseScheduler) -> tuple[BaseScheduler, ...]:
+    """The schedulers that run without mechanisms, each once: the paper's, and that of the mechanisms."""
+    return tuple(dict.fromkeys((*FULL_SIZE_SCHEDULERS, under)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +81,7 @@ class P5Result:
     mix: str
     policy: str
     backfill: str
+    start_smaller: bool
     interval_share: float
     jobs: int
     on_demand_jobs: int
@@ -82,22 +107,20 @@ class P5Result:
 def trials(
     trace: Path,
     seeds: Sequence[int],
-    backfill: Backfill,
+    under: BaseScheduler,
     *,
     days: int | None = None,
-    start_smaller: bool = True,
     intervals: Sequence[float] = INTERVALS,
 ) -> list[P5Trial]:
     """Every replay of the experiment: tables II and III, figures 6 and 7.
 
-    `start_smaller` is for the mechanisms; the base scheduler alone knows no malleable jobs (section V).
-    `intervals`: those of figure 7.
+    `under`: the base scheduler under the mechanisms. `intervals`: those of figure 7.
     """
     asked: list[P5Trial] = []
     for seed in seeds:
 
         def ask(
-            mix: str, policy: str, under: Backfill, interval_share: float = 1.0, seed: int = seed
+            mix: str, policy: str, under: BaseScheduler, interval_share: float = 1.0, seed: int = seed
         ) -> P5Trial:
             return P5Trial(
                 trace=trace,
@@ -105,15 +128,15 @@ def trials(
                 seed=seed,
                 mix=mix,
                 policy=policy,
-                backfill=under.value,
+                backfill=under.backfill.value,
                 interval_share=interval_share,
-                start_smaller=start_smaller and policy != BASE,
+                start_smaller=under.start_smaller,
             )
 
-        asked += [ask(USUAL_MIX, BASE, under) for under in BASE_SCHEDULERS]
-        asked += [ask(mix, policy, backfill) for mix in MIXES for policy in MECHANISMS]
+        asked += [ask(USUAL_MIX, BASE, alone) for alone in base_schedulers(under)]
+        asked += [ask(mix, policy, under) for mix in MIXES for policy in MECHANISMS]
         asked += [
-            ask(USUAL_MIX, policy, backfill, share)
+            ask(USUAL_MIX, policy, under, share)
             for share in intervals
             if share != 1.0
             for policy in MECHANISMS
@@ -167,6 +190,7 @@ def replayed(trial: P5Trial, workload: Workload) -> P5Result:
         mix=trial.mix,
         policy=trial.policy,
         backfill=trial.backfill,
+        start_smaller=trial.start_smaller,
         interval_share=trial.interval_share,
         jobs=all_jobs.jobs,
         on_demand_jobs=urgent.jobs,

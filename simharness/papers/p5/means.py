@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from makeway.simharness.engine.scheduler import Backfill
-from makeway.simharness.papers.p5.cases import BASE, P5Result
+from makeway.simharness.papers.p5.cases import BASE, BaseScheduler, P5Result, base_schedulers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,16 @@ class P5Means:
     cases: Sequence[P5Result]
 
     @property
-    def under(self) -> Backfill:
+    def under(self) -> BaseScheduler:
         """The base scheduler that the mechanisms ran on."""
-        return Backfill(next(case.backfill for case in self.cases if case.policy != BASE))
+        return next(_scheduler(case) for case in self.cases if case.policy != BASE)
+
+    @property
+    def alone(self) -> tuple[BaseScheduler, ...]:
+        """The base schedulers that ran without mechanisms; the one that the mechanisms ran on is the last
+        unless it is one of the paper's.
+        """
+        return base_schedulers(self.under)
 
     def mechanism(
         self, policy: str, metric: P5Metric, *, mix: str | None = None, interval_share: float = 1.0
@@ -90,10 +97,14 @@ class P5Means:
             ),
         )
 
-    def base(self, backfill: Backfill, metric: P5Metric) -> float | None:
-        """The mean of the base scheduler alone."""
-        return self._mean(metric, lambda case: case.policy == BASE and case.backfill == backfill.value)
+    def base(self, scheduler: BaseScheduler, metric: P5Metric) -> float | None:
+        """The mean of a base scheduler alone."""
+        return self._mean(metric, lambda case: case.policy == BASE and _scheduler(case) == scheduler)
 
     def _mean(self, metric: P5Metric, belongs: Callable[[P5Result], bool]) -> float | None:
         values = [value for case in self.cases if belongs(case) and (value := metric.of(case)) is not None]
         return statistics.fmean(values) if values else None
+
+
+def _scheduler(case: P5Result) -> BaseScheduler:
+    return BaseScheduler(backfill=Backfill(case.backfill), start_smaller=case.start_smaller)

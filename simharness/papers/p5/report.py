@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.papers.common.claims import Claim
 from makeway.simharness.papers.common.figures import BarSeries, HoverCurve, bar_figure, draw_lines
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.papers.p5.cases import (
-    BASE_SCHEDULERS,
     INTERVALS,
     MECHANISMS,
     MIXES,
     USUAL_MIX,
+    BaseScheduler,
     P5Result,
 )
 from makeway.simharness.papers.p5.means import (
@@ -95,12 +94,15 @@ def report_html(cases: Sequence[P5Result], claims: Sequence[Claim], title: str, 
 
 def _sections(means: P5Means, cases: Sequence[P5Result]) -> tuple[PageSection, ...]:
     """The parts of the page, in their order."""
-    names = [*MECHANISMS, f"FCFS/{means.under.value}"]
+    names = [*MECHANISMS, means.under.label]
     styles = [*_STYLES, _BASE_STYLE]
     return (
         PageSection(
             heading="FCFS/EASY and the six mechanisms",
-            hint=f"Means over {_draws(cases)}, and for the mechanisms over W1 to W5.",
+            hint=(
+                f"Means over {_draws(cases)}, and for the mechanisms over W1 to W5. The mechanisms run on "
+                f"{means.under.label}: compare them with its row."
+            ),
             grids=(table_ii(means), by_kind(means), _mixes_grid()),
         ),
         PageSection(
@@ -137,12 +139,11 @@ def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:
     """What was computed, in a few words each."""
     urgent = [case.on_demand_jobs / case.jobs for case in cases if case.jobs]
     share = f", {min(urgent):.1%} to {max(urgent):.1%} of them on-demand" if urgent else ""
-    under = "/".join(dict.fromkeys(case.backfill for case in cases if case.policy in MECHANISMS))
     return (
         f"{max(case.jobs for case in cases):,} jobs{share}",
         _draws(cases),
         f"{len(cases)} replays",
-        f"FCFS with {under} under the mechanisms",
+        f"{P5Means(cases).under.label} under the mechanisms",
     )
 
 
@@ -156,7 +157,7 @@ def table_ii(means: P5Means) -> TextGrid:
     """Table II with the paper's values, and the mechanisms in the same columns."""
     rows = [
         ("FCFS/EASY, the paper", *_PAPER_BASE),
-        *((f"FCFS/{under.value}", *_base_texts(means, under, _TABLE_II)) for under in BASE_SCHEDULERS),
+        *((alone.label, *_base_texts(means, alone, _TABLE_II)) for alone in means.alone),
         ("mechanisms, the paper", *_PAPER_MECHANISMS),
         *((policy, *_mechanism_texts(means, policy, _TABLE_II)) for policy in MECHANISMS),
     ]
@@ -171,7 +172,7 @@ def by_kind(means: P5Means) -> TextGrid:
     """What table II has not: the kinds of jobs, the price, and the time for a decision."""
     others = [metric for metric in METRICS if metric not in _TABLE_II]
     rows = [
-        *((f"FCFS/{under.value}", *_base_texts(means, under, others)) for under in BASE_SCHEDULERS),
+        *((alone.label, *_base_texts(means, alone, others)) for alone in means.alone),
         *((policy, *_mechanism_texts(means, policy, others)) for policy in MECHANISMS),
     ]
     return TextGrid(
@@ -179,8 +180,8 @@ def by_kind(means: P5Means) -> TextGrid:
     )
 
 
-def _base_texts(means: P5Means, under: Backfill, metrics: Sequence[P5Metric]) -> tuple[str, ...]:
-    return tuple(metric.text(means.base(under, metric)) for metric in metrics)
+def _base_texts(means: P5Means, alone: BaseScheduler, metrics: Sequence[P5Metric]) -> tuple[str, ...]:
+    return tuple(metric.text(means.base(alone, metric)) for metric in metrics)
 
 
 def _mechanism_texts(means: P5Means, policy: str, metrics: Sequence[P5Metric]) -> tuple[str, ...]:
@@ -243,7 +244,7 @@ def _panels(heading: str, what: str, printed: Mapping[str, str]) -> FigurePanels
 
 
 def notices_figure(means: P5Means, metric: P5Metric) -> "figure":
-    """One panel of figure 6: a figure of every mechanism on W1 to W5, and of FCFS/EASY for comparison."""
+    """One panel of figure 6: a figure of every mechanism on W1 to W5, and of the base scheduler alone."""
     return _figure(
         f"notices-{metric.key}",
         means,
@@ -271,7 +272,10 @@ def _figure(
     groups: Sequence[str],
     value_at: Callable[[str, int], float | None],
 ) -> "figure":
-    """Bars in groups, one a mechanism, and FCFS/EASY as a line across; what has no value is left out."""
+    """Bars in groups, one a mechanism, and the base scheduler alone, with their option, as a line across.
+
+    What has no value is left out.
+    """
     series: list[BarSeries] = []
     for index, (policy, colour) in enumerate(zip(MECHANISMS, _COLOURS, strict=True)):
         values = [value_at(policy, place) for place in range(len(groups))]
@@ -296,7 +300,7 @@ def _figure(
     )
     across = HoverCurve(
         name=f"{key}-{len(MECHANISMS)}",
-        label=f"FCFS/{means.under.value}",
+        label=means.under.label,
         x=(-0.5, len(groups) - 0.5) if line else (),
         y=line,
         texts=(metric.text(base),) * len(line),

@@ -283,6 +283,24 @@ def test_cup_warns_and_kills_only_shortly_before_the_arrival(
     ]
 
 
+def test_cup_tells_the_real_loss_of_a_job_that_it_spares_for_its_past_evictions(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    """At the warning, 1,080 s from now, the first would lose 1,180 node-seconds and the second 2,080."""
+    notice = announced(node_count=1)
+    fresh = running("fresh", "n0", start_s=NOW_S - 100.0, past_evictions=1)
+    (why,) = cup(cluster_of(2, fresh, running("stale", "n1", setup_s=20.0), notices=(notice,))).rationale
+    assert [(one.job_ids[0], one.chosen, one.loss_node_s, one.note) for one in why.candidates] == [
+        ("stale", True, 2080, "ranked by 0.58 node-hours: lost work and the setup"),
+        (
+            "fresh",
+            False,
+            1180,
+            "ranked by 1.31 node-hours: lost work at its price after 1 past eviction, and the setup",
+        ),
+    ]
+
+
 def test_cup_gives_the_whole_warning_even_if_a_cycle_is_late(
     running: Build, cluster_of: BuildCluster
 ) -> None:

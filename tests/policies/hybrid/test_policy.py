@@ -92,12 +92,32 @@ def test_paa_preempts_in_ascending_order_of_overhead(
     )
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0), ("fresh", Method.KILL, 0.0)]
     (why,) = decision.rationale
-    assert [(found.job_ids[0], found.loss_node_s, found.chosen) for found in why.candidates] == [
-        ("m", 200, True),
-        ("fresh", 220, True),
-        ("stale", 2000, False),
+    assert [(found.job_ids[0], found.loss_node_s, found.chosen, found.note) for found in why.candidates] == [
+        ("m", 0, True, "ranked by 0.06 node-hours: lost work and the setup"),
+        ("fresh", 120, True, "ranked by 0.06 node-hours: lost work and the setup"),
+        ("stale", 2000, False, ""),
     ]
     assert (why.loss_node_s, why.ready_s) == (120, NOW_S + 120.0)
+    assert why.summary.endswith("preempt m, fresh, the least overhead first.")
+
+
+def test_past_evictions_count_in_the_order_and_the_loss_that_is_told_is_the_real_one(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Without past evictions the fresh job would leave: 100 and 1,000 node-seconds."""
+    jobs = (running("fresh", "n0", start_s=NOW_S - 100.0, past_evictions=3), running("stale", "n1"))
+    decision = paa(cluster_of(2, *jobs, waiting("u", 1)))
+    assert leaving(decision) == [("stale", Method.KILL, 0.0)]
+    (why,) = decision.rationale
+    assert {found.job_ids[0]: (found.loss_node_s, found.note) for found in why.candidates} == {
+        "stale": (1000, ""),
+        "fresh": (
+            100,
+            "ranked by 0.44 node-hours: lost work at its price after 3 past evictions, and the setup",
+        ),
+    }
+    assert why.loss_node_s == 1000
+    assert why.summary.endswith("the least overhead first, with lost work at its price after past evictions.")
 
 
 def test_paa_keeps_the_papers_order_even_where_fewer_would_do(
@@ -151,7 +171,7 @@ def test_a_malleable_job_that_cannot_save_itself_in_time_is_treated_like_a_rigid
     assert leaving(decision) == [("m", *expected)]
     lost = 2000 if expected[0] is Method.KILL else 0
     assert decision.rationale[0].loss_node_s == lost
-    assert decision.rationale[0].candidates[0].loss_node_s == lost + 20
+    assert decision.rationale[0].candidates[0].loss_node_s == lost, "the setup is in the note"
 
 
 @pytest.mark.parametrize("decide", [paa, spaa])
@@ -168,7 +188,11 @@ def test_jobs_that_share_a_node_are_preempted_together_each_in_its_way(
     jobs = (malleable("m", "n0 n1", setup_s=10.0), running("r", "n1 n2", setup_s=20.0))
     decision = paa(cluster_of(3, *jobs, waiting("u", 3)))
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0), ("r", Method.KILL, 0.0)]
-    assert decision.rationale[0].candidates[0].loss_node_s == 20 + 40 + 2000
+    (candidate,) = decision.rationale[0].candidates
+    assert (candidate.loss_node_s, candidate.note) == (
+        2000,
+        f"ranked by {(20 + 40 + 2000) / 3600:.2f} node-hours: lost work and the setup",
+    )
 
 
 def test_spaa_shrinks_all_evenly_and_lengthens_their_limits(

@@ -53,6 +53,26 @@ def test_the_least_overhead_leaves_first_and_what_is_not_needed_stays(
     assert notes["a",][0] is False
 
 
+def test_past_evictions_count_in_the_order_of_single_jobs(waiting: Build) -> None:
+    """Half a node each: 50 and 500 node-seconds; one eviction before, and the first counts as 200."""
+    for past_evictions, gone in ((0, "fresh"), (1, "fresh"), (3, "stale")):
+        cluster = shared(
+            part("fresh", "n0", amounts(4), start_s=NOW_S - 100.0, past_evictions=past_evictions),
+            part("stale", "n0", amounts(4)),
+            waiting("u", 1, demand=amounts(4)),
+            node_count=1,
+        )
+        decision = N_PAA.decide(cluster, HybridConfig())
+        assert victims(decision) == [(gone, Method.KILL)]
+        (why,) = decision.rationale
+        found = {one.job_ids[0]: (one.loss_node_s, one.note) for one in why.candidates}
+        evictions = f"{past_evictions} past eviction{'s' if past_evictions > 1 else ''}"
+        hours = 50 * (1 + past_evictions) ** 2 / 3600
+        note = f"ranked by {hours:.2f} node-hours: lost work at its price after {evictions}, and the setup"
+        assert found == {"fresh": (50, note if past_evictions else ""), "stale": (500, "")}
+        assert why.summary.endswith("after past evictions.") is bool(past_evictions)
+
+
 def test_a_job_that_shares_a_node_that_is_down_does_not_shrink(waiting: Build) -> None:
     malleable = part("m", "n0 n1", amounts(4), kind=JobKind.MALLEABLE, node_count_min=1)
     cluster = shared(malleable, part("p", "n0", amounts(4), preemptible=False), waiting("u", 1))

@@ -15,6 +15,7 @@ from makeway.policies.wcjs.cost import (
     estimated_slowdown,
     high_priority_s,
     just_in_time_s,
+    price_note,
 )
 
 NOW_S = 10_000.0
@@ -95,6 +96,8 @@ def test_when_a_job_becomes_one_of_high_priority(
         ({}, {"checkpoint_weight": 1.0}, 1.0 + 3000.0 / 3600.0),
         ({"last_checkpoint_s": 9100.0}, {"checkpoint_weight": 1.0}, 1.25),
         ({"last_checkpoint_s": 9100.0}, {"checkpoint_weight": 2.0}, 1.5625),
+        ({"last_checkpoint_s": 9100.0, "past_evictions": 1}, {"checkpoint_weight": 1.0}, 2.0),
+        ({"past_evictions": 3, "checkpoint": JIT}, {"checkpoint_weight": 1.0}, 1.0),
         ({"checkpoint": JIT}, {"checkpoint_weight": 1.0}, 1.0),
         ({"checkpoint": JIT}, {"checkpoint_weight": 1.0, "just_in_time": False}, 1.0 + 3000.0 / 3600.0),
     ],
@@ -106,6 +109,19 @@ def test_the_price_of_a_job_is_its_nodes_times_the_factors(
     job = running("a", "n0 n1 n2", submit_s=7000.0, start_s=7000.0, walltime_s=6000.0)
     config = WcjsConfig(**{**ONE_FACTOR, **settings})
     assert cost(replace(job, **changes), NOW_S, config) == pytest.approx(3 * factor)
+
+
+def test_the_price_of_lost_work_is_told_where_past_evictions_raise_it(running: JobOf) -> None:
+    plain, once = running("a", "n0"), running("b", "n1 n2", past_evictions=1)
+    saved = running("c", "n3", past_evictions=2, checkpoint=JIT)
+    config = WcjsConfig()
+    # 1,000 s on one node, and 1,000 s on two, four times.
+    text = "; lost work counts as 2.50 node-hours after past evictions"
+    assert price_note([plain, once, saved], NOW_S, config) == text
+    assert price_note([plain, saved], NOW_S, config) == ""
+    assert price_note([plain, once], NOW_S, WcjsConfig(checkpoint_weight=0.0)) == "", (
+        "it does not count at all"
+    )
 
 
 def test_who_saves_himself_on_a_signal(running: JobOf) -> None:

@@ -144,6 +144,21 @@ def test_the_placement_whose_jobs_cost_least_is_cleared(
     assert why.summary == "2 more nodes are needed: b, c leave right, the cheapest of 2, at a cost of 2.0."
 
 
+def test_past_evictions_raise_the_cost_and_the_loss_that_is_told_is_the_real_one(
+    cluster_of: ClusterOf, running: JobOf, waiting: JobOf
+) -> None:
+    config = replace(CONFIG, slowdown_weight=0.0, remaining_weight=0.0)
+    fresh = running("fresh", "n0", start_s=NOW_S - 360.0, past_evictions=2)
+    decision = decide(cluster_of(2, fresh, running("stale", "n1"), waiting("u", 1)), config)
+    assert leaving(decision.actions) == ["stale"]
+    (why,) = decision.rationale
+    assert [(one.job_ids[0], one.chosen, one.loss_node_s, one.note) for one in why.candidates] == [
+        ("fresh", False, 360, "cost 3.6; lost work counts as 0.90 node-hours after past evictions"),
+        ("stale", True, 1000, "cost 1.6"),
+    ]
+    assert why.loss_node_s == 1000
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

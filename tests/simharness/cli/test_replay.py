@@ -107,6 +107,36 @@ def test_several_policies_and_seeds_are_compared(makeway: Makeway) -> None:
     assert "n-spaa" in out
 
 
+@pytest.mark.parametrize(
+    ("options", "urgent"),
+    [
+        ([], 20),
+        (["--urgent", "0.1"], 38),
+        (["--urgent", "0"], 0),
+        (["--workload", "W1"], 23),
+        (["--workload", "W5"], 23),
+        (["--class", "urgent:user=2"], 54),
+        (["--class", "urgent:user=beamline"], 20),
+    ],
+)
+def test_options_say_which_jobs_of_the_sample_are_urgent(
+    makeway: Makeway, options: list[str], urgent: int
+) -> None:
+    policies = ["n-spaa", "cup-spaa", "eviction", "least-price", "wcjs"]
+    chosen = [part for name in policies for part in ("--policy", name)]
+    out, _ = makeway("replay", "sample", *chosen, *options, "--json", "-")
+    replays = json.loads(out)["replays"]
+    assert [one["policy"] for one in replays] == policies
+    assert {one["numbers"]["on_demand.jobs"] for one in replays} == {urgent}
+
+
+def test_all_jobs_of_the_sample_can_be_urgent(makeway: Makeway) -> None:
+    out, _ = makeway("replay", "sample", "--urgent", "1", "--policy", "n-spaa", "--json", "-")
+    (one,) = json.loads(out)["replays"]
+    kinds = ("on_demand", "malleable", "rigid")
+    assert [one["numbers"][f"{kind}.jobs"] for kind in kinds] == [380, 0, 0]
+
+
 def test_a_policy_in_a_file_is_replayed_beside_ours(makeway: Makeway, tmp_path: Path) -> None:
     """By other processes too; and by killing the youngest far more work is lost, as the README says."""
     averages, kept = tmp_path / "averages.csv", tmp_path / "kept.csv"

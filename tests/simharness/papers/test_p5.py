@@ -11,15 +11,21 @@ from random import Random
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.simharness.engine.scheduler import Backfill
 from makeway.simharness.papers.common.claims import ClaimStatus
-from makeway.simharness.papers.p5.cases import MECHANISMS, P5Result, compute, trials
+from makeway.simharness.papers.p5.cases import MECHANISMS, BaseScheduler, P5Result, compute, trials
 from makeway.simharness.papers.p5.claims import claims
 from makeway.simharness.papers.p5.means import INSTANT, TURNAROUND, P5Means
 from makeway.simharness.papers.p5.report import report_html
 from makeway.simharness.papers.p5.why import differences, explanations
 from makeway.simharness.workloads.scenarios import TRACE
-from tests.simharness.papers.p5_results import alike, case
+from tests.simharness.papers.p5_results import (
+    CQSIM_FULL,
+    CQSIM_SMALLER,
+    EASY_FULL,
+    EASY_SMALLER,
+    alike,
+    case,
+)
 
 DAY_S = 86_400
 NODES = 16
@@ -47,14 +53,22 @@ def standings(cases: list[P5Result]) -> dict[str, ClaimStatus]:
 
 
 def test_every_replay_is_asked_once() -> None:
-    asked = trials(Path("x"), range(2), Backfill.EASY_CQSIM)
-    assert len(asked) == len(set(asked)) == 2 * (2 + 5 * 6 + 2 * 6)
-    assert {trial.backfill for trial in asked if trial.policy == "none"} == {"easy", "easy-cqsim"}
-    assert {trial.backfill for trial in asked if trial.policy != "none"} == {"easy-cqsim"}
-    smaller = {(trial.policy == "none", trial.start_smaller) for trial in asked}
-    assert smaller == {(True, False), (False, True)}
-    full = trials(Path("trace"), [0], Backfill.EASY, start_smaller=False)
-    assert not any(trial.start_smaller for trial in full)
+    asked = trials(Path("x"), range(2), CQSIM_SMALLER)
+    assert len(asked) == len(set(asked)) == 2 * (3 + 5 * 6 + 2 * 6)
+    alone = {(trial.backfill, trial.start_smaller) for trial in asked if trial.policy == "none"}
+    assert alone == {("easy", False), ("easy-cqsim", False), ("easy-cqsim", True)}
+    under = {(trial.backfill, trial.start_smaller) for trial in asked if trial.policy != "none"}
+    assert under == {("easy-cqsim", True)}
+
+
+@pytest.mark.parametrize("under", [EASY_FULL, CQSIM_FULL, EASY_SMALLER, CQSIM_SMALLER])
+def test_a_replay_without_mechanisms_has_the_base_scheduler_of_the_mechanisms(under: BaseScheduler) -> None:
+    asked = trials(Path("x"), [0], under)
+    assert len(asked) == len(set(asked)) == (3 if under.start_smaller else 2) + 5 * 6 + 2 * 6
+    bases = [(one.backfill, one.start_smaller) for one in asked if one.policy == "none"]
+    assert bases[:2] == [("easy", False), ("easy-cqsim", False)], "the paper's, at full size"
+    mechanisms = {(one.backfill, one.start_smaller) for one in asked if one.policy != "none"}
+    assert mechanisms == {(under.backfill.value, under.start_smaller)} <= {*bases}
 
 
 def test_means_leave_out_what_is_not_there() -> None:
@@ -94,6 +108,23 @@ def test_an_observation_follows_its_figures() -> None:
     silent = [replace(one, instant_start_rate=None) for one in alike()]
     assert standings(silent)["9-instant"] is ClaimStatus.OPEN
     assert standings(silent)["1-boost"] is ClaimStatus.OPEN
+
+
+def test_mechanisms_are_judged_against_the_base_scheduler_with_their_own_option() -> None:
+    """At full size the base scheduler takes 7 h, with the mechanisms' option 9 h; 10 h is too much for the
+    first alone.
+    """
+    cases = [replace(one, turnaround_h=7.0) if not one.start_smaller else one for one in alike()]
+    boost = next(one for one in claims(cases) if one.key == "1-boost")
+    assert boost.standing is ClaimStatus.HOLDS
+    assert "FCFS/easy (start smaller) 9.0 h, mechanisms 10.0 h to 10.0 h" in boost.measured
+    slower = [
+        replace(one, turnaround_h=7.0) if one.policy == "none" and one.start_smaller else one
+        for one in alike()
+    ]
+    assert standings(slower)["1-boost"] is ClaimStatus.FAILS
+    without = [one for one in alike() if one.policy != "none" or not one.start_smaller]
+    assert standings(without)["1-boost"] is ClaimStatus.OPEN, "no other base scheduler takes its place"
 
 
 def test_the_average_over_the_seeds_decides() -> None:
@@ -152,6 +183,9 @@ def test_the_page_has_both_figures_and_the_table(tmp_path: Path) -> None:
         "turnaround, all jobs (the paper: FCFS/EASY 15.6 h, mechanisms up to 22 h)",
         "turnaround, rigid (the paper: n-spaa about 24 h)",
         "mean over 1 draw;",
+        "FCFS/easy (full size)",
+        "FCFS/easy-cqsim (full size)",
+        "The mechanisms run on FCFS/easy (start smaller): compare them with its row.",
     ):
         assert text in html
 
@@ -159,7 +193,7 @@ def test_the_page_has_both_figures_and_the_table(tmp_path: Path) -> None:
 def test_a_case_is_the_same_twice_and_leaves_the_empty_weeks_out(tmp_path: Path) -> None:
     path = write_trace(tmp_path)
     trial = next(
-        one for one in trials(path, [0], Backfill.EASY_CQSIM) if (one.policy, one.mix) == ("cua-spaa", "W2")
+        one for one in trials(path, [0], CQSIM_SMALLER) if (one.policy, one.mix) == ("cua-spaa", "W2")
     )
     first, second = compute(trial), compute(trial)
     times = {"decision_p50_ms": None, "decision_p99_ms": None}
@@ -177,14 +211,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "13. Checkpoints more often" in " ".join(out.split())
     assert "A piece of the trace only, 10 days" in out
     told = json.loads(values.read_text())
-    assert len(told["cases"]) == 2 + 5 * 6, "checkpoints at one interval alone"
+    assert len(told["cases"]) == 3 + 5 * 6, "checkpoints at one interval alone"
+    assert [(one["backfill"], one["start_smaller"]) for one in told["cases"] if one["policy"] == "none"] == [
+        ("easy", False),
+        ("easy-cqsim", False),
+        ("easy-cqsim", True),
+    ]
     assert len(told["claims"]) == 13
     assert all(one["jobs"] == 80 for one in told["cases"])
     assert "Figure 7" in report.read_text()
     assert run_cli([*arguments, "--json", "-"], factories={}) == 0
     again = capsys.readouterr()
     assert json.loads(again.out) == told
-    assert "32 of 32 replays were kept" in again.err
+    assert "33 of 33 replays were kept" in again.err
 
 
 def test_a_trace_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.config.yaml_file import ConfigError
-from makeway.simharness.sweep.cell import SweepCell
+from makeway.simharness.sweep.cell import SweepCell, run_cell
 from makeway.simharness.sweep.grid import read_grid, remarks
 
 WHOLE = """
@@ -78,7 +78,6 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
         ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
         ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds, from 1 on"),
         ("policies: [none]\ntraces: [b.swf]", ":2: traces.0: b.swf: no such file; accepted: sample"),
-        ("policies: [none]\nworkloads: [W1]", ":2: workloads.0: W1 does not go with the trace sample"),
         (
             "policies: [none]\nsettings: {node_count: [null, 4]}",
             ":2: settings.node_count.1: 4 does not go with the trace sample, which has its own machine",
@@ -148,3 +147,18 @@ def test_a_deadline_that_is_not_the_measured_one_is_said(tmp_path: Path) -> None
     assert remarks(cells(tmp_path, f"{text}workloads: [W1]\nsettings: {{start_within_s: [3600]}}\n")) == []
     (remark,) = remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n"))
     assert "start_within_s=3600 of policy hour has no effect" in remark
+    for drawn in ("settings: {urgent_share: [0.1]}", "workloads: [W5]"):
+        (remark,) = remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n{drawn}\n"))
+        assert "policy hour works towards starts within 3600 s" in remark, "not the limit of the sample's own"
+    none_urgent = f"policies: [eviction, {hour}]\nsettings: {{urgent_share: [0.0]}}\n"
+    assert remarks(cells(tmp_path, none_urgent)) == []
+
+
+@pytest.mark.parametrize(
+    ("drawn", "urgent"), [("settings: {urgent_share: [0.1]}", 38), ("workloads: [W5]", 23), ("", 20)]
+)
+def test_the_sample_gets_the_urgent_jobs_that_the_grid_asks_for(
+    tmp_path: Path, drawn: str, urgent: int
+) -> None:
+    (cell,) = cells(tmp_path, f"policies: [n-spaa]\n{drawn}\n")
+    assert run_cell(cell).numbers["on_demand.jobs"] == urgent

@@ -40,6 +40,28 @@ def test_with_a_rule_for_evictable_jobs_no_other_job_is_evictable() -> None:
     assert {name for name, (_, preemptible) in found.items() if preemptible} == {"b", "c"}
 
 
+def test_a_rule_for_urgent_jobs_says_alone_which_are_urgent() -> None:
+    own = job("own", "9", kind=JobKind.ON_DEMAND)
+    own.start_within_s = 600.0
+    malleable = job("malleable", "1", kind=JobKind.MALLEABLE)
+    malleable.node_count_min, malleable.save_s, malleable.setup_s = 1, 120.0, 5.0
+    jobs = [own, malleable, *JOBS]
+
+    def found(*rules: str) -> dict[str, SimJob]:
+        return {one.job_id: one for one in classify(jobs, list(map(parse_class, rules)))}
+
+    chosen = found("urgent:queue=1")
+    assert {name for name, one in chosen.items() if one.kind is JobKind.ON_DEMAND} == {"a", "malleable"}
+    assert chosen["malleable"] == job("malleable", "1", kind=JobKind.ON_DEMAND), (
+        "nothing of its old kind is left"
+    )
+    assert chosen["own"] == job("own", "9")
+    assert found("urgent:queue=9")["own"] is own
+    assert found("evictable:queue=1")["own"].kind is JobKind.ON_DEMAND, (
+        "this rule says nothing of urgent jobs"
+    )
+
+
 def test_several_rules_of_a_class_add_up() -> None:
     found = classes("evictable:queue=3", "evictable:user=7")
     assert {name for name, (_, preemptible) in found.items() if preemptible} == {"c", "d"}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Resources
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.synthesis import (
     NOTICE_MIXES,
@@ -232,6 +232,60 @@ def test_urgent_shares_are_exact_and_leave_the_others_alone() -> None:
     assert all(new is old for old, new in zip(jobs, marked, strict=True) if new.kind is not JobKind.ON_DEMAND)
     assert marked == mark_urgent(jobs, 0.15, 4, start_within_s=60)
     assert marked != mark_urgent(jobs, 0.15, 5, start_within_s=60)
+
+
+def traits(job: SimJob) -> dict[str, object]:
+    """What does not come from a trace; for a job of `plain` all of it has its default."""
+    read = {"job_id", "submit_s", "runtime_s", "walltime_s", "node_count", "user", "account"}
+    return {field.name: getattr(job, field.name) for field in fields(job) if field.name not in read}
+
+
+def every_trait(kind: JobKind) -> list[SimJob]:
+    """Jobs with all that a kind can bring, as no workload has them together."""
+    return [
+        replace(
+            job,
+            kind=kind,
+            node_count_min=2,
+            setup_s=30.0,
+            restart_s=20.0,
+            checkpoint_interval_s=600.0,
+            checkpoint_cost_s=5.0,
+            system_gb_per_node=3.0,
+            save_s=4.0,
+            announced_s=0.0,
+            expected_s=1.0,
+            start_within_s=7.0,
+        )
+        for job in plain(100)
+    ]
+
+
+def test_a_plain_job_has_nothing_of_a_kind_and_keeps_the_rest() -> None:
+    demand = Resources.with_totals({"cpu": 2})
+    kept = {"queue": "q", "partition": "p", "preemptible": False, "het_job_id": "9", "demand": demand}
+    (job, *_) = every_trait(JobKind.MALLEABLE)
+    found = replace(job, **kept).plain()  # type: ignore[arg-type]
+    assert found == replace(plain(1)[0], **kept)  # type: ignore[arg-type]
+    untouched = {name for name, value in traits(job).items() if value == traits(plain(1)[0])[name]}
+    assert untouched == set(kept), "every other field has to be reset, and to be in this test"
+
+
+@pytest.mark.parametrize("kind", JobKind)
+def test_no_trait_of_an_old_kind_is_left(kind: JobKind) -> None:
+    before = every_trait(kind)
+    assert synthesise(before, NODES, HybridSettings(), 3) == synthesise(
+        plain(100), NODES, HybridSettings(), 3
+    )
+    (default,) = {str(traits(job)) for job in plain(100)}
+    marked = mark_urgent(before, 0.3, 1)
+    urgent = [job for job in marked if job.kind is JobKind.ON_DEMAND]
+    assert len(urgent) == 30, "those that were urgent before do not count"
+    assert {str(traits(replace(job, kind=JobKind.RIGID))) for job in urgent} == {default}
+    for old, new in zip(before, marked, strict=True):
+        if new.kind is not JobKind.ON_DEMAND:
+            assert new == (old.plain() if kind is JobKind.ON_DEMAND else old)
+    assert all(job.kind is not JobKind.ON_DEMAND for job in mark_urgent(before, 0.0, 1))
 
 
 def test_only_short_jobs_become_urgent_on_request() -> None:
