@@ -25,9 +25,10 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.eligibility import with_reserved_starts
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
-from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
+from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader, tasks_left
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources, has_choice
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
@@ -60,7 +61,7 @@ class _Read:
     details: Mapping[str, JobDetails]
     """Of waiting urgent jobs."""
     limits: KnownLimits
-    """What several waiting urgent jobs share; empty if they were not asked for."""
+    """What waiting urgent jobs draw on; empty if they were not asked for."""
     excluded: Mapping[str, tuple[str, ...]]
     """The nodes that waiting urgent jobs exclude."""
 
@@ -125,10 +126,8 @@ class SlurmCliAdapter:
         self._commands.remember(holds)
         leases = leases_among(read.reservations, prefix)
         if known.release < build.KNOWS_EXCLUDED_NODES:
-            jobs = [
-                replace(job, excluded_nodes=read.excluded[job.job_id]) if job.job_id in read.excluded else job
-                for job in jobs
-            ]
+            jobs = _with_excluded_nodes(jobs, read)
+        jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
         if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
             reserved = {one.name: one.nodes for one in read.reservations}
@@ -295,16 +294,18 @@ class SlurmCliAdapter:
         texts = job_details.texts(output, token=token, names=names) if names else {}
         records = job_details.records(texts.pop(build.ALL_JOBS, ""))
         self._holdings().learn(jobs, texts, records)
-        found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         records_read = _completed(cluster, sections, command)
         parse_cluster.check_answered(records_read.nodes)
+        found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
+        details = {job.job_id: told for job, told in found if told is not None}
+        limits = self._limits.learn(sections.get("limits", []), records_read.partitions, waiting)
         return _Read(
             nodes=records_read.nodes,
             partitions=records_read.partitions,
             reservations=records_read.reservations,
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
-            limits=self._limits.learn(sections.get("limits", []), records_read.partitions, waiting),
-            details={job.job_id: details for job, details in found if details is not None},
+            limits=replace(limits, tasks_left=tasks_left(jobs, details)),
+            details=details,
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
         )
 
@@ -336,6 +337,13 @@ def _completed(
     if "partitions" not in sections:
         return cluster
     return replace(cluster, partitions=parse_cluster.partitions(sections["partitions"], command=command))
+
+
+def _with_excluded_nodes(jobs: Iterable[RawJob], read: _Read) -> list[RawJob]:
+    excluded = read.excluded
+    return [
+        replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job for job in jobs
+    ]
 
 
 def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float) -> frozenset[str]:

@@ -8,6 +8,7 @@ from makeway.adapters.slurm.holds import made_as_hold
 from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
+from makeway.adapters.slurm.resources.eligibility import FLEX
 from makeway.adapters.slurm.translate import node
 
 _RecordT = TypeVar("_RecordT", RawJob, RawNode, RawPartition, RawReservation)
@@ -83,11 +84,12 @@ def _partitions(partitions: Iterable[RawPartition]) -> dict[str, RawPartition]:
 
 
 def _reservations(reservations: Iterable[RawReservation]) -> dict[str, RawReservation]:
-    # Of the flags and limits makeway reads only whether they are those of its own holds.
+    # Of the flags makeway reads only one, and whether they are those of its own holds; of the limits, whether
+    # there are any.
     return {
         raw.name: replace(
             raw,
-            flags=frozenset({"hold"} if made_as_hold(raw) else ()),
+            flags=frozenset({"hold"} if made_as_hold(raw) else raw.flags & {FLEX}),
             limited_by=frozenset({"something"} if raw.limited_by else ()),
         )
         for raw in reservations

@@ -18,8 +18,8 @@ from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numb
 from makeway.policies.model import CPU, MEMORY, Resources
 
 _HEAD = re.compile(
-    r"JobId=(?P<job>\d+) (?:ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+) (?:ArrayTaskThrottle=\d+ )?|"
-    r"HetJobId=(?P<het>\d+) HetJobOffset=(?P<offset>\d+) )?JobName="
+    r"JobId=(?P<job>\d+) (?:ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+) "
+    r"(?:ArrayTaskThrottle=(?P<most>\d+) )?|HetJobId=(?P<het>\d+) HetJobOffset=(?P<offset>\d+) )?JobName="
 )
 _START = re.compile(r"^(?=JobId=\d+ )", re.MULTILINE)
 _AFTER_NAME = re.compile(r" (?:SLUID=\S+ )?(?:HetJobIdSet=\S+ )?UserId=\S+ GroupId=\S+ MCS_label=\S+ ")
@@ -72,6 +72,8 @@ class JobDetails:
     """How large the temporary disk of each node has to be."""
     most_nodes: int | None
     """On how many nodes at most it may run. None: it does not say."""
+    most_tasks: int | None
+    """How many tasks of its array may run at once. None: any number, or it is no task."""
     uncounted: tuple[str, ...]
     """The options of its request that no amounts of nodes say."""
 
@@ -135,6 +137,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             tasks_per_core=None if per_core == "*" else int(per_core),
             temporary_disk_mb=memory_mb(body["disk"]),
             most_nodes=_most_nodes(body, job),
+            most_tasks=None if head["most"] is None else int(head["most"]),
             uncounted=_uncounted(body, job),
         )
     except ValueError:

@@ -2,17 +2,25 @@
 
 Reference: 22.05, 24.11 as tried. EligibleTime is the submission, or later the begin time, the end of what the
     job depends on, or its release from a hold. While it is held or depends on others, there is none. A
-    priority, a comment and a reservation leave it as it is. A requeue counts as a new submission.
+    priority, a comment and makeway's hold leave it as it is. A requeue counts as a new submission. A job that
+    asks for reservations of the site has none until the first of them begins; then it is that instant.
 """
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
 from makeway.adapters.site.times import NOT_BEFORE_S
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.policies.model import JobKind
 
 RESERVATION_LOST = "RESV_DEL_HOLD"
 """What 24.11 and 26.05 call a job whose reservation slurmctld has lost: one that waits is held, and one that
 runs goes on. A waiting job has this state until it starts, also once it is bound again or released.
 """
+FLEX = "FLEX"
+"""The flag of a reservation whose jobs may start before it begins."""
 LOSES_PRIORITY = (26, 5)
 """The first release that was seen to give a waiting job the priority 0 when it has lost the reservation.
 
@@ -54,3 +62,20 @@ def eligible_since_s(raw: RawJob, kind: JobKind, blocked_by: str, now_s: float) 
     if raw.eligible_s is None:
         return None if is_held(raw) or blocked_by or raw.nodes else now_s
     return raw.eligible_s if raw.eligible_s > raw.submit_s else None
+
+
+def with_reserved_starts(
+    jobs: Iterable[RawJob], reservations: Iterable[RawReservation], holds: HoldNames, now_s: float
+) -> list[RawJob]:
+    """The jobs. Those that wait for reservations of the site are eligible from the first start of these on,
+    also one to which Slurm gave an EligibleTime before its user bound it to them.
+    """
+    later = {one.name: one.start_s for one in reservations if one.start_s > now_s and FLEX not in one.flags}
+    return [_with_reserved_start(job, later, holds) if job.reservations else job for job in jobs]
+
+
+def _with_reserved_start(raw: RawJob, later: Mapping[str, float], holds: HoldNames) -> RawJob:
+    own = holds.own(raw, "")
+    if raw.nodes or not own or not later.keys() >= set(own):
+        return raw
+    return replace(raw, eligible_s=max(raw.eligible_s or 0.0, min(later[name] for name in own)))

@@ -1,6 +1,7 @@
-"""What the limits of QOS and associations leave, as slurmctld counts it: `scontrol show assoc_mgr`.
+"""What limits leave: those of QOS and associations, as slurmctld counts it (`scontrol show assoc_mgr`), and
+those on the tasks of an array.
 
-Slurm says of a job that it waits for a limit, but only once the limit is reached. Of several urgent jobs that
+Slurm says of a job that it waits for a limit, but only once the limit is reached. Of the urgent jobs that
 wait, makeway counts itself how many Slurm will admit.
 
 Which limit holds (tried on 22.05 and 24.11): what the QOS of the partition limits comes before the same limit
@@ -13,6 +14,7 @@ The lines of the two releases differ in the names of users: `0={...}` and `root(
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +22,7 @@ from enum import StrEnum
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.parse import RawJob, count, memory_mb
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.policies.model import Quota
 
 JOBS = "jobs"
@@ -109,6 +112,8 @@ class KnownLimits:
     """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
     for_partitions: frozenset[tuple[str, str, str]] = frozenset()
     """The associations that are for one partition: account, user's number, partition in lower case."""
+    tasks_left: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By array: how many more of its tasks may run now. Arrays without a limit are absent."""
 
     def in_force(self, raw: RawJob) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
         """Whose limits hold for a job, for each of its partitions: the one partition that its user's
@@ -146,11 +151,11 @@ class LimitsReader:
         self._of_partitions: dict[str, str] = {}
 
     def to_ask(self, waiting: Sequence[RawJob]) -> str:
-        """What `show assoc_mgr` is asked for. Empty: nothing, as there are not several jobs.
+        """What `show assoc_mgr` is asked for. Empty: nothing.
 
-        Of one job, Slurm's reason says as much.
+        One job is enough: Slurm forgets its reason whenever the job is changed, also by makeway.
         """
-        return chosen(waiting, self._parents, self._of_partitions) if len(waiting) > 1 else ""
+        return chosen(waiting, self._parents, self._of_partitions)
 
     def learn(
         self, lines: Sequence[str], partitions: Iterable[RawPartition], waiting: Sequence[RawJob]
@@ -267,7 +272,33 @@ def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
     a limit counts if it holds in all of them.
     """
     first, *others = [_quotas(raw, known, *in_force) for in_force in known.in_force(raw)]
-    return tuple(quota for quota in first if all(quota in one for one in others))
+    found = tuple(quota for quota in first if all(quota in one for one in others))
+    array = array_of(raw)
+    if array not in known.tasks_left:
+        return found
+    return (*found, Quota(name=f"tasks of array {array} at once", needs=1.0, left=known.tasks_left[array]))
+
+
+def array_of(raw: RawJob) -> str:
+    """The id of the array that the job is a task of. Empty: of none."""
+    array, is_task, _ = raw.job_id.partition("_")
+    return array if is_task else ""
+
+
+def tasks_left(jobs: Sequence[RawJob], details: Mapping[str, JobDetails]) -> Mapping[str, float]:
+    """How many more tasks of each array with a limit (`--array=0-9%2`) may run now, by the array's id.
+
+    A task that completes counts, although Slurm starts the next one beside it: the next one can have the node
+    that is about to be free, sooner than one that another job has yet to leave.
+
+    Args:
+        jobs: those of a snapshot.
+        details: of those that wait. One task of an array tells the limit of all.
+    """
+    with_nodes = Counter(map(array_of, (job for job in jobs if job.nodes)))
+    told = ((array_of(job), details.get(job.job_id)) for job in jobs)
+    most = {array: one.most_tasks for array, one in told if one is not None and one.most_tasks is not None}
+    return {array: max(0.0, float(count - with_nodes[array])) for array, count in most.items()}
 
 
 def _quotas(raw: RawJob, known: KnownLimits, partition: str | None, order: tuple[str, ...]) -> list[Quota]:

@@ -7,12 +7,13 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.neighbours import waits_and_none_leaves
+from tests.slurm.support.neighbours import looks_again, waits_and_none_leaves
 from tests.slurm.support.story import (
     SAVES,
     URGENT,
     WHOLE_NODES,
     Story,
+    await_start,
     nothing_is_left,
     starts_on_the_held_nodes,
     works_again,
@@ -64,6 +65,42 @@ def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
     for task in tasks:
         story.ends(task)
     works_again(story, daemon, *lenders)
+    nothing_is_left(story, daemon)
+
+
+def test_of_an_array_with_a_limit_no_more_tasks_are_served_than_may_run(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    daemon = start_daemon()
+    array = story.submit(TASK, 1, "urgent", *WHOLE_NODES, "--array=0-1%1")
+    first, second = (f"{array}_{number}" for number in range(2))
+    starts_on_the_held_nodes(story, daemon, first)
+    looks_again(daemon)
+    assert (story.runs(first), story.runs(second)) == (True, False)
+    assert len(story.lenders()) == 1
+    assert {command.action.for_job_id for command in daemon.commands()} == {first}
+    story.ends(first)
+    await_start(story, daemon, second)
+    story.ends(second)
+    works_again(story, daemon, *story.lenders())
+    nothing_is_left(story, daemon)
+
+
+def test_no_job_leaves_for_one_whose_own_reservation_has_not_begun(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    course = ("scontrol", "create", "reservation", "ReservationName=course", "Nodes=n4", "Users=root")
+    story.world.cluster.run(*course, "StartTime=now+2hours", "Duration=60")
+    urgent = story.urgent_comes(1, "--reservation=course")
+    daemon = start_daemon()
+    looks_again(daemon)
+    assert (story.field(urgent, "Reason"), daemon.commands()) == ("Reservation", ())
+    story.world.cluster.run("scontrol", "update", f"JobId={urgent}", "ReservationName=")
+    starts_on_the_held_nodes(story, daemon, urgent)
+    story.ends(urgent)
+    works_again(story, daemon, *story.lenders())
     nothing_is_left(story, daemon)
 
 

@@ -35,6 +35,12 @@ def fits_beside_its_neighbours(story: Story, daemon: DaemonProcess, urgent: str,
     nothing_is_left(story, daemon)
 
 
+def looks_again(daemon: DaemonProcess) -> None:
+    """Wait until the daemon has looked so often that it would have acted."""
+    cycles = daemon.status()["cycles"]
+    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
+
+
 def waits_and_none_leaves(story: Story, daemon: DaemonProcess, urgent: str, why: str) -> None:
     """The urgent job waits, `explain` says why in these words, and all workers run on without a break."""
     await_that(
@@ -42,8 +48,7 @@ def waits_and_none_leaves(story: Story, daemon: DaemonProcess, urgent: str, why:
         lambda: why in daemon.run("explain", "last").stdout,
         story.explain(daemon),
     )
-    cycles = daemon.status()["cycles"]
-    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
+    looks_again(daemon)
     # A heterogeneous job has a state for each of its components.
     assert set(story.state(urgent).split()) == {"PENDING"}
     assert all(story.runs(one) and not story.restarts(one) for one in story.workers)

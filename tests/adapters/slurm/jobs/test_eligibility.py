@@ -1,4 +1,4 @@
-"""Since when an urgent job waits, by what squeue says."""
+"""When a job may start, and since when an urgent one waits, by what Slurm says."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm.resources.eligibility import reservation_lost
+from makeway.adapters.slurm.holds import HoldNames
+from makeway.adapters.slurm.parse_cluster import RawReservation
+from makeway.adapters.slurm.resources.eligibility import reservation_lost, with_reserved_starts
 from makeway.policies.model import JobKind
+from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import NOW_S, PENDING, translated
+from tests.adapters.slurm.test_parse import ROW
 
 
 @pytest.mark.parametrize(
@@ -45,3 +49,71 @@ def test_a_job_is_kept_from_starting_only_while_its_reason_says_so(changes: dict
     """Slurm leaves it in that state until it starts."""
     raw = replace(PENDING, state="RESV_DEL_HOLD", reason="Reservation (null) is invalid")
     assert not reservation_lost(replace(raw, **changes))
+
+
+def reserved(name: str, begins_in_s: float, *flags: str) -> RawReservation:
+    start_s = NOW_S + begins_in_s
+    return RawReservation(
+        name=name, nodes=("n4",), start_s=start_s, end_s=start_s + 3600.0, flags=frozenset(flags)
+    )
+
+
+RESERVATIONS = (
+    reserved("course", 7200.0),
+    reserved("evening", 9000.0),
+    reserved("present", -60.0),
+    reserved("flexible", 7200.0, "FLEX"),
+    reserved("makeway_c.8", -5.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "starts_in_s"),
+    [
+        (("course",), 7200.0),
+        (("evening", "course"), 7200.0),
+        (("present",), None),
+        (("course", "present"), None),
+        (("flexible",), None),
+        (("course", "flexible"), None),
+        (("unknown",), None),
+        (("makeway_c.8",), None),
+        (("makeway_c.8", "course"), 7200.0),
+        ((), None),
+    ],
+)
+def test_a_job_may_not_start_before_the_first_of_its_own_reservations_begins(
+    own: tuple[str, ...], starts_in_s: float | None
+) -> None:
+    """Tried on 22.05 and 24.11: until then there is no EligibleTime, and from then on it is that instant."""
+    holds = HoldNames(prefix="makeway_c.")
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
+    for eligible_s in (None, NOW_S - 500):
+        raw = replace(PENDING, reason="Reservation", eligible_s=eligible_s, reservations=own)
+        (changed,) = with_reserved_starts([raw], RESERVATIONS, holds, NOW_S)
+        if starts_in_s is None:
+            assert changed is raw
+        else:
+            job = translated(changed, urgent)
+            assert (job.eligible_s, job.waits_since_s) == (NOW_S + starts_in_s, NOW_S + starts_in_s)
+
+
+def test_a_begin_time_after_the_start_of_the_reservation_counts() -> None:
+    raw = replace(PENDING, reason="BeginTime", eligible_s=NOW_S + 8000.0, reservations=("course",))
+    (changed,) = with_reserved_starts([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S)
+    assert changed.eligible_s == NOW_S + 8000.0
+
+
+def test_a_snapshot_has_the_start_of_the_job_s_reservation() -> None:
+    waits = ROW | {"QOS": "urgent", "Reason": "Reservation", "EligibleTime": "N/A", "Reservation": "course"}
+    slurm = FakeSlurm(waits)
+    slurm.reservations["course"] = made_reservation(
+        "course", StartTime=f"{NOW_S + 60:.0f}", Flags="SPEC_NODES"
+    )
+    (job,) = adapter_of(slurm).snapshot().jobs
+    assert (job.eligible_s, job.waits_since_s) == (NOW_S + 60.0, NOW_S + 60.0)
+
+
+def test_a_job_that_runs_was_eligible_before() -> None:
+    raw = replace(PENDING, state="RUNNING", nodes=("n4",), reservations=("course",))
+    assert with_reserved_starts([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S) == [raw]

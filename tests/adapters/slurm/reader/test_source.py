@@ -12,6 +12,9 @@ import pytest
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.parse_cluster import RawReservation
+from makeway.adapters.slurm.reader.agreement import View, difference
+from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.settings import Price, Reader
 from makeway.policies.model import Cluster
 from tests.adapters.slurm.fake_slurm import NODES, NOW_S, SETTINGS, FakeSlurm
@@ -197,6 +200,17 @@ def test_a_helper_that_dies_later_is_replaced_by_the_commands_and_comes_back(
     assert commands(slurm) == ["squeue", "scontrol"]
     assert adapter.snapshot() == before
     assert len(caplog.records) == 1
+
+
+def test_whether_jobs_may_start_before_their_reservation_has_to_agree() -> None:
+    plain = RawReservation(name="course", nodes=("n1",), start_s=NOW_S, end_s=NOW_S + 60.0)
+
+    def seen(*flags: str) -> View:
+        reservations = (replace(plain, flags=frozenset(flags)),)
+        return View(jobs=(), cluster=ClusterRecords(nodes=(), partitions=(), reservations=reservations))
+
+    assert difference(seen("SPEC_NODES"), seen("DAILY"), seen("SPEC_NODES")) is None
+    assert "course: flags" in str(difference(seen("FLEX"), seen("SPEC_NODES"), seen("FLEX")))
 
 
 def test_what_changes_meanwhile_is_no_difference(opened: Open, told: Told, slurm: FakeSlurm) -> None:

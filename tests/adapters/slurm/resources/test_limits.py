@@ -1,4 +1,6 @@
-"""The limits of QOS and associations as two releases print them: of two jobs of a QOS, one may run."""
+"""The limits of QOS and associations as two releases print them: of two jobs of a QOS, one may run. And those
+on the tasks of arrays.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,6 +11,7 @@ import pytest
 from makeway.adapters.slurm.access import SlurmClient
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.limits import (
     FLAGS_KNOWN_S,
     NO_LIMITS,
@@ -19,11 +22,15 @@ from makeway.adapters.slurm.resources.limits import (
     limits,
     parents_of,
     quotas,
+    tasks_left,
 )
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Quota
-from tests.adapters.slurm.fake_slurm import FakeSlurm
-from tests.adapters.slurm.jobs.raw_jobs import PENDING
+from tests.adapters.slurm.fake_slurm import RUNNING as RUNNING_ROW
+from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
+from tests.adapters.slurm.jobs.raw_jobs import PENDING, RUNNING
+from tests.adapters.slurm.resources.test_details import printed
+from tests.adapters.slurm.test_parse import ROW
 from tests.paths import CAPTURED
 
 RELEASES = ("22.05", "24.11")
@@ -220,10 +227,10 @@ def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None
         return frozenset({"urgent"})
 
     reader = LimitsReader(before_partitions)
-    waiting = (WAITS, WAITS)
+    waiting = (WAITS,)
     partitions = [RawPartition(name=WAITS.partitions[0], state="UP", qos="part")]
     assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=urgent"
-    assert reader.to_ask((WAITS,)) == ""
+    assert reader.to_ask(()) == ""
     assert reader.learn([], partitions, waiting) == NO_LIMITS
     assert asked == []
     assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=part,urgent"
@@ -258,3 +265,46 @@ def test_the_flags_that_sacctmgr_prints() -> None:
     client = SlurmClient(SlurmSettings(classes=()), FakeSlurm(script=((0, printed, ""), refused)))
     assert client.qos_before_partitions() == frozenset({"urgent"})
     assert client.qos_before_partitions() is None
+
+
+def of_array(task: str, throttle: str) -> JobDetails:
+    """The details of a waiting task, where Slurm prints this of its array."""
+    raw = replace(PENDING, job_id=f"38_{task}")
+    record = printed(raw, "").replace("JobId=38", f"JobId=38 ArrayJobId=38 ArrayTaskId={task} {throttle}", 1)
+    found = details(record.replace(f"_{task} JobName", "JobName", 1), raw)
+    assert found is not None
+    return found
+
+
+def test_of_an_array_only_as_many_tasks_count_as_may_run_beside_those_that_have_nodes() -> None:
+    """As 22.05 and 24.11 print it, before and after a task has an id of its own."""
+    tasks = [replace(PENDING, job_id=f"38_{number}") for number in range(2, 5)]
+    runs = replace(RUNNING, job_id="38_0")
+    completes = replace(RUNNING, job_id="38_1", state="COMPLETING")
+    others = (RUNNING, replace(RUNNING, job_id="39_0"), replace(PENDING, job_id="40_0"))
+    told = {"38_2": of_array("2", "ArrayTaskThrottle=3 "), "40_0": of_array("0", "")}
+    known = KnownLimits(tasks_left=tasks_left([*others, completes, runs, *tasks], told))
+    assert known.tasks_left == {"38": 1.0}
+    at_once = (Quota(name="tasks of array 38 at once", needs=1.0, left=1.0),)
+    assert [quotas(task, known) for task in tasks] == [at_once] * 3, "also of tasks that were not asked for"
+    assert quotas(replace(PENDING, job_id="38"), known) == ()
+    assert quotas(replace(PENDING, job_id="40_0"), known) == ()
+
+
+def test_a_snapshot_has_the_limits_on_tasks() -> None:
+    task = ROW | {"QOS": "urgent", "JobArrayID": "38_1"}
+    raw = replace(PENDING, job_id="38_1", name=task["Name"], account=task["Account"])
+    record = printed(raw, "").replace(
+        "JobId=38_1", "JobId=38 ArrayJobId=38 ArrayTaskId=1 ArrayTaskThrottle=2"
+    )
+    slurm = FakeSlurm(RUNNING_ROW | {"QOS": "urgent", "JobArrayID": "38_0"}, task)
+    slurm.change = lambda lines: [record if line.startswith("JobId=38_1 ") else line for line in lines]
+    jobs = adapter_of(slurm).snapshot().jobs_by_id()
+    assert jobs["38_1"].quotas == (Quota(name="tasks of array 38 at once", needs=1.0, left=1.0),)
+    assert jobs["38_0"].quotas == ()
+
+
+def test_a_limit_on_tasks_that_was_lowered_leaves_none() -> None:
+    running = [replace(RUNNING, job_id=f"38_{number}") for number in range(3)]
+    told = {"38_3": of_array("3", "ArrayTaskThrottle=1 ")}
+    assert tasks_left([*running, replace(PENDING, job_id="38_3")], told) == {"38": 0.0}
