@@ -42,10 +42,12 @@ class JobRun:
         "malleable",
         "nodes",
         "paused_s",
+        "raised_s",
         "rank",
         "record",
         "requeue_count",
         "reservation",
+        "saved_checkpoints_s",
         "saved_elapsed_s",
         "saved_s",
         "saved_work_s",
@@ -58,6 +60,7 @@ class JobRun:
         "size",
         "start_s",
         "taken",
+        "unshrunk_walltime_s",
         "usual_walltime_s",
         "walltime_s",
     )
@@ -73,7 +76,12 @@ class JobRun:
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
-        """The time limit that it has when it is requeued. None: the present one."""
+        """The time limit that it has when it is requeued. None: see `unshrunk_walltime_s`."""
+        self.unshrunk_walltime_s: float | None = None
+        """The time limit without what shrinks of this run have added: that of its next run. None: the present
+        one."""
+        self.raised_s = 0.0
+        """What checkpoints have added to the time limit of this run since its last shrink."""
         self.taken: TakenFromJob | None = None
         self.nodes = 0
         self.share = 1.0
@@ -109,6 +117,8 @@ class JobRun:
         self.saved_s: float | None = None
         """When the last checkpoint on demand of this run was complete."""
         self.saved_elapsed_s = -1.0
+        self.saved_checkpoints_s = 0.0
+        """What earlier runs spent in the regular checkpoints that they completed."""
         self.settled_s = self.settled_elapsed_s = 0.0
         self.setup_node_s = 0.0
         """Node-seconds of setup in this run, as far as settled."""
@@ -224,6 +234,27 @@ class JobRun:
         self.nodes = nodes
         self.size = nodes.bit_count()
 
+    def note_raise(self, walltime_s: float) -> None:
+        """The time limit rises to that for a checkpoint, and stays raised."""
+        self.raised_s += walltime_s - self.walltime_s
+        if self.unshrunk_walltime_s is not None:
+            self.unshrunk_walltime_s += walltime_s - self.walltime_s
+
+    def note_shrink(self) -> None:
+        """The run is about to be shrunk, and its time limit to rise for that."""
+        self.raised_s = 0.0
+        if self.unshrunk_walltime_s is None:
+            self.unshrunk_walltime_s = self.walltime_s
+
+    def grown_walltime_s(self, node_count: int, now_s: float) -> float:
+        """The time limit of a shrunk run that grows to that many nodes now: what is left falls in proportion.
+
+        What checkpoints have added since the last shrink stays.
+        """
+        spent_s = now_s - self.start_s + self.raised_s
+        grown_s = spent_s + max(0.0, self.walltime_s - spent_s) * self.size / node_count
+        return min(self.walltime_s, max(grown_s, self.unshrunk_walltime_s or 0.0))
+
     def end_checkpoint(self, now_s: float, *, complete: bool) -> None:
         """The checkpoint on demand is over. Incomplete: nothing is safe that was not before."""
         since_s = self.checkpointing_since_s
@@ -239,7 +270,12 @@ class JobRun:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
-        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size * self.share
+        restart_s = self.setup_s - self.job.setup_s
+        if restart_s and self.malleable:
+            self.settle(now_s)  # it can have been shrunk meanwhile
+            self.record.overhead_node_s += self.setup_node_s * restart_s / self.setup_s
+        else:
+            self.record.overhead_node_s += restart_s * self.size * self.share
         if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
@@ -248,24 +284,52 @@ class JobRun:
         self.end_token = -1
 
     def abandon(self, now_s: float, *, safe: bool) -> None:
-        """Account for a run that ends unfinished: its setup and its lost work.
+        """Account for a run that ends unfinished: its setup, its lost work and what it spent in a regular
+        checkpoint that is not complete.
 
         Saved work survives if `safe`, else none does.
         """
         self.settle(now_s)
         self.record.overhead_node_s += self.setup_node_s
-        kept_s = self.safe_work_s(now_s) if safe else 0.0
-        lost_s = max(0.0, self.work_s(now_s) - kept_s)
-        self.record.lost_node_s += lost_s * self.job.node_count * self.share
-        self.record.lost_cpu_s += lost_s * self.cpus
-        self.record.lost_gpu_s += lost_s * self.gpus
-        self.saved_work_s = kept_s
+        node_count = self.job.node_count
+        self.cpus, self.gpus = self.cpus * node_count // self.size, self.gpus * node_count // self.size
+        work_s, regular_s = self.work_s(now_s), self._checkpoints_s(self.elapsed_s(now_s))
+        if safe:
+            kept_s = self.safe_work_s(now_s)
+            complete_s = self._regular_checkpoints(now_s) * self.job.checkpoint_cost_s
+            # A later checkpoint on demand was complete before the regular one, which was written in vain.
+            in_vain_s = max(0.0, self._checkpoints_s(self.saved_elapsed_s) - complete_s)
+            self.record.overhead_node_s += in_vain_s * node_count * self.share
+            self._lose(max(0.0, work_s - kept_s) + max(0.0, regular_s - complete_s - in_vain_s))
+            self.saved_work_s = kept_s
+            self.saved_checkpoints_s += complete_s
+        else:
+            self._lose(work_s + regular_s + self.saved_checkpoints_s)
+            self.saved_work_s = self.saved_checkpoints_s = 0.0
         self.end_checkpoint(now_s, complete=False)
         self.nodes = self.batch_host = 0
         self.end_token = -1
-        self.size = self.job.node_count
+        self.size = node_count
+        self._next_limit()
+
+    def forfeit(self) -> None:
+        """The job ends while it waits: what earlier runs have saved is lost."""
+        self._lose(self.saved_work_s + self.saved_checkpoints_s)
+
+    def _lose(self, lost_s: float) -> None:
+        """Count seconds at the full size as lost."""
+        self.record.lost_node_s += lost_s * self.job.node_count * self.share
+        self.record.lost_cpu_s += lost_s * self.cpus
+        self.record.lost_gpu_s += lost_s * self.gpus
+
+    def _next_limit(self) -> None:
+        """The next run has the time limit without what this run's size has added."""
         if self.usual_walltime_s is not None:
-            self.walltime_s, self.usual_walltime_s = self.usual_walltime_s, None
+            self.walltime_s = self.usual_walltime_s
+        elif self.unshrunk_walltime_s is not None:
+            self.walltime_s = self.unshrunk_walltime_s
+        self.usual_walltime_s = self.unshrunk_walltime_s = None
+        self.raised_s = 0.0
 
     def _next_setup_s(self) -> float:
         return self.job.setup_s + (self.job.restart_s if self.saved_work_s > 0.0 else 0.0)
@@ -282,6 +346,11 @@ class JobRun:
             return useful_s
         cycles, rest_s = divmod(useful_s, interval_s + self.job.checkpoint_cost_s)
         return cycles * interval_s + min(rest_s, interval_s)
+
+    def _checkpoints_s(self, elapsed_s: float) -> float:
+        """How much of the first `elapsed_s` of this run was spent in regular checkpoints."""
+        useful_s = elapsed_s - self.setup_s
+        return max(0.0, useful_s) - self._work_in(useful_s)
 
     def _checkpoints_of(self, work_s: float) -> int:
         """How many regular checkpoints so much work takes: one after each interval, none at the very end."""
