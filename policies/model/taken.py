@@ -129,9 +129,7 @@ def taken_anew(
     if raised_to_s is not None:
         usual_s = taken.walltime_s if raised_before else walltime_s
         taken = replace(taken, walltime_s=usual_s, raised_to_s=raised_to_s)
-    fair_s = fair_limit(
-        before, run=run, node_count=node_count, walltime_s=walltime_s, now_s=now_s
-    ).walltime_s
+    fair_s = fair_limit(before, run=run, node_count=node_count, walltime_s=walltime_s, now_s=now_s).walltime_s
     lost = before.lost_nodes if before is not None and before.run == run else None
     if kept_count is not None and kept_count < node_count:
         lost = LostNodes(

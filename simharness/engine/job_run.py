@@ -57,6 +57,7 @@ class JobRun:
         "setup_node_s",
         "setup_s",
         "share",
+        "short_s",
         "size",
         "start_s",
         "taken",
@@ -76,12 +77,14 @@ class JobRun:
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
-        """The time limit that it has when it is requeued. None: see `unshrunk_walltime_s`."""
+        """The time limit that it has when it is requeued. None: the present one, without shrinks."""
         self.unshrunk_walltime_s: float | None = None
-        """The time limit without what shrinks of this run have added: that of its next run. None: the present
-        one."""
+        """The time limit of this run at its full size, before anything was added to it. None: it has not been
+        shrunk."""
         self.raised_s = 0.0
-        """What checkpoints have added to the time limit of this run since its last shrink."""
+        """What checkpoints have added to the time limit in this run."""
+        self.short_s = 0.0
+        """The time that this run has lost by having fewer nodes than the job asked for, as far as settled."""
         self.taken: TakenFromJob | None = None
         self.nodes = 0
         self.share = 1.0
@@ -213,7 +216,7 @@ class JobRun:
         return self.start_s + (self.paused_s + self._regular_elapsed_s(self._regular_checkpoints(now_s) + 1))
 
     def settle(self, now_s: float) -> None:
-        """Account for the time since the last call: checkpoints on demand, and setup.
+        """Account for the time since the last call: checkpoints on demand, setup, and missing nodes.
 
         Called while `size` is still what it was in between.
         """
@@ -222,6 +225,7 @@ class JobRun:
         paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
         self.record.overhead_node_s += paused_s * self.size * self.share
         self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size * self.share
+        self.short_s += (now_s - self.settled_s) * (1.0 - self.size / self.job.node_count)
         self.settled_s = now_s
         self.settled_elapsed_s = elapsed_s
 
@@ -237,23 +241,24 @@ class JobRun:
     def note_raise(self, walltime_s: float) -> None:
         """The time limit rises to that for a checkpoint, and stays raised."""
         self.raised_s += walltime_s - self.walltime_s
-        if self.unshrunk_walltime_s is not None:
-            self.unshrunk_walltime_s += walltime_s - self.walltime_s
 
     def note_shrink(self) -> None:
         """The run is about to be shrunk, and its time limit to rise for that."""
-        self.raised_s = 0.0
         if self.unshrunk_walltime_s is None:
-            self.unshrunk_walltime_s = self.walltime_s
+            own_s = self.walltime_s - self.raised_s
+            self.unshrunk_walltime_s = own_s if self.usual_walltime_s is None else self.usual_walltime_s
 
     def grown_walltime_s(self, node_count: int, now_s: float) -> float:
         """The time limit of a shrunk run that grows to that many nodes now: what is left falls in proportion.
 
-        What checkpoints have added since the last shrink stays.
+        With all its nodes it keeps the time that shrinks have cost, and what checkpoints have added.
         """
-        spent_s = now_s - self.start_s + self.raised_s
-        grown_s = spent_s + max(0.0, self.walltime_s - spent_s) * self.size / node_count
-        return min(self.walltime_s, max(grown_s, self.unshrunk_walltime_s or 0.0))
+        if self.unshrunk_walltime_s is None:
+            return self.walltime_s
+        self.settle(now_s)
+        run_s = now_s - self.start_s
+        left_s = max(0.0, self.unshrunk_walltime_s + self.raised_s + self.short_s - run_s)
+        return min(self.walltime_s, run_s + left_s * self.job.node_count / node_count)
 
     def end_checkpoint(self, now_s: float, *, complete: bool) -> None:
         """The checkpoint on demand is over. Incomplete: nothing is safe that was not before."""
@@ -327,9 +332,9 @@ class JobRun:
         if self.usual_walltime_s is not None:
             self.walltime_s = self.usual_walltime_s
         elif self.unshrunk_walltime_s is not None:
-            self.walltime_s = self.unshrunk_walltime_s
+            self.walltime_s = self.unshrunk_walltime_s + self.raised_s
         self.usual_walltime_s = self.unshrunk_walltime_s = None
-        self.raised_s = 0.0
+        self.raised_s = self.short_s = 0.0
 
     def _next_setup_s(self) -> float:
         return self.job.setup_s + (self.job.restart_s if self.saved_work_s > 0.0 else 0.0)
