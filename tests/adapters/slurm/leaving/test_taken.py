@@ -81,6 +81,9 @@ def test_a_size_that_cannot_be_is_none() -> None:
     for size, kept in ((1, 2), (6, 0)):
         found = taken_in(f"makeway:taken=c,run=1,for=1,size={size},kept={kept},since=1", "c")
         assert found == TakenFromJob(run=1, for_job_id="1")
+    whole = taken_in("makeway:taken=c,run=1,for=1,size=6,kept=6,since=1", "c")
+    assert whole is not None
+    assert whole.lost_nodes is not None, "it has all its nodes back"
 
 
 # What the commands do with it
