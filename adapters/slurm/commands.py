@@ -181,6 +181,7 @@ class SlurmCommands:
         if done.returncode != 0:
             self._client.change(build.cancel(expander))
             raise refusal(done)
+        self._taken.note_growth(job, len(job.nodes) + len(wanted))
 
     def _reserve(self, action: Reserve) -> None:
         """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to

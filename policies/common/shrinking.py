@@ -6,7 +6,8 @@ Reference:
 
 Differs from the paper:
     A job never gives its batch host. Jobs that share nodes are never shrunk. The time limit of a job that is
-    shrunk grows so that its remaining work fits.
+    shrunk grows so that its remaining work fits: linearly, as the paper's estimates do (section III-A), from
+    the limit that is right without earlier shrinks.
 """
 
 import math
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 from makeway.policies.common.requests import Request
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.model import Job, JobKind, Shrink
+from makeway.policies.model import Job, JobKind, Shrink, fair_limit
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
@@ -53,17 +54,26 @@ def spread_evenly(supplies: Mapping[KeyT, int], wanted: int) -> dict[KeyT, int]:
 
 
 def shrink(request: Request, job: Job, given: frozenset[str]) -> Shrink:
-    """Keep the batch host and the first nodes; the time limit grows so that the remaining work still fits."""
+    """Keep the batch host and the first nodes; the time limit grows so that the remaining work still fits.
+
+    What an earlier shrink of the run has added to the limit is not scaled again.
+    """
     keep = tuple(name for name in job.nodes if name not in given)
-    elapsed_s = max(
-        0.0, request.cluster.now_s - (request.cluster.now_s if job.start_s is None else job.start_s)
+    now_s = request.cluster.now_s
+    elapsed_s = 0.0 if job.start_s is None else max(0.0, now_s - job.start_s)
+    fair = fair_limit(
+        job.taken,
+        run=job.requeue_count,
+        node_count=len(job.nodes),
+        walltime_s=job.walltime_s,
+        now_s=now_s,
     )
-    left_s = max(0.0, job.walltime_s - elapsed_s)
+    left_s = max(0.0, fair.walltime_s - elapsed_s)
     return Shrink(
         job_id=job.job_id,
         for_job_id=request.urgent.job.job_id,
         policy=request.policy,
         reason=request.reason(fits=False),
         keep_nodes=keep,
-        walltime_s=float(math.ceil(elapsed_s + left_s * len(job.nodes) / len(keep))),
+        walltime_s=float(math.ceil(elapsed_s + left_s * fair.node_count / len(keep))),
     )

@@ -89,7 +89,13 @@ from makeway.policies.model.resources import (
     total,
     weighted_share,
 )
-from makeway.policies.model.taken import LostNodes, TakenFromJob, taken_anew
+from makeway.policies.model.taken import (
+    LostNodes,
+    TakenFromJob,
+    fair_limit,
+    grown_again,
+    taken_anew,
+)
 
 __all__ = [
     "CPU",
@@ -154,7 +160,9 @@ __all__ = [
     "Verb",
     "alternatives",
     "dominant_share",
+    "fair_limit",
     "gpu_equivalents",
+    "grown_again",
     "kind_of",
     "memoise_each",
     "memoise_last",

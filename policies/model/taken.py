@@ -5,21 +5,22 @@ gives back what it says.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostNodes:
-    """The nodes that a run has lost to a shrink."""
+    """The nodes that a run has lost to shrinks, and how many it has now."""
 
     node_count: int
     """The size of the run before its first shrink."""
     kept_count: int
-    """Its size after the last shrink."""
+    """Its size since `since_s`, `node_count` if it has all its nodes back."""
     walltime_s: float | None
     """The time limit that would be right if the run had got its nodes back at `since_s`. None: it has none.
     """
     since_s: float
-    """When it was shrunk last."""
+    """When its size changed last, or its time limit was raised for a checkpoint."""
 
     def fair_walltime_s(self, now_s: float) -> float | None:
         """The time limit of the run if it has its nodes back now: it gets the time that the shrink has cost.
@@ -62,6 +63,42 @@ class TakenFromJob:
         return self.walltime_s if present_s == self.raised_to_s else None
 
 
+class FairLimit(NamedTuple):
+    """A time limit without what shrinks have added to it."""
+
+    walltime_s: float
+    node_count: int
+    """The size of the run for which it is right."""
+
+
+def fair_limit(
+    taken: TakenFromJob | None, *, run: int, node_count: int, walltime_s: float, now_s: float
+) -> FairLimit:
+    """The time limit from which that of a smaller size is computed, so that shrinks do not compound.
+
+    It is the present one, unless makeway has raised that. If the clock was set back since the last shrink,
+    the time without nodes is unknown: the present limit counts, which is too long rather than too short.
+
+    Args:
+        taken: what makeway has taken from the job. None: nothing.
+        run: the requeue count of the present run.
+        node_count: its present size.
+        walltime_s: its present time limit.
+        now_s: the present instant.
+    """
+    present = FairLimit(walltime_s, node_count)
+    usual_s = None if taken is None else taken.usual_walltime_s(walltime_s)
+    if taken is None or usual_s is None:
+        return present
+    if taken.run != run:
+        return FairLimit(usual_s, node_count)
+    lost = taken.lost_nodes
+    fair_s = None if lost is None or lost.since_s > now_s else lost.fair_walltime_s(now_s)
+    if lost is None or fair_s is None:
+        return present
+    return FairLimit(fair_s, max(node_count, lost.node_count))
+
+
 def taken_anew(
     before: TakenFromJob | None,
     *,
@@ -80,7 +117,7 @@ def taken_anew(
         for_job_id: the job that it is taken for.
         run: the requeue count of the job's present run.
         node_count: its present size.
-        kept_count: the size that it is shrunk to. None: it is not shrunk.
+        kept_count: the size that it is shrunk to. None: it is not shrunk, a limit is raised for a checkpoint.
         walltime_s: its present time limit.
         raised_to_s: the time limit that it gets. None: it keeps the present one.
         now_s: the present instant.
@@ -92,13 +129,35 @@ def taken_anew(
     if raised_to_s is not None:
         usual_s = taken.walltime_s if raised_before else walltime_s
         taken = replace(taken, walltime_s=usual_s, raised_to_s=raised_to_s)
+    fair_s = fair_limit(before, run=run, node_count=node_count, walltime_s=walltime_s, now_s=now_s).walltime_s
     lost = before.lost_nodes if before is not None and before.run == run else None
     if kept_count is not None and kept_count < node_count:
-        fair_s = lost.fair_walltime_s(now_s) if lost is not None and raised_before else walltime_s
         lost = LostNodes(
             node_count=max(node_count, 0 if lost is None else lost.node_count),
             kept_count=kept_count,
             walltime_s=None if taken.raised_to_s is None else fair_s,
             since_s=now_s,
         )
+    elif kept_count is None and raised_to_s is not None and lost is not None:
+        # What is raised for a checkpoint pays for that checkpoint and stays.
+        lost = replace(lost, walltime_s=fair_s + raised_to_s - walltime_s, since_s=now_s)
     return replace(taken, lost_nodes=lost)
+
+
+def grown_again(
+    taken: TakenFromJob | None, *, run: int, node_count: int, now_s: float
+) -> TakenFromJob | None:
+    """What is missing from a job once it has grown to that many nodes: from now on it loses less time.
+
+    If the clock was set back since the last shrink, that stays as it is: the time without nodes is unknown.
+    """
+    lost = None if taken is None or taken.run != run else taken.lost_nodes
+    if taken is None or lost is None or node_count <= lost.kept_count or lost.since_s > now_s:
+        return taken
+    grown = replace(
+        lost,
+        kept_count=min(node_count, lost.node_count),
+        walltime_s=lost.fair_walltime_s(now_s),
+        since_s=now_s,
+    )
+    return replace(taken, lost_nodes=grown)

@@ -25,6 +25,7 @@ from makeway.policies.model import (
     RestorePriority,
     RunIdentity,
     Shrink,
+    grown_again,
     taken_anew,
 )
 from makeway.simharness.engine.cluster import HELD_UNTIL_S
@@ -71,6 +72,7 @@ def _checkpoint(machine: SimMachine, action: Checkpoint) -> None:
     raised_to_s = action.walltime_s if action.walltime_s > live.walltime_s else None
     _keep_taken(machine, live, action, raised_to_s=raised_to_s)
     if raised_to_s is not None:
+        live.note_raise(raised_to_s)
         machine.set_limit(live, raised_to_s)
     knows_how = live.job.save_s is not None or live.job.system_gb_per_node is not None
     if knows_how and live.checkpointing_since_s is None:
@@ -147,12 +149,17 @@ def _shrink(machine: SimMachine, action: Shrink) -> None:
         machine.mark(MarkKind.SHRUNK, live, given_up)
     raised_to_s = walltime_s if walltime_s > live.walltime_s else None
     _keep_taken(machine, live, action, raised_to_s=raised_to_s, kept_count=keep.bit_count())
-    machine.resize(live, keep, walltime_s=walltime_s)
+    if machine.taken_clock is None:
+        live.note_shrink()
+    machine.resize(live, keep, walltime_s=max(live.walltime_s, walltime_s))
 
 
 def _expand(machine: SimMachine, action: Expand) -> None:
     """Add these nodes, free or held by the action's reservation while that exists, to the running malleable
     job.
+
+    Where what was taken is kept with the job, its time limit comes back by a `RestoreLimit`, as on Slurm.
+    Else it falls here.
     """
     job_id = action.job_id
     live = _running(machine, job_id)
@@ -172,7 +179,13 @@ def _expand(machine: SimMachine, action: Expand) -> None:
     if added & ~allowed:
         busy = ", ".join(machine.names.of(added & ~allowed))
         raise Rejected(f"job {job_id}: Requested nodes are busy: {busy}", retryable=True)
-    machine.resize(live, live.nodes | added, walltime_s=live.walltime_s)
+    node_count, walltime_s = live.size + added.bit_count(), live.walltime_s
+    if machine.taken_clock is None:
+        walltime_s = live.grown_walltime_s(node_count, machine.now_s)
+    else:
+        now_s, run = machine.taken_clock(), live.requeue_count
+        live.taken = grown_again(live.taken, run=run, node_count=node_count, now_s=now_s)
+    machine.resize(live, live.nodes | added, walltime_s=walltime_s)
     machine.mark(MarkKind.RETURNED, live, added)
 
 

@@ -20,6 +20,11 @@ class JobRun:
     `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
     of that name, the cluster has lost it, and keeps the job from starting. `elapsed` times are seconds of the
     present run without the time spent in checkpoints on demand.
+
+    Three values say how the time limit of the present run came about. `unshrunk_walltime_s` is what it was at
+    the full size, before anything was added to it; None: the run has not been shrunk. `raised_s` is what
+    checkpoints have added to it. `short_s` is the time that the run has lost by having fewer nodes than the
+    job asked for, as far as settled.
     """
 
     __slots__ = (
@@ -42,10 +47,12 @@ class JobRun:
         "malleable",
         "nodes",
         "paused_s",
+        "raised_s",
         "rank",
         "record",
         "requeue_count",
         "reservation",
+        "saved_checkpoints_s",
         "saved_elapsed_s",
         "saved_s",
         "saved_work_s",
@@ -55,9 +62,11 @@ class JobRun:
         "setup_node_s",
         "setup_s",
         "share",
+        "short_s",
         "size",
         "start_s",
         "taken",
+        "unshrunk_walltime_s",
         "usual_walltime_s",
         "walltime_s",
     )
@@ -73,7 +82,9 @@ class JobRun:
         self.size = job.node_count
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
-        """The time limit that it has when it is requeued. None: the present one."""
+        """The time limit that it has when it is requeued. None: the present one, without shrinks."""
+        self.unshrunk_walltime_s: float | None = None
+        self.raised_s = self.short_s = 0.0
         self.taken: TakenFromJob | None = None
         self.nodes = 0
         self.share = 1.0
@@ -92,23 +103,21 @@ class JobRun:
         self.requeue_count = 0
         self.evicted = False
         """Evicted by a command, and not running again yet."""
-        self.start_s = inf
-        self.limit_s = inf
-        self.segment_start_s = inf
-        self.end_token = -1
-        self.checkpoint_token = -1
+        self.start_s = self.limit_s = self.segment_start_s = inf
+        self.end_token = self.checkpoint_token = -1
         self.completes = False
         """Whether the run's end, as scheduled, completes the job; else its time limit ends it."""
         self.anchor_work_s = 0.0
         """Work done when `anchor_elapsed_s` of this run had elapsed: at its start, or at the last resize."""
-        self.anchor_elapsed_s = 0.0
-        self.paused_s = 0.0
+        self.anchor_elapsed_s = self.paused_s = 0.0
         self.checkpointing_since_s: float | None = None
         self.saved_work_s = 0.0
         """Work that is safe in a checkpoint on demand, or was safe when this run began."""
         self.saved_s: float | None = None
         """When the last checkpoint on demand of this run was complete."""
         self.saved_elapsed_s = -1.0
+        self.saved_checkpoints_s = 0.0
+        """What earlier runs spent in the regular checkpoints that they completed."""
         self.settled_s = self.settled_elapsed_s = 0.0
         self.setup_node_s = 0.0
         """Node-seconds of setup in this run, as far as settled."""
@@ -203,7 +212,7 @@ class JobRun:
         return self.start_s + (self.paused_s + self._regular_elapsed_s(self._regular_checkpoints(now_s) + 1))
 
     def settle(self, now_s: float) -> None:
-        """Account for the time since the last call: checkpoints on demand, and setup.
+        """Account for the time since the last call: checkpoints on demand, setup, and missing nodes.
 
         Called while `size` is still what it was in between.
         """
@@ -212,6 +221,7 @@ class JobRun:
         paused_s = (now_s - self.settled_s) - (elapsed_s - before_s)
         self.record.overhead_node_s += paused_s * self.size * self.share
         self.setup_node_s += (min(elapsed_s, setup_s) - min(before_s, setup_s)) * self.size * self.share
+        self.short_s += (now_s - self.settled_s) * (1.0 - self.size / self.job.node_count)
         self.settled_s = now_s
         self.settled_elapsed_s = elapsed_s
 
@@ -223,6 +233,28 @@ class JobRun:
         self.anchor_work_s = work_s
         self.nodes = nodes
         self.size = nodes.bit_count()
+
+    def note_raise(self, walltime_s: float) -> None:
+        """The time limit rises to that for a checkpoint, and stays raised."""
+        self.raised_s += walltime_s - self.walltime_s
+
+    def note_shrink(self) -> None:
+        """The run is about to be shrunk, and its time limit to rise for that."""
+        if self.unshrunk_walltime_s is None:
+            own_s = self.walltime_s - self.raised_s
+            self.unshrunk_walltime_s = own_s if self.usual_walltime_s is None else self.usual_walltime_s
+
+    def grown_walltime_s(self, node_count: int, now_s: float) -> float:
+        """The time limit of a shrunk run that grows to that many nodes now: what is left falls in proportion.
+
+        With all its nodes it keeps the time that shrinks have cost, and what checkpoints have added.
+        """
+        if self.unshrunk_walltime_s is None:
+            return self.walltime_s
+        self.settle(now_s)
+        run_s = now_s - self.start_s
+        left_s = max(0.0, self.unshrunk_walltime_s + self.raised_s + self.short_s - run_s)
+        return min(self.walltime_s, run_s + left_s * self.job.node_count / node_count)
 
     def end_checkpoint(self, now_s: float, *, complete: bool) -> None:
         """The checkpoint on demand is over. Incomplete: nothing is safe that was not before."""
@@ -239,7 +271,12 @@ class JobRun:
 
     def complete(self, now_s: float) -> None:
         """The work is done."""
-        self.record.overhead_node_s += (self.setup_s - self.job.setup_s) * self.size * self.share
+        restart_s = self.setup_s - self.job.setup_s
+        if restart_s and self.malleable:
+            self.settle(now_s)  # it can have been shrunk meanwhile
+            self.record.overhead_node_s += self.setup_node_s * restart_s / self.setup_s
+        else:
+            self.record.overhead_node_s += restart_s * self.size * self.share
         if self.paused_s or self.checkpointing_since_s is not None:
             self.settle(now_s)
             self.end_checkpoint(now_s, complete=False)
@@ -248,24 +285,52 @@ class JobRun:
         self.end_token = -1
 
     def abandon(self, now_s: float, *, safe: bool) -> None:
-        """Account for a run that ends unfinished: its setup and its lost work.
+        """Account for a run that ends unfinished: its setup, its lost work and what it spent in a regular
+        checkpoint that is not complete.
 
         Saved work survives if `safe`, else none does.
         """
         self.settle(now_s)
         self.record.overhead_node_s += self.setup_node_s
-        kept_s = self.safe_work_s(now_s) if safe else 0.0
-        lost_s = max(0.0, self.work_s(now_s) - kept_s)
-        self.record.lost_node_s += lost_s * self.job.node_count * self.share
-        self.record.lost_cpu_s += lost_s * self.cpus
-        self.record.lost_gpu_s += lost_s * self.gpus
-        self.saved_work_s = kept_s
+        node_count = self.job.node_count
+        self.cpus, self.gpus = self.cpus * node_count // self.size, self.gpus * node_count // self.size
+        work_s, regular_s = self.work_s(now_s), self._checkpoints_s(self.elapsed_s(now_s))
+        if safe:
+            kept_s = self.safe_work_s(now_s)
+            complete_s = self._regular_checkpoints(now_s) * self.job.checkpoint_cost_s
+            # A later checkpoint on demand was complete before the regular one, which was written in vain.
+            in_vain_s = max(0.0, self._checkpoints_s(self.saved_elapsed_s) - complete_s)
+            self.record.overhead_node_s += in_vain_s * node_count * self.share
+            self._lose(max(0.0, work_s - kept_s) + max(0.0, regular_s - complete_s - in_vain_s))
+            self.saved_work_s = kept_s
+            self.saved_checkpoints_s += complete_s
+        else:
+            self._lose(work_s + regular_s + self.saved_checkpoints_s)
+            self.saved_work_s = self.saved_checkpoints_s = 0.0
         self.end_checkpoint(now_s, complete=False)
         self.nodes = self.batch_host = 0
         self.end_token = -1
-        self.size = self.job.node_count
+        self.size = node_count
+        self._next_limit()
+
+    def forfeit(self) -> None:
+        """The job ends while it waits: what earlier runs have saved is lost."""
+        self._lose(self.saved_work_s + self.saved_checkpoints_s)
+
+    def _lose(self, lost_s: float) -> None:
+        """Count seconds at the full size as lost."""
+        self.record.lost_node_s += lost_s * self.job.node_count * self.share
+        self.record.lost_cpu_s += lost_s * self.cpus
+        self.record.lost_gpu_s += lost_s * self.gpus
+
+    def _next_limit(self) -> None:
+        """The next run has the time limit without what this run's size has added."""
         if self.usual_walltime_s is not None:
-            self.walltime_s, self.usual_walltime_s = self.usual_walltime_s, None
+            self.walltime_s = self.usual_walltime_s
+        elif self.unshrunk_walltime_s is not None:
+            self.walltime_s = self.unshrunk_walltime_s + self.raised_s
+        self.usual_walltime_s = self.unshrunk_walltime_s = None
+        self.raised_s = self.short_s = 0.0
 
     def _next_setup_s(self) -> float:
         return self.job.setup_s + (self.job.restart_s if self.saved_work_s > 0.0 else 0.0)
@@ -282,6 +347,11 @@ class JobRun:
             return useful_s
         cycles, rest_s = divmod(useful_s, interval_s + self.job.checkpoint_cost_s)
         return cycles * interval_s + min(rest_s, interval_s)
+
+    def _checkpoints_s(self, elapsed_s: float) -> float:
+        """How much of the first `elapsed_s` of this run was spent in regular checkpoints."""
+        useful_s = elapsed_s - self.setup_s
+        return max(0.0, useful_s) - self._work_in(useful_s)
 
     def _checkpoints_of(self, work_s: float) -> int:
         """How many regular checkpoints so much work takes: one after each interval, none at the very end."""

@@ -165,6 +165,7 @@ class SimMachine:
                 live.abandon(self.now_s, safe=False)
         else:
             live.eligible_s = None
+            live.forfeit()
             self.scheduler.remove(live)
         self.bound.pop(live.index, None)
         del self.live[live.job.job_id]
@@ -221,12 +222,12 @@ class SimMachine:
         self.note(ChangeKind.PRIORITISED, live)
 
     def resize(self, live: JobRun, nodes: int, *, walltime_s: float) -> None:
-        """Continue the running job on these nodes, its own or free ones; its time limit never falls."""
+        """Continue the running job on these nodes, its own or free ones, with that time limit."""
         self.interfere()
         self.close_segment(live, RunEnding.RESIZED)
         self._vacate(live)
         live.resize(nodes, self.now_s)
-        self._stay(live, max(live.walltime_s, walltime_s))
+        self._stay(live, walltime_s)
         self.note(ChangeKind.RESIZED, live)
 
     def set_limit(self, live: JobRun, walltime_s: float) -> None:

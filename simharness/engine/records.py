@@ -69,12 +69,16 @@ class JobRecord:
     evictions: int = 0
     shrinks: int = 0
     lost_node_s: float = 0.0
-    """Node-seconds of work that were done, lost and done again. On shared nodes a job counts by its share."""
+    """Node-seconds of work that were done, lost and done again, and of regular checkpoints that were cut
+    short. On shared nodes a job counts by its share.
+    """
     lost_cpu_s: float = 0.0
     lost_gpu_s: float = 0.0
     """The same in CPU-seconds and GPU-seconds, where nodes have resources."""
     overhead_node_s: float = 0.0
-    """Node-seconds of repeated setups and of checkpoints that a signal started."""
+    """Node-seconds of repeated setups, of checkpoints that a signal started, and of regular ones that such a
+    checkpoint has replaced.
+    """
 
 
 @dataclass(slots=True)

@@ -106,10 +106,11 @@ class GroupMeasures:
     shrinks: int
     """Shrinks of these jobs, all of them."""
     lost_node_hours: float
-    """Node-hours of work that were done, lost and had to be done again. On shared nodes a job counts by its
-    dominant share of each."""
+    """Node-hours of work that were done, lost and had to be done again, and of regular checkpoints that were
+    cut short. On shared nodes a job counts by its dominant share of each."""
     overhead_node_hours: float
-    """Node-hours of repeated setups and of checkpoints that a signal started."""
+    """Node-hours of repeated setups, of checkpoints that a signal started, and of regular ones that such a
+    checkpoint has replaced."""
     lost_core_hours: float | None
     """`lost_node_hours` counted in CPUs of the cluster. None: the nodes have no known CPUs."""
     lost_gpu_hours: float | None

@@ -68,6 +68,8 @@ class Restoring:
             return
         if isinstance(action, Checkpoint | Shrink):
             self._raised[action.job_id] = live.requeue_count
+        if isinstance(action, Checkpoint) and action.walltime_s > live.walltime_s:
+            self._raise(live, action.walltime_s - live.walltime_s)
         if isinstance(action, Requeue | Cancel):
             self._left_for[action.job_id] = action.for_job_id
         elif isinstance(action, Shrink) and len(action.keep_nodes) < live.size:
@@ -93,6 +95,12 @@ class Restoring:
             in_time = now_s < since_s + _PATIENCE_S or cycles < _PATIENCE_CYCLES
             found.append((in_time, f"job {key[0]} misses {key[1]} for {now_s - since_s:.0f} s"))
         return found
+
+    def _raise(self, live: JobRun, raised_s: float) -> None:
+        """What is raised for a checkpoint pays for that checkpoint and stays."""
+        shrunk = self._shrunk.get(live.job.job_id)
+        if shrunk is not None and shrunk.run == live.requeue_count:
+            self._shrunk[live.job.job_id] = replace(shrunk, fair_s=shrunk.fair_s + raised_s)
 
     def _shrunk_run(self, live: JobRun, kept_count: int) -> _ShrunkRun:
         now_s, before = self._machine.now_s, self._shrunk.get(live.job.job_id)

@@ -28,6 +28,7 @@ from makeway.policies.model import (
     Requeue,
     Shrink,
     TakenFromJob,
+    grown_again,
     taken_anew,
 )
 
@@ -169,6 +170,17 @@ class TakenWords:
             if state(job) is JobState.PENDING and (word is None or not word.owes_turn(job.restarts)):
                 self.note(replace(job, restarts=requeue_count), action, None)
 
+    def note_growth(self, job: RawJob, node_count: int) -> None:
+        """Write that the job has grown to that many nodes: from now on it loses less time.
+
+        The nodes are merged by then. If the word cannot be written, the job is given too much time.
+        """
+        taken = self.of(job)
+        grown = grown_again(taken, run=job.restarts, node_count=node_count, now_s=self._now())
+        if grown != taken:
+            with suppress(AdapterError):
+                self.give_back(job, build.resize(job.job_id, None, None), grown)
+
     def take(
         self,
         job: RawJob,
@@ -181,12 +193,13 @@ class TakenWords:
 
         Raises what a refusal means.
         """
+        kept_nodes = job.nodes if keep_nodes is None and isinstance(action, Shrink) else keep_nodes
         taken = taken_anew(
             self.of(job),
             for_job_id=action.for_job_id,
             run=job.restarts,
             node_count=len(job.nodes),
-            kept_count=None if keep_nodes is None else len(keep_nodes),
+            kept_count=None if kept_nodes is None else len(kept_nodes),
             walltime_s=inf if job.limit_s is None else job.limit_s,
             raised_to_s=None if limit_min is None else limit_min * 60.0,
             now_s=self._now(),
@@ -231,7 +244,7 @@ def _words(instance: str) -> re.Pattern[str]:
 def _lost_nodes(number: dict[str, float]) -> LostNodes | None:
     """The nodes that the word speaks of. None: of none, or of what cannot be."""
     size, kept, since_s = (number.get(key) for key in ("size", "kept", "since"))
-    if size is None or kept is None or since_s is None or not 1 <= kept < size:
+    if size is None or kept is None or since_s is None or not 1 <= kept <= size:
         return None
     return LostNodes(
         node_count=int(size), kept_count=int(kept), walltime_s=number.get("fair"), since_s=since_s

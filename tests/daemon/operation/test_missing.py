@@ -128,6 +128,14 @@ def test_a_job_with_all_its_nodes_pays_for_the_time_without_them_alone() -> None
     assert given(cluster(8, after)) == ()
 
 
+def test_a_job_that_grew_earlier_pays_for_the_time_until_then() -> None:
+    """From second 400 to second 600 it had half its nodes, as it says itself."""
+    lost = replace(LOST, kept_count=6, walltime_s=1900.0, since_s=600.0)
+    job = replace(shrunk(EIGHT[:6]), taken=replace(TAKEN, lost_nodes=lost))
+    left = replace(TAKEN, for_job_id=None, raised_to_s=1920.0)
+    assert given(cluster(8, job)) == restored(job, 1920.0, left)
+
+
 def test_a_job_that_was_shrunk_in_our_future_keeps_its_time_limit() -> None:
     """The clock was set back: for how long it had fewer nodes is not known."""
     lost = replace(LOST, since_s=1000.5)

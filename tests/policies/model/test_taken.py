@@ -1,8 +1,9 @@
 """What is taken from a job, one thing after another."""
 
 import math
+from dataclasses import replace
 
-from makeway.policies.model import LostNodes, TakenFromJob, taken_anew
+from makeway.policies.model import LostNodes, TakenFromJob, fair_limit, grown_again, taken_anew
 
 
 def taken(
@@ -64,3 +65,50 @@ def test_a_job_without_a_limit_pays_nothing() -> None:
     assert first.lost_nodes is not None
     assert first.lost_nodes.fair_walltime_s(1000.0) is None
     assert first.usual_walltime_s(math.inf) is None
+
+
+def test_the_limit_without_shrinks_is_that_of_all_nodes() -> None:
+    """100 s with half the nodes cost 50 s."""
+    first = taken(None, kept_count=3, raised_to_s=3600.0, now_s=100.0)
+
+    def fair(taken: TakenFromJob | None, **changes: float) -> tuple[float, int]:
+        asked = {"run": 0, "node_count": 3, "walltime_s": 3600.0, "now_s": 200.0} | changes
+        return fair_limit(
+            taken,
+            run=int(asked["run"]),
+            node_count=int(asked["node_count"]),
+            walltime_s=asked["walltime_s"],
+            now_s=asked["now_s"],
+        )
+
+    assert fair(first) == (1850.0, 6)
+    assert fair(None) == (3600.0, 3), "nothing was taken"
+    assert fair(first, walltime_s=7200.0) == (7200.0, 3), "somebody else has set it"
+    assert fair(first, run=1, node_count=6) == (1800.0, 6), "it was raised in an earlier run"
+    assert fair(first, now_s=50.0) == (3600.0, 3), "the clock was set back"
+    assert fair(taken(None, raised_to_s=3600.0)) == (3600.0, 3), "it was raised for a checkpoint"
+
+
+def test_a_job_that_has_grown_loses_less_time() -> None:
+    """100 s with half the nodes, then 60 s with five of six: 50 s and 10 s. Then none."""
+    first = taken(None, kept_count=3, raised_to_s=3600.0, now_s=100.0)
+    grown = grown_again(first, run=0, node_count=5, now_s=200.0)
+    assert grown == replace(
+        first, lost_nodes=LostNodes(node_count=6, kept_count=5, walltime_s=1850.0, since_s=200.0)
+    )
+    whole = grown_again(grown, run=0, node_count=6, now_s=260.0)
+    assert whole is not None
+    assert whole.lost_nodes is not None
+    assert math.isclose(whole.lost_nodes.fair_walltime_s(9000.0) or 0.0, 1860.0)
+    assert grown_again(first, run=1, node_count=6, now_s=200.0) == first
+    assert grown_again(first, run=0, node_count=6, now_s=50.0) == first, "the clock was set back"
+    assert grown_again(None, run=0, node_count=6, now_s=200.0) is None
+
+
+def test_what_a_checkpoint_raises_on_few_nodes_stays() -> None:
+    first = taken(None, kept_count=3, raised_to_s=3600.0, now_s=100.0)
+    second = taken(first, node_count=3, walltime_s=3600.0, raised_to_s=3900.0, now_s=200.0)
+    assert second.lost_nodes == LostNodes(node_count=6, kept_count=3, walltime_s=2150.0, since_s=200.0)
+    third = taken(first, node_count=3, walltime_s=7200.0, raised_to_s=7500.0, now_s=200.0)
+    assert third.lost_nodes is not None
+    assert third.lost_nodes.walltime_s == 7500.0, "somebody else has set it meanwhile"

@@ -11,7 +11,7 @@ from makeway.adapters.slurm import build
 from makeway.adapters.slurm.leaving.taken import taken_in, with_word, word_of
 from makeway.policies.model import LostNodes, RunIdentity, TakenFromJob
 from tests import acts
-from tests.adapters.slurm.fake_slurm import NOW_S, OK, RUNNING, FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 
 LOST = LostNodes(node_count=6, kept_count=2, walltime_s=1800.0, since_s=1_795_250_000.0)
 TAKEN = TakenFromJob(run=1, for_job_id="12_3", walltime_s=1800.0, raised_to_s=5400.0, lost_nodes=LOST)
@@ -27,7 +27,7 @@ def takings(draw: st.DrawFn) -> TakenFromJob:
     limit_s = draw(st.none() | SECONDS)
     kept = draw(COUNTS)
     lost = LostNodes(
-        node_count=kept + draw(COUNTS),
+        node_count=kept + draw(COUNTS) - 1,
         kept_count=kept,
         walltime_s=draw(st.none() | SECONDS),
         since_s=draw(SECONDS),
@@ -78,9 +78,12 @@ def test_any_other_word_means_nothing(text: str) -> None:
 
 
 def test_a_size_that_cannot_be_is_none() -> None:
-    for size, kept in ((2, 2), (1, 2), (6, 0)):
+    for size, kept in ((1, 2), (6, 0)):
         found = taken_in(f"makeway:taken=c,run=1,for=1,size={size},kept={kept},since=1", "c")
         assert found == TakenFromJob(run=1, for_job_id="1")
+    whole = taken_in("makeway:taken=c,run=1,for=1,size=6,kept=6,since=1", "c")
+    assert whole is not None
+    assert whole.lost_nodes is not None, "it has all its nodes back"
 
 
 # What the commands do with it
@@ -103,6 +106,23 @@ def test_what_is_taken_is_written_in_the_command_that_takes_it() -> None:
     )
     slurm.rows = [slurm.rows[0] | {"RestartCnt": "1"}]
     assert adapter_of(slurm).snapshot().jobs[0].node_count_max == 1
+
+
+@pytest.mark.parametrize("answer", [OK, (1, "", "Unable to contact slurm controller")])
+def test_a_job_that_grows_says_from_when_on_it_has_lost_less(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes are merged by then: the growth is done, whether that can be written or not."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    lost = LostNodes(node_count=4, kept_count=2, walltime_s=3600.0, since_s=NOW_S - 100.0)
+    taken = TakenFromJob(run=0, for_job_id="9", walltime_s=3600.0, raised_to_s=7200.0, lost_nodes=lost)
+    row = RUNNING | {"TimeLimit": "2:00:00", "admin_comment": word_of(taken, "c")}
+    slurm = FakeSlurm(row, script=((0, "", "salloc: Granted job allocation 44\n"),))
+    slurm.note_answer = answer
+    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation=None))
+    grown = replace(lost, kept_count=3, walltime_s=3650.0, since_s=NOW_S)
+    assert slurm.acts[-1] == build.merge_expander("44")
+    assert slurm.kept == [f"AdminComment={word_of(replace(taken, lost_nodes=grown), 'c')}"]
 
 
 def test_a_requeue_is_written_right_before_it_and_once_for_a_run() -> None:
