@@ -49,6 +49,9 @@ class Request:
     """Nodes that the job's guests leave for it, no more than are still missing."""
     guest_actions: tuple[Action, ...] = ()
     """The actions by which the guests leave."""
+    sooner_s: float = 0.0
+    """How much sooner than for its own start there has to be room, because other urgent jobs wait for what it
+    leaves of its nodes."""
     place: str = ""
     """The placement whose nodes alone it may have. Empty: it may have any nodes."""
     places: tuple["Request", ...] = ()

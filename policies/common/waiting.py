@@ -70,7 +70,7 @@ class Waiting:
         evictions in the end. `refuses`: whether a limit refuses evictions at an instant.
         """
         now_s, cluster = request.cluster.now_s, request.cluster
-        last_s = request.deadline_s - self.margin_s - self.leave_s
+        last_s = request.deadline_s - request.sooner_s - self.margin_s - self.leave_s
         at_once = room(request, {})
         if (
             now_s >= last_s

@@ -66,6 +66,7 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
+            handover_s=config.margin_s + config.leave_s,
         )
 
     pricing = _Pricing(cluster=cluster, config=config)
@@ -108,7 +109,7 @@ class _Pricing:
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
         refusal = self._refusal(request, best)
-        until_s = latest_s - config.leave_s - self._writing_s(request, best)
+        until_s = latest_s - request.sooner_s - config.leave_s - self._writing_s(request, best)
         dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
         if now_s < until_s and refusal is not None:
             return self._wait(request, best, until_s)
