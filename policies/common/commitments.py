@@ -125,14 +125,7 @@ class Commitments:
         leaving = {one.job_id: NodeRelease(by_s=ready_s) for one in late if one.method is not Method.SHRINK}
         before = {name: one for name, one in self.leftovers.items() if one.for_job_id != job.job_id}
         for nodes in holds:
-            found = leftovers_of(
-                self.cluster,
-                nodes,
-                job,
-                {**self.releases, **leaving},
-                ready_s,
-                is_postponed=why.postponed is not None,
-            )
+            found = leftovers_of(self.cluster, nodes, job, {**self.releases, **leaving}, ready_s)
             self.leftovers = {**before, **found}
 
     def take_leftovers(

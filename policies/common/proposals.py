@@ -63,6 +63,7 @@ def decide_each(
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
     Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
+    On shared nodes, that is also what one leaves of its own nodes (`handover_s`).
     The components of a heterogeneous job are served together or not at all.
 
     Args:

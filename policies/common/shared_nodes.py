@@ -86,10 +86,6 @@ def room_times_s(
     return ready_s
 
 
-_ROUNDING_S = 1.0
-"""By how much instants may differ that are the same but for rounding."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """What an urgent job leaves of one of the nodes held for it, once it runs and its hold has ended."""
@@ -101,38 +97,26 @@ class Leftover:
     take some time more."""
     is_free: bool
     """Whether no job has to leave the nodes any more: the urgent job can start, or it runs already."""
-    is_postponed: bool
-    """Whether no job was asked yet to leave them."""
 
     def awaited_until_s(self, now_s: float, deadline_s: float, handover_s: float) -> float | None:
         """Until when another urgent job may wait for this room. None: not, or no longer.
 
-        At the last moment at which jobs can be made to leave for that job itself, nothing is waited for that
-        is not free yet. What is postponed has to be there by then.
+        It can be on time if it runs so long after `ready_s`. At the last moment at which jobs can be made to
+        leave for that job itself, only room that is free already is waited for.
 
         Args:
             now_s: the present.
             deadline_s: the latest start of that job that is on time.
             handover_s: how long it takes from `ready_s` until that job can run.
         """
-        by_s, last_s = self.ready_s + handover_s, deadline_s - handover_s
-        if self.is_free:
-            until_s = min(by_s, deadline_s)
-        elif self.is_postponed:
-            until_s = by_s if by_s <= last_s + _ROUNDING_S else now_s
-        else:
-            until_s = min(by_s, last_s) if by_s <= deadline_s else now_s
-        return until_s if now_s < until_s else None
+        by_s = self.ready_s + handover_s
+        until_s = min(by_s, deadline_s if self.is_free else deadline_s - handover_s)
+        in_time = by_s <= deadline_s or self.is_free
+        return until_s if in_time and now_s < until_s else None
 
 
 def leftovers_of(
-    cluster: Cluster,
-    nodes: Iterable[str],
-    job: Job,
-    releases: Mapping[str, NodeRelease],
-    ready_s: float,
-    *,
-    is_postponed: bool = False,
+    cluster: Cluster, nodes: Iterable[str], job: Job, releases: Mapping[str, NodeRelease], ready_s: float
 ) -> dict[str, Leftover]:
     """What a job leaves of the nodes that are or will be held for it, by node. A node on which it finds too
     little room is absent, and so is one of which it is not known which GPU it gets.
@@ -143,7 +127,6 @@ def leftovers_of(
         job: the urgent job. If it runs, what it holds is taken already.
         releases: the jobs that are leaving, by id.
         ready_s: when the last of them has left.
-        is_postponed: whether none of them was asked to leave yet.
     """
     demand = job.demand if job.state is JobState.PENDING and job.demand is not None else NO_RESOURCES
     up, room = cluster.up_nodes(), cluster.unused()
@@ -153,9 +136,7 @@ def leftovers_of(
         room = room_at_last(cluster, releases)
     rest = {name: _without(room.get(name, NO_RESOURCES), demand) for name in held}
     return {
-        name: Leftover(
-            for_job_id=job.job_id, room=left, ready_s=ready_s, is_free=is_free, is_postponed=is_postponed
-        )
+        name: Leftover(for_job_id=job.job_id, room=left, ready_s=ready_s, is_free=is_free)
         for name, left in rest.items()
         if left is not None
     }

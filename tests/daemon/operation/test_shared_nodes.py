@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
@@ -79,3 +80,19 @@ def test_it_is_over_when_the_hold_is_gone_and_the_lender_is_in_front() -> None:
     operation = advance(operation, again, PATIENCE)
     validate(operation)
     assert (operation.phase, operation.outcome) == (Phase.CLOSED, OperationOutcome.STARTED)
+
+
+def test_the_lender_lets_urgent_jobs_pass_that_wait_for_the_rest_of_the_node() -> None:
+    """On Slurm it would be ahead of them, at the same priority, and would not fit."""
+    operation, runs = started()
+    next_one = replace(urgent("w", 1, submit_s=1000.0), demand=HALF, prioritised=True)
+    crowded = replace(runs, jobs=(*runs.jobs, next_one))
+    assert [type(action) for action in due(operation, crowded)] == [Release]
+    operation, _ = issue_all(operation, crowded)
+    gone = replace(crowded, now_s=crowded.now_s + 10.0, reservations=())
+    operation = advance(operation, gone, PATIENCE)
+    assert due(operation, gone) == []
+    later_s = crowded.now_s + PATIENCE.settle_s
+    assert wakeup_s(operation, gone.now_s, PATIENCE) == later_s
+    later = replace(gone, now_s=later_s)
+    assert [type(action) for action in due(advance(operation, later, PATIENCE), later)] == [Prioritise]
