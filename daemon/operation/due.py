@@ -15,6 +15,7 @@ from makeway.daemon.operation.tasks import ENDED, planned_places
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.common.losses import application_s, overdue_s
 from makeway.policies.model import (
+    NO_RESOURCES,
     Action,
     Cancel,
     Checkpoint,
@@ -294,18 +295,19 @@ def _is_brief(operation: Operation) -> bool:
 
 
 def _yields(operation: Operation, lender: Prioritise, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether a lender does not go to the front yet, because urgent jobs there wait for what the urgent job
+    """Whether a lender does not go to the front yet, because urgent jobs there fit into what the urgent job
     leaves of its nodes.
 
     The cluster starts them when the hold has ended, unless a job of the same priority that does not fit is
     ahead of them.
     """
-    return (
-        _is_brief(operation)
-        and operation.ended_s is not None
-        and cluster.now_s < operation.ended_s + timeouts.settle_s
-        and lender.job_id != operation.for_job_id
-        and any(job.prioritised and job.demand is not None for job in cluster.waiting_urgent_jobs())
+    over_s = operation.ended_s
+    if not _is_brief(operation) or over_s is None or cluster.now_s >= over_s + timeouts.settle_s:
+        return False
+    unused = [cluster.unused().get(name, NO_RESOURCES) for name in operation.nodes]
+    return lender.job_id != operation.for_job_id and any(
+        job.prioritised and job.demand is not None and any(left.covers(job.demand) for left in unused)
+        for job in cluster.waiting_urgent_jobs()
     )
 
 

@@ -70,7 +70,7 @@ class Waiting:
         evictions in the end. `refuses`: whether a limit refuses evictions at an instant.
         """
         now_s, cluster = request.cluster.now_s, request.cluster
-        last_s = request.deadline_s - request.sooner_s - self.margin_s - self.leave_s
+        last_s = request.deadline_s - self.margin_s - self.leave_s
         at_once = room(request, {})
         if (
             now_s >= last_s
@@ -92,7 +92,8 @@ class Waiting:
         if not hopeless and evictions_loss_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
             return at_once
         saving_s = writing_s(request, best, self.step_s)
-        until_s = allowed_until_s(request, best, last_s - saving_s, self.leave_s, refuses)
+        sooner_s = request.sooner_s if best is at_once else 0.0  # jobs that are to end need all of the time
+        until_s = allowed_until_s(request, best, last_s - sooner_s - saving_s, self.leave_s, refuses)
         return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
 
 
