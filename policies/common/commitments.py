@@ -236,36 +236,28 @@ class SharingJobs:
 
     counts: Mapping[tuple[float, Resources], int]
     """How many there are of each deadline and demand."""
-    capacities: frozenset[Resources]
-    """What nodes have."""
 
     @classmethod
-    def of(cls, cluster: Cluster, urgents: Collection[UrgentJob], start_within_s: float) -> "SharingJobs":
+    def of(cls, urgents: Collection[UrgentJob], start_within_s: float) -> "SharingJobs":
         """Those of the urgent jobs that need parts of nodes. `start_within_s`: see `decide_each`."""
         parts = ((one.deadline_s(start_within_s), one.job.demand) for one in urgents)
-        return cls(
-            counts=Counter((at_s, demand) for at_s, demand in parts if demand is not None),
-            capacities=frozenset(cluster.capacities().values()),
-        )
+        return cls(counts=Counter((at_s, demand) for at_s, demand in parts if demand is not None))
 
-    def sooner_s(self, demand: Resources | None, own_s: float, handover_s: float) -> float:
-        """How much sooner than for its own start there has to be room for one of them, so that another one
-        with hardly a later deadline can wait for what it leaves of a node.
+    def sooner_s(self, demand: Resources | None, own_s: float, handover_s: float) -> dict[Resources, float]:
+        """The demands of those with hardly a later deadline than one of them, each with how much sooner than
+        for its own start there has to be room for that one, so that they can wait for what it leaves.
 
         Args:
-            demand: what the job needs on each of its nodes. None: whole nodes.
+            demand: what the job needs on each of its nodes. None: whole nodes, of which nothing is left.
             own_s: its deadline.
             handover_s: see `decide_each`.
         """
-        others_s = [
-            at_s
-            for (at_s, other), count in self.counts.items()
-            if own_s <= at_s < own_s + handover_s
-            and demand is not None
-            and count > ((at_s, other) == (own_s, demand))
-            and any(capacity.covers(demand.plus(other)) for capacity in self.capacities)
-        ]
-        return own_s + handover_s - min(others_s) if others_s else 0.0
+        found: dict[Resources, float] = {}
+        for (at_s, other), count in self.counts.items() if demand is not None else ():
+            is_other = count > 1 or (at_s, other) != (own_s, demand)
+            if own_s <= at_s < own_s + handover_s and is_other:
+                found[other] = max(found.get(other, 0.0), own_s + handover_s - at_s)
+        return found
 
 
 def _cost_node_s(postponed: Postponement, cluster: Cluster) -> int:

@@ -92,7 +92,7 @@ def decide_each(
         evict_guests=evict_guests,
         whole_placements=whole_placements,
         handover_s=handover_s,
-        sharing=SharingJobs.of(cluster, urgents, start_within_s),
+        sharing=SharingJobs.of(urgents, start_within_s),
     )
     for group in by_whole_job(urgents):
         proposals += serve_together(group, commitments, serving.serve, serving.refuse)
