@@ -63,7 +63,6 @@ def decide_each(
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
     Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
-    On shared nodes, that is also what one leaves of its own nodes (`handover_s`).
     The components of a heterogeneous job are served together or not at all.
 
     Args:
@@ -75,9 +74,8 @@ def decide_each(
         evict_guests: adds the guests that leave before any other job is evicted.
         whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
             given `Request.places`, where the cluster has placements.
-        handover_s: on shared nodes, how long it takes at most from when jobs are killed for one urgent job
-            until another one can run in what that one leaves. If it can still be on time, it waits for that.
-            0: it does not.
+        handover_s: on shared nodes, the time from kills for one urgent job to the start of others in what it
+            leaves of its nodes. Those that can be on time wait for that. 0: none does.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
