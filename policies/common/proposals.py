@@ -74,8 +74,7 @@ def decide_each(
         evict_guests: adds the guests that leave before any other job is evicted.
         whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
             given `Request.places`, where the cluster has placements.
-        handover_s: on shared nodes, the time from kills for one urgent job to the start of others in what it
-            leaves of its nodes. Those that can be on time wait for that. 0: none does.
+        handover_s: how long after kills for one job others run in what it leaves of its nodes. 0: none waits.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
