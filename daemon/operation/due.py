@@ -15,6 +15,7 @@ from makeway.daemon.operation.tasks import ENDED, planned_places, signal_of
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.common.losses import application_s, overdue_s
 from makeway.policies.model import (
+    NO_RESOURCES,
     Action,
     Cancel,
     Checkpoint,
@@ -97,6 +98,8 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
             instants.append(action.not_after_s)
         if isinstance(action, Checkpoint) and action.not_before_s is not None:
             instants.append(action.not_before_s)
+        if isinstance(action, Prioritise) and operation.ended_s is not None and _is_brief(operation):
+            instants.append(operation.ended_s + timeouts.settle_s)
     return min((instant for instant in instants if instant > now_s), default=None)
 
 
@@ -269,11 +272,12 @@ def _may_issue(
             return True
         case Prioritise():
             job = jobs.get(action.job_id)
-            return job is not None and job.state is JobState.PENDING
+            waits = job is not None and job.state is JobState.PENDING
+            return waits and not _yields(operation, action, cluster, timeouts)
         case RestorePriority() | RestoreLimit():
             return True
         case Release():
-            if operation.kind is OperationKind.MAKE_WAY_SHARED and operation.started_s is not None:
+            if _is_brief(operation):
                 return True  # the hold keeps others off the rest of the nodes
             # A lender that is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
@@ -283,6 +287,28 @@ def _may_issue(
             )
         case _:
             assert_never(action)
+
+
+def _is_brief(operation: Operation) -> bool:
+    """Whether its hold ends at the start of its urgent job, which was seen: other jobs may use the rest."""
+    return operation.kind is OperationKind.MAKE_WAY_SHARED and operation.started_s is not None
+
+
+def _yields(operation: Operation, lender: Prioritise, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether a lender does not go to the front yet, because urgent jobs there fit into what the urgent job
+    leaves of its nodes.
+
+    The cluster starts them when the hold has ended, unless a job of the same priority that does not fit is
+    ahead of them.
+    """
+    over_s = operation.ended_s
+    if not _is_brief(operation) or over_s is None or cluster.now_s >= over_s + timeouts.settle_s:
+        return False
+    unused = [cluster.unused().get(name, NO_RESOURCES) for name in operation.nodes]
+    return lender.job_id != operation.for_job_id and any(
+        job.prioritised and job.demand is not None and any(left.covers(job.demand) for left in unused)
+        for job in cluster.waiting_urgent_jobs()
+    )
 
 
 def _let_go(hold: Reserve, cluster: Cluster) -> bool:

@@ -1,5 +1,6 @@
 """What open operations and earlier proposals of the same decision have promised or set in motion."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,13 @@ from makeway.policies.common.departures import (
     releasing_nodes,
 )
 from makeway.policies.common.losses import cost_node_s, evictions_node_s
-from makeway.policies.common.shared_nodes import room_times_s
+from makeway.policies.common.shared_nodes import (
+    Leftover,
+    leftovers_of,
+    less_room,
+    open_leftovers,
+    room_times_s,
+)
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.model import (
     Action,
@@ -26,6 +33,7 @@ from makeway.policies.model import (
     Job,
     Method,
     NodeSet,
+    OperationKind,
     Postponement,
     Rationale,
     Reserve,
@@ -49,6 +57,9 @@ class Commitments:
     `node_sets`."""
     pending: dict[str, PendingCheckpoint] = field(init=False)
     """The checkpoints that jobs are to write before they leave, by job id."""
+    leftovers: dict[str, Leftover] = field(init=False)
+    """What other urgent jobs leave of the shared nodes held for them, and no proposal has promised yet, by
+    node."""
     nodes: int = 0
     """The nodes that earlier proposals of this decision promise, likewise."""
     killed_node_s: dict[str, float] = field(default_factory=dict[str, float])
@@ -66,11 +77,13 @@ class Commitments:
         self.excluded, releases, self.free = _under_way(self.cluster)
         self.releases = dict(releases)
         self.pending = dict(pending_checkpoints(self.cluster))
+        self.leftovers = dict(open_leftovers(self.cluster))
 
     def branch(self) -> "Commitments":
         """A copy, to which proposals can be added that may come to nothing."""
         other = copy(self)
         other.releases, other.pending = dict(self.releases), dict(self.pending)
+        other.leftovers = dict(self.leftovers)
         other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
         other.postponed_node_s = dict(self.postponed_node_s)
         other.evictions_node_s = dict(self.evictions_node_s)
@@ -96,6 +109,60 @@ class Commitments:
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
+        if why is not None and why.ready_s is not None:
+            self._add_leftovers(actions, why, why.ready_s)
+
+    def _add_leftovers(self, actions: tuple[Action, ...], why: Rationale, ready_s: float) -> None:
+        """Record what the urgent job of a proposal leaves of its nodes."""
+        job = self.cluster.jobs_by_id().get(why.for_job_id)
+        if job is None or job.demand is None or job.het_job_id:
+            return
+        kept = self.cluster.operations_by_job().get(job.job_id)
+        holds = [action.nodes for action in actions if isinstance(action, Reserve)]
+        if not holds and kept is not None and kept.kind is OperationKind.MAKE_WAY_SHARED:
+            holds = [kept.nodes]
+        late = () if why.postponed is None else why.postponed.departures
+        leaving = {one.job_id: NodeRelease(by_s=ready_s) for one in late if one.method is not Method.SHRINK}
+        before = {name: one for name, one in self.leftovers.items() if one.for_job_id != job.job_id}
+        for nodes in holds:
+            found = leftovers_of(self.cluster, nodes, job, {**self.releases, **leaving}, ready_s)
+            self.leftovers = {**before, **found}
+
+    def take_leftovers(
+        self, urgent: UrgentJob, count: int, *, until_s: float, deadline_s: float, handover_s: float
+    ) -> dict[str, float]:
+        """As many nodes as are missing on which other urgent jobs leave room for this one in time, each with
+        the instant until which it is waited for. They are promised. Empty: there are too few.
+
+        Room that is free comes first, then what is there soonest.
+
+        Args:
+            urgent: a job that needs a part of its nodes, for which nothing is held.
+            count: how many nodes are missing.
+            until_s: when it ends at the latest.
+            deadline_s: the latest instant at which its start is on time.
+            handover_s: see `decide_each`. 0: it does not wait for what others leave.
+        """
+        cluster, demand = self.cluster, urgent.job.demand
+        if demand is None or urgent.operation is not None or urgent.job.het_job_id or not handover_s:
+            return {}
+        reserved = frozenset[str]().union(
+            *(one.nodes for one in cluster.reservations if not one.by_makeway and one.start_s <= until_s)
+        )
+        eligible = urgent.job.eligible_nodes
+        awaited_s, rest = dict[str, float](), dict[str, Leftover]()
+        for name, one in self.leftovers.items():
+            wait_s = one.awaited_until_s(cluster.now_s, deadline_s, handover_s)
+            if wait_s is None or name in reserved or (eligible is not None and name not in eligible):
+                continue
+            left = less_room(one, demand)
+            if left is not None:
+                awaited_s[name], rest[name] = wait_s, left
+        chosen = sorted(rest, key=lambda name: (not rest[name].is_free, rest[name].ready_s))[:count]
+        if len(chosen) < count:
+            return {}
+        self.leftovers.update({name: rest[name] for name in chosen})
+        return {name: awaited_s[name] for name in chosen}
 
     def _count_cost(self, for_job_id: str, cost_node_s: float) -> None:
         self.evictions_node_s[for_job_id] = self.evictions_node_s.get(for_job_id, 0.0) + cost_node_s
@@ -160,6 +227,36 @@ class Commitments:
             found = NodeSet(found.sets, found.bits | self.nodes)
         if alike:
             self._unusable = found
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingJobs:
+    """The urgent jobs of one decision that need parts of nodes."""
+
+    counts: Mapping[tuple[float, Resources], int]
+    """How many there are of each deadline and demand."""
+
+    @classmethod
+    def of(cls, urgents: Collection[UrgentJob], start_within_s: float) -> "SharingJobs":
+        """Those of the urgent jobs that need parts of nodes. `start_within_s`: see `decide_each`."""
+        parts = ((one.deadline_s(start_within_s), one.job.demand) for one in urgents)
+        return cls(counts=Counter((at_s, demand) for at_s, demand in parts if demand is not None))
+
+    def sooner_s(self, demand: Resources | None, own_s: float, handover_s: float) -> dict[Resources, float]:
+        """The demands of those with hardly a later deadline than one of them, each with how much sooner than
+        for its own start there has to be room for that one, so that they can wait for what it leaves.
+
+        Args:
+            demand: what the job needs on each of its nodes. None: whole nodes, of which nothing is left.
+            own_s: its deadline.
+            handover_s: see `decide_each`.
+        """
+        found: dict[Resources, float] = {}
+        for (at_s, other), count in self.counts.items() if demand is not None else ():
+            is_other = count > 1 or (at_s, other) != (own_s, demand)
+            if own_s <= at_s < own_s + handover_s and is_other:
+                found[other] = max(found.get(other, 0.0), own_s + handover_s - at_s)
         return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.commitments import Commitments, SharingJobs
 from makeway.policies.common.components import by_whole_job, serve_together
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import (
@@ -27,6 +27,7 @@ from makeway.policies.common.requests import (
     request_for,
     with_places,
 )
+from makeway.policies.common.shared_nodes import room_comes
 from makeway.policies.common.urgent_jobs import UrgentJob, held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
@@ -57,6 +58,7 @@ def decide_each(
     hold_slack_s: float,
     evict_guests: Callable[[Request], Request] = lambda request: request,
     whole_placements: bool = False,
+    handover_s: float = 0.0,
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
@@ -72,6 +74,7 @@ def decide_each(
         evict_guests: adds the guests that leave before any other job is evicted.
         whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
             given `Request.places`, where the cluster has placements.
+        handover_s: how long after kills for one job others run in what it leaves of its nodes. 0: none waits.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
@@ -85,6 +88,8 @@ def decide_each(
         hold_slack_s=hold_slack_s,
         evict_guests=evict_guests,
         whole_placements=whole_placements,
+        handover_s=handover_s,
+        sharing=SharingJobs.of(urgents, start_within_s),
     )
     for group in by_whole_job(urgents):
         proposals += serve_together(group, commitments, serving.serve, serving.refuse)
@@ -106,6 +111,8 @@ class _Serving:
     hold_slack_s: float
     evict_guests: Callable[[Request], Request]
     whole_placements: bool
+    handover_s: float
+    sharing: SharingJobs
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
@@ -113,7 +120,8 @@ class _Serving:
         if self.whole_placements:
             request = with_places(commitments, request)
         ready = _ready(request)
-        given = self.proposal(request) if ready is None else fits(ready)
+        given = fits(ready) if ready is not None else self._wait_for_leftovers(commitments, request)
+        given = self.proposal(request) if given is None else given
         if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
@@ -129,7 +137,31 @@ class _Serving:
     def _request(self, commitments: Commitments, urgent: UrgentJob) -> Request:
         now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
         duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
-        return request_for(commitments, urgent, self.policy, deadline_s, duration_s)
+        request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
+        return replace(
+            request, sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s)
+        )
+
+    def _wait_for_leftovers(self, commitments: Commitments, request: Request) -> Proposal | None:
+        """No job leaves for it now, because other urgent jobs will leave it room in time. None: they do not.
+
+        It is at the front of the queue, without a hold: each node has one hold.
+        """
+        now_s = request.cluster.now_s
+        awaited_s = commitments.take_leftovers(
+            request.urgent,
+            request.shortage,
+            until_s=now_s + request.duration_s,
+            deadline_s=now_s + self.start_within_s if request.late else request.deadline_s,
+            handover_s=self.handover_s,
+        )
+        if not awaited_s:
+            return None
+        commitments.promise((*request.free, *request.releasing))
+        jobs = {commitments.leftovers[name].for_job_id for name in awaited_s}
+        waiting = no_room(request, room_comes(awaited_s, jobs))
+        why = replace(waiting.rationale, ready_s=max(awaited_s.values()))
+        return replace(waiting, rationale=why, again_s=min(awaited_s.values()))
 
 
 def _ready(request: Request) -> Request | None:

@@ -6,12 +6,23 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease
+from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease, node_release_of
 from makeway.policies.common.losses import evictions_loss_node_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
+from makeway.policies.common.shared_nodes import leftovers_of
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
-from makeway.policies.model import Action, Candidate, Cluster, NodeSet, OperationKind, Rationale, Reason
+from makeway.policies.model import (
+    Action,
+    Candidate,
+    Cluster,
+    NodeSet,
+    OperationKind,
+    Rationale,
+    Reason,
+    Reserve,
+    Resources,
+)
 from makeway.policies.safety.prices import price_refusal
 from makeway.policies.safety.protection import Refusal
 
@@ -49,6 +60,9 @@ class Request:
     """Nodes that the job's guests leave for it, no more than are still missing."""
     guest_actions: tuple[Action, ...] = ()
     """The actions by which the guests leave."""
+    sooner_s: Mapping[Resources, float] = field(default_factory=dict[Resources, float])
+    """What other urgent jobs need on each node that could wait for what this one leaves, with how much sooner
+    than for its own start there has to be room for it then: see `room_sooner_s`."""
     place: str = ""
     """The placement whose nodes alone it may have. Empty: it may have any nodes."""
     places: tuple["Request", ...] = ()
@@ -213,6 +227,24 @@ def candidates_of(
         latest_s=latest_s,
         ending=ending,
     )
+
+
+def room_sooner_s(request: Request, given: Proposal) -> float:
+    """How much sooner than for its own start there has to be room by a proposal, so that other urgent jobs
+    can wait for what it leaves. 0: they find too little there.
+    """
+    releases = ((one.job_id, node_release_of(one, request.cluster.now_s)) for one in given.actions)
+    leaving = {job_id: release for job_id, release in releases if release is not None}
+    nodes = [name for one in given.actions if isinstance(one, Reserve) for name in one.nodes]
+    if not request.sooner_s or not nodes:
+        return 0.0
+    left = leftovers_of(request.cluster, nodes, request.urgent.job, leaving, request.cluster.now_s).values()
+    serving = (
+        sooner_s
+        for demand, sooner_s in request.sooner_s.items()
+        if any(one.room.covers(demand) for one in left)
+    )
+    return max(serving, default=0.0)
 
 
 def node_text(count: int) -> str:

@@ -2,12 +2,27 @@
 
 A job with whole nodes holds all that its nodes have. Nodes that the cluster gives only as a whole never have
 room for a demand.
+
+The hold of an urgent job that needs a part of its nodes ends when the job runs. What it leaves of them
+(`Leftover`) then serves other jobs.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from makeway.policies.common.departures import NodeRelease
-from makeway.policies.model import NO_RESOURCES, Cluster, Job, JobState, Resources
+from makeway.policies.common.departures import NodeRelease, node_release_of, pending_checkpoints
+from makeway.policies.model import (
+    NO_RESOURCES,
+    Cluster,
+    Job,
+    JobState,
+    Operation,
+    OperationKind,
+    Phase,
+    Resources,
+    Task,
+    memoise_last,
+)
 
 
 def held_on(job: Job, cluster: Cluster) -> dict[str, Resources]:
@@ -69,3 +84,145 @@ def room_times_s(
             if room[name].covers(demand) and not before.covers(demand):
                 ready_s[name] = release.by_s
     return ready_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What an urgent job leaves of one of the nodes held for it, once it runs and its hold has ended."""
+
+    for_job_id: str
+    room: Resources
+    ready_s: float
+    """When the jobs have left that leave the nodes for the urgent job, by the plan. The kill of a job may
+    take some time more."""
+    is_free: bool
+    """Whether no job has to leave the nodes any more: the urgent job can start, or it runs already."""
+
+    def awaited_until_s(self, now_s: float, deadline_s: float, handover_s: float) -> float | None:
+        """Until when another urgent job may wait for this room. None: not, or no longer.
+
+        It can be on time if it runs so long after `ready_s`. At the last moment at which jobs can be made to
+        leave for that job itself, only room that is free already is waited for.
+
+        Args:
+            now_s: the present.
+            deadline_s: the latest start of that job that is on time.
+            handover_s: how long it takes from `ready_s` until that job can run.
+        """
+        by_s = self.ready_s + handover_s
+        until_s = min(by_s, deadline_s if self.is_free else deadline_s - handover_s)
+        in_time = by_s <= deadline_s or self.is_free
+        return until_s if in_time and now_s < until_s else None
+
+
+def leftovers_of(
+    cluster: Cluster, nodes: Iterable[str], job: Job, releases: Mapping[str, NodeRelease], ready_s: float
+) -> dict[str, Leftover]:
+    """What a job leaves of the nodes that are or will be held for it, by node. A node on which it finds too
+    little room is absent, and so is one of which it is not known which GPU it gets.
+
+    Args:
+        cluster: the snapshot.
+        nodes: those of its hold.
+        job: the urgent job. If it runs, what it holds is taken already.
+        releases: the jobs that are leaving, by id.
+        ready_s: when the last of them has left.
+    """
+    demand = job.demand if job.state is JobState.PENDING and job.demand is not None else NO_RESOURCES
+    up, room = cluster.up_nodes(), cluster.unused()
+    held = [name for name in nodes if name in up]
+    is_free = all(room.get(name, NO_RESOURCES).covers(demand) for name in held)
+    if not is_free:
+        room = room_at_last(cluster, releases)
+    rest = {name: _without(room.get(name, NO_RESOURCES), demand) for name in held}
+    return {
+        name: Leftover(for_job_id=job.job_id, room=left, ready_s=ready_s, is_free=is_free)
+        for name, left in rest.items()
+        if left is not None
+    }
+
+
+def _without(room: Resources, demand: Resources) -> Resources | None:
+    """What is left for certain of the room if a job gets its demand. None: it has too little, or it is not
+    known of which GPU the job gets parts.
+    """
+    if not room.covers(demand):
+        return None
+    if any("#" in name for name, _ in room.amounts):
+        return room if not demand else None
+    return room.minus(Resources.of({name: _most_of(name, demand) for name, _ in room.amounts}))
+
+
+def _most_of(name: str, demand: Resources) -> int:
+    """How much of a resource of a node the demand takes at most: GPUs of any type may be of this one."""
+    generic, colon, _ = name.partition(":")
+    if not colon:
+        return demand.amount(name)
+    typed = sum(amount for one, amount in demand.amounts if one.startswith(f"{generic}:"))
+    return demand.amount(name) + max(0, demand.amount(generic) - typed)
+
+
+def less_room(leftover: Leftover, demand: Resources) -> Leftover | None:
+    """The leftover without what another job gets of it. None: that job does not fit."""
+    room = _without(leftover.room, demand)
+    return None if room is None else replace(leftover, room=room)
+
+
+def room_comes(nodes: Iterable[str], for_job_ids: Iterable[str]) -> str:
+    """On which nodes room comes, and after the start of which jobs, in words."""
+    jobs = sorted(for_job_ids)
+    started = f"job {jobs[0]} has" if len(jobs) == 1 else f"jobs {', '.join(jobs)} have"
+    return f"Room comes on {', '.join(nodes)} when {started} started; no job has to leave."
+
+
+@memoise_last
+def open_leftovers(cluster: Cluster) -> Mapping[str, Leftover]:
+    """What the urgent jobs leave for which open operations hold shared nodes, by node.
+
+    A job whose victims are not chosen yet leaves nothing. One that runs leaves the rest of its nodes as soon
+    as its hold ends. Of an operation that is only observed, all counts as done.
+    """
+    jobs, found = cluster.jobs_by_id(), dict[str, Leftover]()
+    held = {reservation.name for reservation in cluster.reservations}
+    for operation in cluster.operations:
+        job = jobs.get(operation.for_job_id)
+        if operation.kind is not OperationKind.MAKE_WAY_SHARED or job is None or job.het_job_id:
+            continue
+        waits = job.state is JobState.PENDING
+        makes_room = waits and operation.phase is Phase.MAKING_ROOM
+        ends = not waits and operation.phase is Phase.RETURNING and operation.reservation in held
+        if makes_room or ends:
+            leaving = _leaving_for(operation, cluster)
+            ready_s = cluster.now_s if operation.observe else _ready_s(operation, cluster)
+            left = leftovers_of(cluster, operation.nodes, job, leaving, ready_s)
+            if operation.observe:
+                left = {name: replace(one, is_free=True) for name, one in left.items()}
+            found.update(left)
+    return found
+
+
+def _leaving_for(operation: Operation, cluster: Cluster) -> dict[str, NodeRelease]:
+    """The jobs that an operation makes leave whole nodes, or would if it were not only observed."""
+    released = (
+        (task.action.job_id, node_release_of(task.action, cluster.now_s))
+        for task in operation.tasks
+        if task.ended_s is None
+    )
+    return {job_id: release for job_id, release in released if release is not None}
+
+
+def _ready_s(operation: Operation, cluster: Cluster) -> float:
+    """When there is room for the job of an operation, by the plan; of one that gives back, since when."""
+    if operation.phase is Phase.RETURNING:
+        return cluster.now_s if operation.ended_s is None else operation.ended_s
+    return max((_done_s(task, operation, cluster) for task in operation.tasks), default=operation.opened_s)
+
+
+def _done_s(task: Task, operation: Operation, cluster: Cluster) -> float:
+    """When a task is done, by the plan."""
+    if task.ended_s is not None:
+        return task.ended_s
+    pending = pending_checkpoints(cluster).get(task.action.job_id)
+    if pending is not None:
+        return pending.complete_s
+    return operation.opened_s if task.planned_s is None else task.planned_s

@@ -22,7 +22,13 @@ from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
 from makeway.policies.common.losses import departures, evictions_loss_node_s, system_s
-from makeway.policies.common.requests import Proposal, Request, candidates_of, loss_refusal
+from makeway.policies.common.requests import (
+    Proposal,
+    Request,
+    candidates_of,
+    loss_refusal,
+    room_sooner_s,
+)
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -92,7 +98,9 @@ class Waiting:
         if not hopeless and evictions_loss_node_s(best.actions, cluster, last_s) > _MOST_GROWTH * lost_node_s:
             return at_once
         saving_s = writing_s(request, best, self.step_s)
-        until_s = allowed_until_s(request, best, last_s - saving_s, self.leave_s, refuses)
+        # Jobs that are to end by themselves need all of the time.
+        sooner_s = room_sooner_s(request, best) if best is at_once else 0.0
+        until_s = allowed_until_s(request, best, last_s - sooner_s - saving_s, self.leave_s, refuses)
         return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
 
 

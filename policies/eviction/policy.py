@@ -115,6 +115,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
+            handover_s=config.margin_s + config.leave_s,
         )
 
     def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:

@@ -24,6 +24,9 @@ from makeway.policies.model import Cluster, Decision
 Arrival = Callable[[Request, HybridConfig], Proposal]
 """What is done when an on-demand job has arrived and its free and held nodes are too few."""
 
+HANDOVER_S = 90.0
+"""On shared nodes: see `decide_each`. It is as much as by policy "eviction" by default."""
+
 
 def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
     """One of the six. `collect` None: nothing is done at the notice (section III-B-1, N)."""
@@ -36,6 +39,7 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             evict_guests=lambda request: evict_guests(request, config),
+            handover_s=HANDOVER_S,
         )
         if collect is None:
             return served

@@ -38,7 +38,7 @@ from makeway.policies.common.proposals import (
     no_place,
     no_room,
 )
-from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale
+from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale, room_sooner_s
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import Waiting, allowed_until_s, hold_only, writing_s
 from makeway.policies.contract import Policy
@@ -66,6 +66,7 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
+            handover_s=config.margin_s + config.leave_s,
         )
 
     pricing = _Pricing(cluster=cluster, config=config)
@@ -108,7 +109,8 @@ class _Pricing:
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
         refusal = self._refusal(request, best)
-        until_s = latest_s - config.leave_s - self._writing_s(request, best)
+        sooner_s = room_sooner_s(request, best)
+        until_s = latest_s - sooner_s - config.leave_s - self._writing_s(request, best)
         dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
         if now_s < until_s and refusal is not None:
             return self._wait(request, best, until_s)

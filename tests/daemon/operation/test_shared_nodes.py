@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from makeway.daemon.operation.due import wakeup_s
 from makeway.daemon.operation.transitions import advance
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
@@ -24,8 +25,12 @@ NODE = ("n1",)
 HALF = Resources.of({CPU: 4})
 
 
+def with_cpus(job: Job, held: Resources) -> Job:
+    return replace(job, allocation=(held,), node_equivalents=held.amount(CPU) / 8)
+
+
 def on_half(job: Job) -> Job:
-    return replace(job, allocation=(HALF,), node_equivalents=0.5)
+    return with_cpus(job, HALF)
 
 
 def view(*jobs: Job, now_s: float, reserved: bool = True) -> Cluster:
@@ -79,3 +84,24 @@ def test_it_is_over_when_the_hold_is_gone_and_the_lender_is_in_front() -> None:
     operation = advance(operation, again, PATIENCE)
     validate(operation)
     assert (operation.phase, operation.outcome) == (Phase.CLOSED, OperationOutcome.STARTED)
+
+
+def test_the_lender_lets_urgent_jobs_pass_that_fit_into_the_rest_of_the_node() -> None:
+    """On Slurm it would be ahead of them, at the same priority, and would not fit."""
+    operation, runs = started()
+    quarter = Resources.of({CPU: 2})
+    runs = replace(runs, jobs=tuple(with_cpus(job, quarter) if job.nodes else job for job in runs.jobs))
+    next_one = replace(urgent("w", 1, submit_s=1000.0), demand=HALF, prioritised=True)
+    for job in (replace(next_one, prioritised=False), replace(next_one, demand=Resources.of({CPU: 5}))):
+        other = replace(runs, jobs=(*runs.jobs, job))
+        assert [type(action) for action in due(operation, other)] == [Prioritise, Release]
+    crowded = replace(runs, jobs=(*runs.jobs, next_one))
+    assert [type(action) for action in due(operation, crowded)] == [Release]
+    operation, _ = issue_all(operation, crowded)
+    gone = replace(crowded, now_s=crowded.now_s + 10.0, reservations=())
+    operation = advance(operation, gone, PATIENCE)
+    assert due(operation, gone) == []
+    later_s = crowded.now_s + PATIENCE.settle_s
+    assert wakeup_s(operation, gone.now_s, PATIENCE) == later_s
+    later = replace(gone, now_s=later_s)
+    assert [type(action) for action in due(advance(operation, later, PATIENCE), later)] == [Prioritise]

@@ -155,7 +155,7 @@ def test_a_hold_that_serves_no_more_is_made_elsewhere(waiting: Build) -> None:
 
 def test_nobody_waits_if_another_urgent_job_finds_no_room(waiting: Build) -> None:
     first = waiting("u", 1, demand=amounts(4))
-    second = waiting("v", 1, demand=amounts(4), submit_s=NOW_S + 1.0)
+    second = waiting("v", 1, demand=amounts(5), submit_s=NOW_S + 1.0)
     decision = decide(after(full(first, second), 2.0))
     assert victims(decision) == [("a", Method.KILL)], "v gets nothing before u has started"
     lacks = replace(second, blocked_by="a licence")

@@ -122,14 +122,12 @@ def test_a_job_that_is_completing_is_no_loss_of_a_hold_and_no_promise(waiting: B
 
 
 def test_two_urgent_jobs_do_not_count_on_the_same_room(waiting: Build) -> None:
-    cluster = shared(
-        part("a", "n0", amounts(8)),
-        part("b", "n1", amounts(8)),
-        waiting("u", 1, demand=amounts(2)),
-        waiting("v", 1, demand=amounts(2)),
-    )
-    decision = decide(cluster)
+    jobs = (part("a", "n0", amounts(8)), part("b", "n1", amounts(8)))
+    first = waiting("u", 1, demand=amounts(4))
+    decision = decide(shared(*jobs, first, waiting("v", 1, demand=amounts(5))))
     assert sorted(victims(decision)) == [("a", Method.KILL), ("b", Method.KILL)]
+    decision = decide(shared(*jobs, first, waiting("v", 1, demand=amounts(4))))
+    assert sorted(victims(decision)) == [("a", Method.KILL)], "n0 has room for both"
 
 
 def test_no_job_leaves_for_one_that_lacks_a_licence(waiting: Build) -> None:
