@@ -106,6 +106,8 @@ def _put_back(machine: SimMachine, action: Requeue) -> None:
     if live.requeue_count not in meant or started_s not in {None, live.start_s}:
         raise Gone(f"job {action.job_id} has left the run that is meant")
     machine.live[action.job_id] = machine.taken_for_ended.pop(action.job_id)
+    if live.reservation is not None:
+        machine.bound[live.index] = live
     _keep_taken(machine, live, action)
     machine.make_wait(live)
 

@@ -45,6 +45,16 @@ def test_a_job_whose_requeue_is_forgotten_is_gone_until_it_is_put_back(put_back:
     assert (record.end_s, record.lost_node_s) == (110.0 + 120.0 + 500.0, 1000.0)
 
 
+def test_a_job_that_is_put_back_is_bound_to_its_reservation_again() -> None:
+    cluster, adapter = requeued()
+    adapter.apply(acts.reserve("mw_v", nodes=("n1", "n2"), duration_s=300.0, job_id="v"))
+    assert forget_requeues(cluster.machine, 100.0, known_to=known) == 1
+    adapter.apply(PUT_BACK[0])
+    assert seen(adapter, "v").reservation == "mw_v"
+    adapter.apply(acts.release("mw_v"))
+    assert (seen(adapter, "v").reservation, seen(adapter, "v").reservation_lost) == (None, False)
+
+
 @pytest.mark.parametrize("started_s", [0.0, 230.0])
 def test_only_the_run_that_is_meant_is_put_back(started_s: float) -> None:
     cluster, adapter = requeued()
