@@ -47,7 +47,7 @@ def test_a_job_whose_requeue_is_forgotten_is_gone_until_it_is_put_back(put_back:
 
 def test_a_job_that_is_put_back_is_bound_to_its_reservation_again() -> None:
     cluster, adapter = requeued()
-    adapter.apply(acts.reserve("mw_v", nodes=("n1", "n2"), duration_s=300.0, job_id="v"))
+    adapter.apply(acts.reserve("mw_v", nodes=("n01", "n02"), duration_s=300.0, job_id="v"))
     assert forget_requeues(cluster.machine, 100.0, known_to=known) == 1
     adapter.apply(PUT_BACK[0])
     assert seen(adapter, "v").reservation == "mw_v"
