@@ -6,7 +6,8 @@ one that would lose more than twice as much by waiting: a job that has just star
 Jobs whose time limits end before the last moment count as leaving by themselves. No kill waits for a moment
 at which a limit on lost work would refuse it.
 
-While a job waits, its nodes are lost to other urgent jobs. If one of these finds no room, no job waits.
+While a job waits, its nodes are lost to other urgent jobs. If one of these finds no room, and finds it where
+no job waits, then no job does.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -18,6 +19,7 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
@@ -96,12 +98,21 @@ class Waiting:
         return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
 
 
-def is_in_the_way(decision: Decision, cluster: Cluster) -> bool:
-    """Whether an urgent job finds no room while another one waits: then none should."""
-    jobs = cluster.jobs_by_id()
-    return decision.again_s is not None and any(
-        why.ready_s is None and not jobs[why.for_job_id].blocked_by for why in decision.rationale
-    )
+def without_room(decision: Decision) -> frozenset[str]:
+    """The urgent jobs for which a decision makes no room."""
+    return frozenset(why.for_job_id for why in decision.rationale if why.ready_s is None)
+
+
+def serves_more(decision: Decision, waiting: Decision, lacking: AbstractSet[str]) -> bool:
+    """Whether a decision in which no job waits makes room for a job of `lacking`, and takes it from none.
+
+    Args:
+        decision: the decision in which no job waits.
+        waiting: the decision on the same snapshot in which jobs may wait.
+        lacking: urgent jobs for which `waiting` makes no room.
+    """
+    lack = without_room(decision)
+    return lack <= without_room(waiting) and not lacking <= lack
 
 
 def _hold_of(proposal: Proposal) -> Reserve | None:
