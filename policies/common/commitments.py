@@ -118,7 +118,9 @@ class Commitments:
         self._unusable = None
 
     def plan(self, nodes: Collection[str], from_s: float) -> None:
-        """Record nodes that an urgent job needs from an instant on. Until then they may serve others."""
+        """Record nodes that an urgent job needs from an instant on. Others may have them whose time limits
+        end before that.
+        """
         if nodes:
             self._planned += ((self.cluster.node_sets().of_any(nodes), from_s),)
             self._unusable = None
@@ -157,7 +159,7 @@ class Commitments:
         """The nodes that may not be promised to the urgent job; see `unavailable_nodes`.
 
         The answer is the same for all urgent jobs without an operation unless the site has reservations of
-        its own, or nodes are planned for later, which depend on `until_s`; it is then computed once.
+        its own, or nodes are planned for later than its time limit ends; it is then computed once.
         """
         alike = urgent.operation is None and all(held.by_makeway for held in self.cluster.reservations)
         alike = alike and not self._planned
@@ -167,7 +169,7 @@ class Commitments:
         if self.nodes:
             found = NodeSet(found.sets, found.bits | self.nodes)
         for nodes, from_s in self._planned:
-            if until_s > from_s:
+            if self.cluster.now_s + urgent.job.walltime_s > from_s:
                 found = NodeSet(found.sets, found.bits | nodes)
         if alike:
             self._unusable = found

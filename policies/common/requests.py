@@ -86,7 +86,7 @@ class Proposal:
     """When another proposal may be made because time passes. None: only a change of the cluster changes it.
     """
     planned: tuple[str, ...] = ()
-    """Nodes that are not held yet: until `planned_s` they may serve other urgent jobs."""
+    """Nodes that are not held yet: they may serve urgent jobs whose time limits end before `planned_s`."""
     planned_s: float = math.inf
 
 

@@ -26,6 +26,7 @@ from makeway.policies.common.departures import NodeRelease, ends_by
 from makeway.policies.common.losses import departures, evictions_loss_node_s, system_s
 from makeway.policies.common.requests import Proposal, Request, candidates_of, loss_refusal
 from makeway.policies.model import (
+    NO_RESOURCES,
     Action,
     Cancel,
     Checkpoint,
@@ -35,6 +36,7 @@ from makeway.policies.model import (
     Method,
     OperationKind,
     Postponement,
+    Rationale,
     Requeue,
     Reserve,
     Shrink,
@@ -103,16 +105,49 @@ def without_room(decision: Decision) -> frozenset[str]:
     return frozenset(why.for_job_id for why in decision.rationale if why.ready_s is None)
 
 
-def serves_more(decision: Decision, waiting: Decision, lacking: AbstractSet[str]) -> bool:
-    """Whether a decision in which no job waits makes room for a job of `lacking`, and takes it from none.
+def serves_more(decision: Decision, waiting: Decision, lacking: AbstractSet[str], cluster: Cluster) -> bool:
+    """Whether a decision in which no job waits makes room for a job of `lacking`, now or as soon as another
+    one has ended, and takes room from none.
 
     Args:
         decision: the decision in which no job waits.
         waiting: the decision on the same snapshot in which jobs may wait.
         lacking: urgent jobs for which `waiting` makes no room.
+        cluster: the snapshot.
     """
     lack = without_room(decision)
-    return lack <= without_room(waiting) and not lacking <= lack
+    if not lack <= without_room(waiting):
+        return False
+    return not lacking <= lack or any(
+        _follows_in_time(why, decision, waiting, cluster)
+        for why in decision.rationale
+        if why.for_job_id in lacking
+    )
+
+
+def _follows_in_time(why: Rationale, decision: Decision, waiting: Decision, cluster: Cluster) -> bool:
+    """Whether an urgent job without room is on time on the nodes of another one that has ended by its time
+    limit, and only if that one does not wait.
+    """
+    jobs, capacities = cluster.jobs_by_id(), cluster.capacities()
+    job = jobs[why.for_job_id]
+    ready_s, late_s = (
+        {one.for_job_id: one.ready_s for one in each.rationale} for each in (decision, waiting)
+    )
+    for hold in decision.actions:
+        at_s, later_s = ready_s.get(hold.for_job_id), late_s.get(hold.for_job_id)
+        if not isinstance(hold, Reserve) or at_s is None or later_s is None:
+            continue
+        walltime_s = jobs[hold.for_job_id].walltime_s
+        fitting = [
+            name
+            for name in hold.nodes
+            if (job.eligible_nodes is None or name in job.eligible_nodes)
+            and (job.demand is None or capacities.get(name, NO_RESOURCES).covers(job.demand))
+        ]
+        if len(fitting) >= job.node_count and at_s + walltime_s <= why.deadline_s < later_s + walltime_s:
+            return True
+    return False
 
 
 def _hold_of(proposal: Proposal) -> Reserve | None:

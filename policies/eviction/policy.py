@@ -127,7 +127,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
         if decision.again_s is None or not lacking:
             return decision
         at_once = decided(lambda request: room(request, {}))
-        return at_once if serves_more(at_once, decision, lacking) else decision
+        return at_once if serves_more(at_once, decision, lacking, cluster) else decision
     return decided(lambda request: room(request, {}))
 
 

@@ -70,7 +70,7 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
         return decision
     # A job that waits keeps its nodes from the others.
     at_once = decided(_Pricing(cluster=cluster, config=config, may_wait=False))
-    return at_once if serves_more(at_once, decision, pricing.lacking) else decision
+    return at_once if serves_more(at_once, decision, pricing.lacking, cluster) else decision
 
 
 @dataclass(slots=True, kw_only=True)
@@ -287,7 +287,7 @@ class _Pricing:
             rationale=replace(held.rationale, summary=text),
             again_s=hold_s,
             planned=wait.nodes,
-            planned_s=wait.start_s,
+            planned_s=until_s,
         )
 
     def _hours(self, given: Proposal) -> str:
