@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from makeway.policies.common.departures import NodeRelease, ends_by
 from makeway.policies.common.losses import departures, evictions_loss_node_s, system_s
 from makeway.policies.common.requests import Proposal, Request, candidates_of, loss_refusal
+from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
     NO_RESOURCES,
     Action,
@@ -118,10 +119,11 @@ def serves_more(decision: Decision, waiting: Decision, lacking: AbstractSet[str]
     lack = without_room(decision)
     if not lack <= without_room(waiting):
         return False
+    stuck = held_up(cluster)
     return not lacking <= lack or any(
         _follows_in_time(why, decision, waiting, cluster)
         for why in decision.rationale
-        if why.for_job_id in lacking
+        if why.for_job_id in lacking and why.for_job_id not in stuck
     )
 
 
