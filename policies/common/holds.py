@@ -15,7 +15,7 @@ Differs from the paper:
 
 from collections.abc import Iterable, Mapping
 
-from makeway.policies.common.departures import LEAVING, OVERDUE_S, NodeRelease, ends_by, node_releases
+from makeway.policies.common.departures import OVERDUE_S, NodeRelease, ends_by, node_releases
 from makeway.policies.common.shared_nodes import with_room
 from makeway.policies.model import (
     Cancel,
@@ -27,6 +27,7 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Progress,
     Requeue,
     Resources,
     Shrink,
@@ -83,7 +84,7 @@ def is_in_vain(operation: Operation, cluster: Cluster) -> bool:
         return True
     takes = any(
         isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
-        and (task.issued_s is not None or task.progress in LEAVING)
+        and (task.issued_s is not None or task.progress not in (Progress.DROPPED, Progress.REFUSED))
         for task in operation.tasks
     )
     sets, missing = cluster.node_sets(), shortfall_set(operation, cluster)

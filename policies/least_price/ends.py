@@ -2,12 +2,21 @@
 
 The nodes are held no longer than `hold_ahead_s` before that. Until then they serve other jobs, and the urgent
 job is at the front of the queue.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-B: nodes are held for an
+    urgent job.
+
+Differs from the paper:
+    The paper does not count what stands idle in a hold.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.requests import Proposal, Request
-from makeway.policies.model import Job, Reserve
+from makeway.policies.model import Cluster, Job, Reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,13 @@ def wait_of(request: Request, given: Proposal, hold_ahead_s: float) -> Wait:
     held_s = max(now_s, start_s - hold_ahead_s)
     idle_node_s = sum(start_s - max(at_s, held_s) for name, at_s in ready_s.items() if name not in busy)
     return Wait(nodes=nodes, start_s=start_s, idle_node_s=idle_node_s)
+
+
+def is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> bool:
+    """Whether a proposal makes room and its hold has nodes of jobs that end by themselves."""
+    held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
+    jobs = cluster.jobs_by_id()
+    return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
 
 
 def _end_s(job: Job, now_s: float) -> float:

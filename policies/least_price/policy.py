@@ -6,6 +6,7 @@ requested checkpoints. A cheap start is made at once. A dear one waits as long a
 jobs end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held, above it the
 urgent job is at the front of the queue. At the last moment the start is made if its price is below the
 ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least is tried.
+A job whose deadline has passed is served like a new one, but without waiting.
 
 Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
 "eviction".
@@ -23,13 +24,12 @@ Differs from the paper:
     "eviction", the least lost work.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.losses import cost_node_s, evictions_loss_node_s, evictions_node_s
+from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -40,15 +40,22 @@ from makeway.policies.common.proposals import (
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.common.waiting import Waiting, allowed_until_s, hold_only, serves_more, writing_s
+from makeway.policies.common.waiting import (
+    Waiting,
+    allowed_until_s,
+    hold_only,
+    serves_more,
+    writing_s,
+)
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
-from makeway.policies.least_price.ends import wait_of
+from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
+from makeway.policies.least_price.ends import is_left_to_end, wait_of
 from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster, Decision, OperationKind, Reserve
+from makeway.policies.model import Cluster, Decision, OperationKind
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import HOUR_S, killed_node_s, started_with
+from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
@@ -104,9 +111,9 @@ class _Pricing:
             return best
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
-        refusal = self._refusal(request, best)
+        refusal = refusal_of(request, best, config)
         until_s = latest_s - config.leave_s - self._writing_s(request, best)
-        dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
+        dear = self._cost_node_s(best) > machine_node_s(self.cluster, config.waiting_machine_hours)
         if now_s < until_s and refusal is not None and not request.late:
             return self._wait(request, best, until_s)
         until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
@@ -166,7 +173,7 @@ class _Pricing:
                     self._note_lack(request)
                 return found
             self._see_whether_others_cost(request, found)
-            refusal = self._refusal(request, found)
+            refusal = refusal_of(request, found, config)
             if refusal is None:
                 return found
             if self.cluster.now_s < until_s and not request.late:
@@ -230,7 +237,9 @@ class _Pricing:
 
     def _dearest_instant_node_s(self, request: Request, later: Proposal) -> float:
         """What a start at once may cost, if a later one costs as much as the proposal."""
-        return self._total_node_s(request, later) + self._node_s(self.config.instant_machine_hours)
+        return self._total_node_s(request, later) + machine_node_s(
+            self.cluster, self.config.instant_machine_hours
+        )
 
     def _by_deadline(self, request: Request, latest_s: float) -> Proposal:
         """The least price for which there is room by `latest_s`; with `again_s` if jobs are left to end."""
@@ -264,7 +273,7 @@ class _Pricing:
             return None
         given = self._room(request, latest_s, ending)
         until_s = latest_s - config.leave_s - self._writing_s(request, given)
-        if self.cluster.now_s >= until_s or not _is_left_to_end(given, ending, self.cluster):
+        if self.cluster.now_s >= until_s or not is_left_to_end(given, ending, self.cluster):
             return None
         return None if self._refuses(request, given, latest_s) else replace(given, again_s=until_s)
 
@@ -303,10 +312,6 @@ class _Pricing:
         ahead_s = self.config.hold_ahead_s
         return self._cost_node_s(given) + (wait_of(request, given, ahead_s).idle_node_s if idle else 0.0)
 
-    def _node_s(self, machine_hours: float | None) -> float:
-        """Machine-hours as node-seconds. None: without limit."""
-        return math.inf if machine_hours is None else machine_hours * HOUR_S * len(self.cluster.up_nodes())
-
     def _writing_s(self, request: Request, given: Proposal) -> float:
         """How long requested checkpoints take, after those of other plans. 0: the proposal has none."""
         config = self.config
@@ -340,7 +345,7 @@ class _Pricing:
         begin at `at_s`. None: now.
         """
         vital = self.config.is_vital(request.urgent.job)
-        own = None if vital else self._refusal(request, given, at_s)
+        own = None if vital else refusal_of(request, given, self.config, at_s)
         return own is not None or loss_refusal(request, given, at_s) is not None
 
     def _see_whether_others_cost(self, request: Request, given: Proposal) -> None:
@@ -349,40 +354,6 @@ class _Pricing:
         now_s = self.cluster.now_s
         if self._refuses(request, given, now_s) and not self._refuses(alone, given, now_s):
             self._note_lack(request)
-
-    def _refusal(self, request: Request, given: Proposal, at_s: float | None = None) -> str | None:
-        """Why the urgent job may not cost so much, with the figures. None: it may.
-
-        `at_s`: when its evictions begin. None: now.
-        """
-        config, before = self.config, self.cluster.lost_node_s
-        cost_node_s = evictions_node_s(given.actions, self.cluster, at_s)
-        kills_node_s = evictions_loss_node_s(given.actions, self.cluster, at_s)
-        text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
-        together = started_with(self.cluster, request.urgent.job.job_id)
-        # What earlier decisions cost besides lost work is not known.
-        before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
-        if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
-            after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
-            limit = self._node_s(config.ceiling_machine_hours) / HOUR_S
-            return f"{text}{after}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
-        if config.budget_machine_hours is None:
-            return None
-        used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
-        budget_node_s = self._node_s(config.budget_machine_hours)
-        if kills_node_s and used_node_s + kills_node_s > budget_node_s:
-            return (
-                f"{text}, {kills_node_s / HOUR_S:.4g} of them lost work, and {used_node_s / HOUR_S:.4g} of "
-                f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
-            )
-        return None
-
-
-def _is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> bool:
-    """Whether a proposal makes room and its hold has nodes of jobs that end by themselves."""
-    held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
-    jobs = cluster.jobs_by_id()
-    return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
 
 
 LEAST_PRICE = Policy(
