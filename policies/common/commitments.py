@@ -71,6 +71,7 @@ class Commitments:
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
+    _planned: tuple[tuple[int, float], ...] = ()
     _unusable: NodeSet | None = None
 
     def __post_init__(self) -> None:
@@ -183,6 +184,14 @@ class Commitments:
         self.nodes |= self.cluster.node_sets().of_any(nodes)
         self._unusable = None
 
+    def plan(self, nodes: Collection[str], from_s: float) -> None:
+        """Record nodes that an urgent job needs from an instant on. Others may have them whose time limits
+        end before that.
+        """
+        if nodes:
+            self._planned += ((self.cluster.node_sets().of_any(nodes), from_s),)
+            self._unusable = None
+
     def free_for(self, demand: Resources | None) -> int:
         """The nodes, promised ones among them, that have room for the demand. None: that are wholly free."""
         if demand is None:
@@ -217,14 +226,18 @@ class Commitments:
         """The nodes that may not be promised to the urgent job; see `unavailable_nodes`.
 
         The answer is the same for all urgent jobs without an operation unless the site has reservations of
-        its own, whose nodes depend on `until_s`; it is then computed once.
+        its own, or nodes are planned for later than its time limit ends; it is then computed once.
         """
         alike = urgent.operation is None and all(held.by_makeway for held in self.cluster.reservations)
+        alike = alike and not self._planned
         if alike and self._unusable is not None:
             return self._unusable
         found = unavailable_nodes(self.cluster, urgent, until_s=until_s)
         if self.nodes:
             found = NodeSet(found.sets, found.bits | self.nodes)
+        for nodes, from_s in self._planned:
+            if self.cluster.now_s + urgent.job.walltime_s > from_s:
+                found = NodeSet(found.sets, found.bits | nodes)
         if alike:
             self._unusable = found
         return found

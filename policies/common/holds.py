@@ -15,9 +15,11 @@ Differs from the paper:
 
 from collections.abc import Iterable, Mapping
 
-from makeway.policies.common.departures import NodeRelease, node_releases
+from makeway.policies.common.departures import OVERDUE_S, NodeRelease, ends_by, node_releases
 from makeway.policies.common.shared_nodes import with_room
 from makeway.policies.model import (
+    Cancel,
+    Checkpoint,
     Cluster,
     Job,
     JobState,
@@ -25,7 +27,10 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Progress,
+    Requeue,
     Resources,
+    Shrink,
     memoise_last,
 )
 from makeway.policies.safety.protection import Refusal, protection
@@ -76,6 +81,26 @@ def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
             return None if operation.notice is None else operation.notice.demand
         case _:
             return None
+
+
+def is_in_vain(operation: Operation, cluster: Cluster) -> bool:
+    """Whether a hold that lacks room need not be kept, if no more room can be made for its job.
+
+    It is kept if a job has been asked to leave for it, and if the jobs that it waits for are about to end.
+    What becomes of a hold whose nodes are not up is decided elsewhere: they may come back.
+    """
+    if operation.kind is OperationKind.ARRIVAL:
+        return True
+    takes = any(
+        isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+        and (task.issued_s is not None or task.progress not in (Progress.DROPPED, Progress.REFUSED))
+        for task in operation.tasks
+    )
+    sets, missing = cluster.node_sets(), shortfall_set(operation, cluster)
+    if takes or missing & ~sets.up:
+        return False
+    soon = ends_by(cluster, cluster.now_s + OVERDUE_S)
+    return bool(missing & ~sets.union(job.nodes for job in cluster.holders() if job.job_id in soon))
 
 
 def lost_for_good(operation: Operation, cluster: Cluster) -> int:

@@ -18,6 +18,7 @@ from typing import TypeVar
 from makeway.policies.common.commitments import Commitments, SharingJobs
 from makeway.policies.common.components import by_whole_job, serve_together
 from makeway.policies.common.departures import evict_for
+from makeway.policies.common.holds import is_in_vain
 from makeway.policies.common.requests import (
     Proposal,
     Request,
@@ -126,6 +127,7 @@ class _Serving:
             given = replace(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
         commitments.add(given.actions, given.rationale)
+        commitments.plan(given.planned, given.planned_s)
         return given
 
     def refuse(self, commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
@@ -265,8 +267,8 @@ def fits(request: Request) -> Proposal:
 def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) -> Proposal:
     """No job is evicted: the urgent job goes to the front of the queue, once (P5, section III-B-2).
 
-    A hold from the time of its announcement is released: the job is then the first that the scheduler gives
-    free nodes.
+    A hold from the time of its announcement is released, and so is one that has waited for jobs to end: the
+    job is then the first that the scheduler gives free nodes.
     """
     job, operation = request.urgent.job, request.urgent.operation
     actions: list[Action] = []
@@ -279,7 +281,7 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
         )
-    if operation is not None and operation.kind is OperationKind.ARRIVAL:
+    if operation is not None and is_in_vain(operation, request.cluster):
         actions.append(
             Release(
                 job_id=job.job_id,

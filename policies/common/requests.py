@@ -1,6 +1,7 @@
 """One urgent job's request for nodes: what it can have without an eviction, and what a policy proposes for
 it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -98,6 +99,9 @@ class Proposal:
     again_s: float | None = None
     """When another proposal may be made because time passes. None: only a change of the cluster changes it.
     """
+    planned: tuple[str, ...] = ()
+    """Nodes that are not held yet: they may serve urgent jobs whose time limits end before `planned_s`."""
+    planned_s: float = math.inf
 
 
 def request_for(

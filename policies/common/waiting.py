@@ -6,7 +6,8 @@ one that would lose more than twice as much by waiting: a job that has just star
 Jobs whose time limits end before the last moment count as leaving by themselves. No kill waits for a moment
 at which a limit on lost work would refuse it.
 
-While a job waits, its nodes are lost to other urgent jobs. If one of these finds no room, no job waits.
+While a job waits, its nodes are lost to other urgent jobs. If one of these finds no room, and finds it where
+no job waits, then no job does.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -18,6 +19,7 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import NodeRelease, ends_by
@@ -29,7 +31,9 @@ from makeway.policies.common.requests import (
     loss_refusal,
     room_sooner_s,
 )
+from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
+    NO_RESOURCES,
     Action,
     Cancel,
     Checkpoint,
@@ -39,6 +43,7 @@ from makeway.policies.model import (
     Method,
     OperationKind,
     Postponement,
+    Rationale,
     Requeue,
     Reserve,
     Shrink,
@@ -104,12 +109,55 @@ class Waiting:
         return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
 
 
-def is_in_the_way(decision: Decision, cluster: Cluster) -> bool:
-    """Whether an urgent job finds no room while another one waits: then none should."""
-    jobs = cluster.jobs_by_id()
-    return decision.again_s is not None and any(
-        why.ready_s is None and not jobs[why.for_job_id].blocked_by for why in decision.rationale
+def without_room(decision: Decision) -> frozenset[str]:
+    """The urgent jobs for which a decision makes no room."""
+    return frozenset(why.for_job_id for why in decision.rationale if why.ready_s is None)
+
+
+def serves_more(decision: Decision, waiting: Decision, lacking: AbstractSet[str], cluster: Cluster) -> bool:
+    """Whether a decision in which no job waits makes room for a job of `lacking`, now or as soon as another
+    one has ended, and takes room from none.
+
+    Args:
+        decision: the decision in which no job waits.
+        waiting: the decision on the same snapshot in which jobs may wait.
+        lacking: urgent jobs for which `waiting` makes no room.
+        cluster: the snapshot.
+    """
+    lack = without_room(decision)
+    if not lack <= without_room(waiting):
+        return False
+    stuck = held_up(cluster)
+    return not lacking <= lack or any(
+        _follows_in_time(why, decision, waiting, cluster)
+        for why in decision.rationale
+        if why.for_job_id in lacking and why.for_job_id not in stuck
     )
+
+
+def _follows_in_time(why: Rationale, decision: Decision, waiting: Decision, cluster: Cluster) -> bool:
+    """Whether an urgent job without room is on time on the nodes of another one that has ended by its time
+    limit, and only if that one does not wait.
+    """
+    jobs, capacities = cluster.jobs_by_id(), cluster.capacities()
+    job = jobs[why.for_job_id]
+    ready_s, late_s = (
+        {one.for_job_id: one.ready_s for one in each.rationale} for each in (decision, waiting)
+    )
+    for hold in decision.actions:
+        at_s, later_s = ready_s.get(hold.for_job_id), late_s.get(hold.for_job_id)
+        if not isinstance(hold, Reserve) or at_s is None or later_s is None:
+            continue
+        walltime_s = jobs[hold.for_job_id].walltime_s
+        fitting = [
+            name
+            for name in hold.nodes
+            if (job.eligible_nodes is None or name in job.eligible_nodes)
+            and (job.demand is None or capacities.get(name, NO_RESOURCES).covers(job.demand))
+        ]
+        if len(fitting) >= job.node_count and at_s + walltime_s <= why.deadline_s < later_s + walltime_s:
+            return True
+    return False
 
 
 def _hold_of(proposal: Proposal) -> Reserve | None:

@@ -37,7 +37,7 @@ from makeway.policies.common.proposals import (
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
-from makeway.policies.common.waiting import Waiting, is_in_the_way
+from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.model import Action, Cluster, Decision, Job, Method
@@ -124,8 +124,11 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     if config.kills == "late":
         waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s, step_s=config.step_s)
         decision = decided(lambda request: waiting.make_room(request, room))
-        if not is_in_the_way(decision, cluster):
+        lacking = without_room(decision)
+        if decision.again_s is None or not lacking:
             return decision
+        at_once = decided(lambda request: room(request, {}))
+        return at_once if serves_more(at_once, decision, lacking, cluster) else decision
     return decided(lambda request: room(request, {}))
 
 

@@ -6,6 +6,7 @@ requested checkpoints. A cheap start is made at once. A dear one waits as long a
 jobs end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held, above it the
 urgent job is at the front of the queue. At the last moment the start is made if its price is below the
 ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least is tried.
+A job whose deadline has passed is served like a new one, but without waiting.
 
 Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
 "eviction".
@@ -23,13 +24,12 @@ Differs from the paper:
     "eviction", the least lost work.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease, ends_by
-from makeway.policies.common.losses import cost_node_s, evictions_loss_node_s, evictions_node_s
+from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -40,19 +40,22 @@ from makeway.policies.common.proposals import (
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale, room_sooner_s
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.common.waiting import Waiting, allowed_until_s, hold_only, writing_s
+from makeway.policies.common.waiting import (
+    Waiting,
+    allowed_until_s,
+    hold_only,
+    serves_more,
+    writing_s,
+)
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
-from makeway.policies.least_price.prices import (
-    Price,
-    lost_node_s,
-    price_node_s,
-    priced,
-)
+from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
+from makeway.policies.least_price.ends import is_left_to_end, wait_of
+from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster, Decision, OperationKind, Reserve
+from makeway.policies.model import Cluster, Decision, OperationKind
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import HOUR_S, killed_node_s, started_with
+from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
@@ -71,10 +74,11 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
 
     pricing = _Pricing(cluster=cluster, config=config)
     decision = decided(pricing)
-    if pricing.waits and pricing.crowded:
-        # A job that waits keeps its nodes from the others.
-        return decided(_Pricing(cluster=cluster, config=config, may_wait=False))
-    return decision
+    if not (pricing.waits and pricing.lacking):
+        return decision
+    # A job that waits keeps its nodes from the others.
+    at_once = decided(_Pricing(cluster=cluster, config=config, may_wait=False))
+    return at_once if serves_more(at_once, decision, pricing.lacking, cluster) else decision
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,37 +91,49 @@ class _Pricing:
     """Whether a start below the ceiling may wait in its hold."""
     waits: bool = False
     """Whether a start waits in its hold."""
-    crowded: bool = False
-    """Whether there was no room for an urgent job that can still be on time."""
+    lacking: set[str] = field(default_factory=set[str])
+    """Urgent jobs for which there was no room, although they may get some."""
 
     def serve(self, request: Request) -> Proposal:
         """What is done for one urgent job that free nodes do not serve."""
         if request.places:
             return self._serve_place(request)
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
-        latest_s = request.deadline_s - config.margin_s
+        latest_s = self._latest_s(request)
         if config.kills == "late" and self.cluster.capacities() and not config.is_vital(job):
             return self._serve_shared(request, latest_s)
         later = self._by_deadline(request, latest_s)
         if not makes_room(later):
-            self.crowded |= not request.late
+            self._note_lack(request)
             return later
         best = self._at_once_or(request, later, latest_s)
-        self._see_whether_crowded(request, best)
+        self._see_whether_others_cost(request, best)
         if config.is_vital(job):
             return best
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
-        refusal = self._refusal(request, best)
+        refusal = refusal_of(request, best, config)
         sooner_s = room_sooner_s(request, best)
         until_s = latest_s - sooner_s - config.leave_s - self._writing_s(request, best)
-        dear = self._cost_node_s(best) > self._node_s(config.waiting_machine_hours)
-        if now_s < until_s and refusal is not None:
+        dear = self._cost_node_s(best) > machine_node_s(self.cluster, config.waiting_machine_hours)
+        if now_s < until_s and refusal is not None and not request.late:
             return self._wait(request, best, until_s)
         until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
-        if now_s < until_s and dear and self.may_wait:
+        if now_s < until_s and dear and self.may_wait and not request.late:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
+
+    def _latest_s(self, request: Request) -> float:
+        """When the jobs must have left. A late job is served as if it had been submitted now, if at all."""
+        config = self.config
+        late = request.late and config.late == "evict"
+        deadline_s = self.cluster.now_s + config.start_within_s if late else request.deadline_s
+        return deadline_s - config.margin_s
+
+    def _note_lack(self, request: Request) -> None:
+        """There is no room for an urgent job."""
+        if not request.late or self.config.late == "evict":
+            self.lacking.add(request.urgent.job.job_id)
 
     def _at_once_or(self, request: Request, later: Proposal, latest_s: float) -> Proposal:
         """The start at once if it costs little more than `later` and no limit refuses it, else `later`."""
@@ -130,18 +146,19 @@ class _Pricing:
             return later
         if self.config.is_vital(job):
             return at_once
-        return at_once if self._cost_node_s(at_once) <= self._dearest_instant_node_s(later) else later
+        dearest_node_s = self._dearest_instant_node_s(request, later)
+        return at_once if self._cost_node_s(at_once) <= dearest_node_s else later
 
     def _serve_place(self, request: Request) -> Proposal:
         """The same within the placement in which a start by the deadline costs least."""
-        latest_s = request.deadline_s - self.config.margin_s
+        latest_s = self._latest_s(request)
         within = cheapest_place(
             request,
             lambda within: self._by_deadline(within, latest_s),
-            lambda given: (self._refuses(request, given, given.again_s), self._cost_node_s(given)),
+            lambda given: (self._refuses(request, given, given.again_s), self._total_node_s(request, given)),
         )
         if within is None:
-            self.crowded |= not request.late
+            self._note_lack(request)
             return no_place(request)
         return in_place(request, within, self.serve(within))
 
@@ -154,13 +171,14 @@ class _Pricing:
         def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
             found = self._allowed_room(request, latest_s, ending)
             if not makes_room(found):
-                self.crowded |= not (ending or request.late)
+                if not ending:
+                    self._note_lack(request)
                 return found
-            self._see_whether_crowded(request, found)
-            refusal = self._refusal(request, found)
+            self._see_whether_others_cost(request, found)
+            refusal = refusal_of(request, found, config)
             if refusal is None:
                 return found
-            if self.cluster.now_s < until_s:
+            if self.cluster.now_s < until_s and not request.late:
                 return self._wait(request, found, until_s)
             return no_room(request, refusal, found.rationale.candidates)
 
@@ -219,45 +237,69 @@ class _Pricing:
                 return other
         return given
 
-    def _dearest_instant_node_s(self, later: Proposal) -> float:
+    def _dearest_instant_node_s(self, request: Request, later: Proposal) -> float:
         """What a start at once may cost, if a later one costs as much as the proposal."""
-        return self._cost_node_s(later) + self._node_s(self.config.instant_machine_hours)
+        return self._total_node_s(request, later) + machine_node_s(
+            self.cluster, self.config.instant_machine_hours
+        )
 
     def _by_deadline(self, request: Request, latest_s: float) -> Proposal:
         """The least price for which there is room by `latest_s`; with `again_s` if jobs are left to end."""
         given, after_ends = self._allowed_room(request, latest_s), self._after_ends(request, latest_s)
         if after_ends is None:
             return given
-        dear = self._cost_node_s(given) > self._dearest_instant_node_s(after_ends)
+        dear = self._cost_node_s(given) > self._dearest_instant_node_s(request, after_ends)
         refused = self._refuses(request, given, self.cluster.now_s)
         return after_ends if dear or refused or not makes_room(given) else given
 
     def _after_ends(self, request: Request, latest_s: float) -> Proposal | None:
-        """The least price if jobs whose time limits end in time are left to end, and until when no job leaves
-        (`again_s`). None: none ends, there is no room all the same, or it may not wait.
+        """The least total if jobs whose time limits end in time are left to end, and until when no job leaves
+        (`again_s`). Left to end are those that end by `latest_s`, or only those that end so soon that nodes
+        are held for them. None: none ends, there is no room all the same, or it may not wait.
         """
+        job, config = request.urgent.job, self.config
+        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(job)
+        if not may_wait or request.late or job.demand is not None or self.cluster.shared_nodes():
+            return None
+        soon_s = self.cluster.now_s + config.hold_ahead_s
+        instants = (latest_s,) if latest_s <= soon_s else (soon_s, latest_s)
+        found = [one for at_s in instants if (one := self._after_ends_by(request, at_s)) is not None]
+        return min(found, key=lambda given: self._total_node_s(request, given), default=None)
+
+    def _after_ends_by(self, request: Request, latest_s: float) -> Proposal | None:
+        """The same for the jobs that end by `latest_s`."""
         config = self.config
         # A job may outlive its limit as long as it takes to leave.
         ending = ends_by(self.cluster, latest_s - 2.0 * config.leave_s)
-        job = request.urgent.job
-        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(job)
-        if not (may_wait and ending) or request.late or job.demand is not None or self.cluster.shared_nodes():
+        if not ending:
             return None
         given = self._room(request, latest_s, ending)
         until_s = latest_s - config.leave_s - self._writing_s(request, given)
-        if self.cluster.now_s >= until_s or not _is_left_to_end(given, ending, self.cluster):
+        if self.cluster.now_s >= until_s or not is_left_to_end(given, ending, self.cluster):
             return None
         return None if self._refuses(request, given, latest_s) else replace(given, again_s=until_s)
 
     def _wait_for_ends(self, request: Request, given: Proposal, until_s: float) -> Proposal:
-        """The hold of a start after jobs have ended."""
+        """The hold of a start after jobs have ended, or the front of the queue until it is time for that."""
         self.waits = True
-        held = hold_only(request, given, until_s, until_s)
+        held, now_s = hold_only(request, given, until_s, until_s), self.cluster.now_s
         text = (
             "Jobs are left to end whose time limits end in time. Then the start costs "
-            f"{self._hours(given)} node-hours. No job leaves for {until_s - self.cluster.now_s:.0f} s."
+            f"{self._hours(given)} node-hours. No job leaves for {until_s - now_s:.0f} s."
         )
-        return replace(held, rationale=replace(held.rationale, summary=text))
+        wait = wait_of(request, given, self.config.hold_ahead_s)
+        hold_s = wait.start_s - self.config.hold_ahead_s
+        # The components of a heterogeneous job are held together.
+        if now_s >= hold_s or request.urgent.job.het_job_id:
+            return replace(held, rationale=replace(held.rationale, summary=text))
+        text += f" The nodes are held in {hold_s - now_s:.0f} s."
+        return replace(
+            no_room(request, text, held.rationale.candidates),
+            rationale=replace(held.rationale, summary=text),
+            again_s=hold_s,
+            planned=wait.nodes,
+            planned_s=until_s,
+        )
 
     def _hours(self, given: Proposal) -> str:
         return f"{self._cost_node_s(given) / HOUR_S:.4g}"
@@ -266,9 +308,11 @@ class _Pricing:
         """What a proposal costs when its evictions begin: at `again_s` if it waits."""
         return evictions_node_s(given.actions, self.cluster, given.again_s)
 
-    def _node_s(self, machine_hours: float | None) -> float:
-        """Machine-hours as node-seconds. None: without limit."""
-        return math.inf if machine_hours is None else machine_hours * HOUR_S * len(self.cluster.up_nodes())
+    def _total_node_s(self, request: Request, given: Proposal) -> float:
+        """The same with the nodes that stand idle while a proposal waits for jobs to end."""
+        idle = given.again_s is not None
+        ahead_s = self.config.hold_ahead_s
+        return self._cost_node_s(given) + (wait_of(request, given, ahead_s).idle_node_s if idle else 0.0)
 
     def _writing_s(self, request: Request, given: Proposal) -> float:
         """How long requested checkpoints take, after those of other plans. 0: the proposal has none."""
@@ -303,48 +347,15 @@ class _Pricing:
         begin at `at_s`. None: now.
         """
         vital = self.config.is_vital(request.urgent.job)
-        own = None if vital else self._refusal(request, given, at_s)
+        own = None if vital else refusal_of(request, given, self.config, at_s)
         return own is not None or loss_refusal(request, given, at_s) is not None
 
-    def _see_whether_crowded(self, request: Request, given: Proposal) -> None:
+    def _see_whether_others_cost(self, request: Request, given: Proposal) -> None:
         """An urgent job finds no room either if a limit refuses it for what others may lose in the end."""
         alone = replace(request, spent_node_s=request.killed_node_s)
         now_s = self.cluster.now_s
-        self.crowded |= self._refuses(request, given, now_s) and not self._refuses(alone, given, now_s)
-
-    def _refusal(self, request: Request, given: Proposal, at_s: float | None = None) -> str | None:
-        """Why the urgent job may not cost so much, with the figures. None: it may.
-
-        `at_s`: when its evictions begin. None: now.
-        """
-        config, before = self.config, self.cluster.lost_node_s
-        cost_node_s = evictions_node_s(given.actions, self.cluster, at_s)
-        kills_node_s = evictions_loss_node_s(given.actions, self.cluster, at_s)
-        text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
-        together = started_with(self.cluster, request.urgent.job.job_id)
-        # What earlier decisions cost besides lost work is not known.
-        before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
-        if cost_node_s and before_node_s + cost_node_s > self._node_s(config.ceiling_machine_hours):
-            after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
-            limit = self._node_s(config.ceiling_machine_hours) / HOUR_S
-            return f"{text}{after}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
-        if config.budget_machine_hours is None:
-            return None
-        used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
-        budget_node_s = self._node_s(config.budget_machine_hours)
-        if kills_node_s and used_node_s + kills_node_s > budget_node_s:
-            return (
-                f"{text}, {kills_node_s / HOUR_S:.4g} of them lost work, and {used_node_s / HOUR_S:.4g} of "
-                f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
-            )
-        return None
-
-
-def _is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> bool:
-    """Whether a proposal makes room and its hold has nodes of jobs that end by themselves."""
-    held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
-    jobs = cluster.jobs_by_id()
-    return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
+        if self._refuses(request, given, now_s) and not self._refuses(alone, given, now_s):
+            self._note_lack(request)
 
 
 LEAST_PRICE = Policy(

@@ -37,6 +37,12 @@ class LeastPriceConfig:
     waits_for_ends: bool = True
     """Whether jobs whose time limits end in time are left to end, if that saves more than a start at once may
     cost. False: more urgent jobs start at once, and work is lost that was nearly done."""
+    hold_ahead_s: float = 3600.0
+    """How long before the last of these jobs ends the nodes are held. More: fewer jobs have to leave in the
+    end, and more nodes stand idle."""
+    late: Literal["queue", "evict"] = "evict"
+    """After the deadline: evict no job, or make room as if the job had been submitted now, but without
+    waiting."""
     kills: Literal["late", "at_once"] = "late"
     """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
     without that, or as on whole nodes. at_once: more urgent jobs start at once, and more is lost."""
@@ -70,6 +76,7 @@ class LeastPriceConfig:
         require_durations(
             start_within_s=self.start_within_s,
             instant_s=self.instant_s,
+            hold_ahead_s=self.hold_ahead_s,
             margin_s=self.margin_s,
             leave_s=self.leave_s,
             hold_slack_s=self.hold_slack_s,

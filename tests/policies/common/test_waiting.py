@@ -153,13 +153,38 @@ def test_a_hold_that_serves_no_more_is_made_elsewhere(waiting: Build) -> None:
         assert (holds(decision), victims(decision)) == ([("n2",)], [])
 
 
-def test_nobody_waits_if_another_urgent_job_finds_no_room(waiting: Build) -> None:
-    first = waiting("u", 1, demand=amounts(4))
+@pytest.mark.parametrize(
+    ("walltime_s", "waits"), [(91.0, True), (92.0, False), (599.0, False), (600.0, True)]
+)
+def test_no_kill_waits_if_another_urgent_job_is_on_time_only_after_its_own(
+    waiting: Build, walltime_s: float, waits: bool
+) -> None:
+    """`v` gets the node when `u` has ended: it is to start within 601 s, and `u` at once or after 508 s."""
+    first = waiting("u", 1, demand=amounts(4), walltime_s=walltime_s)
     second = waiting("v", 1, demand=amounts(5), submit_s=NOW_S + 1.0)
     decision = decide(after(full(first, second), 2.0))
-    assert victims(decision) == [("a", Method.KILL)], "v gets nothing before u has started"
+    assert victims(decision) == ([] if waits else [("a", Method.KILL)])
     lacks = replace(second, blocked_by="a licence")
     assert victims(decide(after(full(first, lacks), 2.0))) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"demand": amounts(9)},
+        {"node_count": 2},
+        {"eligible_nodes": frozenset({"n1"})},
+        {"submit_s": NOW_S - 1000.0},
+    ],
+    ids=["larger than a node", "larger than what is held", "elsewhere", "late"],
+)
+def test_a_kill_waits_although_another_urgent_job_can_have_no_room(
+    waiting: Build, changes: dict[str, Any]
+) -> None:
+    first = waiting("u", 1, demand=amounts(4), walltime_s=300.0)
+    hopeless = replace(waiting("v", 1, demand=amounts(4)), **changes)
+    decision = decide(after(full(first, hopeless), 2.0))
+    assert (victims(decision), holds(decision)) == ([], [("n0",)])
 
 
 def test_a_limit_of_evictions_that_others_may_use_up_is_not_waited_for(waiting: Build) -> None:

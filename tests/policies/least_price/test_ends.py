@@ -102,12 +102,36 @@ def test_the_others_leave_in_time_for_their_checkpoints(
     assert victims(decide(ended)) == [("b", Method.SYSTEM)]
 
 
-def test_no_start_waits_for_ends_while_another_urgent_job_finds_no_room(
-    running: Build, waiting: Build, cluster_of: BuildCluster
+def test_no_start_waits_for_ends_if_another_urgent_job_finds_room_without_that(
+    two: Cluster, waiting: Build
 ) -> None:
-    jobs = ending(running("a", "n0")), running("b", "n1", preemptible=False)
-    cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
-    assert victims(decide(cluster)) == [("a", Method.KILL)]
+    """Only the node of `a` serves `v`."""
+    second = waiting("v", 1, submit_s=NOW_S + 1.0, eligible_nodes=frozenset({"n0"}))
+    decision = decide(replace(two, jobs=(*two.jobs, second)))
+    assert victims(decision) == [("b", Method.KILL), ("a", Method.KILL)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_count": 5},
+        {"node_count": 2, "eligible_nodes": frozenset({"n0", "n2"})},
+        {"node_count": 1, "eligible_nodes": frozenset({"n2"})},
+        {"node_count": 5, "start_within_s": 7 * 86_400.0},
+        {"submit_s": NOW_S - 601.0, "node_count": 5},
+    ],
+    ids=["too large", "one protected", "protected", "a week", "late"],
+)
+@pytest.mark.parametrize("late", ["queue", "evict"])
+def test_a_start_waits_for_ends_although_another_urgent_job_can_have_no_room(
+    two: Cluster, running: Build, waiting: Build, changes: dict[str, Any], late: str
+) -> None:
+    stays = running("p", "n2", preemptible=False)
+    hopeless = replace(waiting("v", 1, submit_s=NOW_S - 1.0), **changes)
+    nodes = (*two.nodes, replace(two.nodes[0], name="n2"))
+    decision = decide(replace(two, nodes=nodes, jobs=(*two.jobs, stays, hopeless)), late=late)
+    assert victims(decision) == []
+    assert [action.job_id for action in decision.actions if isinstance(action, Reserve)] == ["u"]
 
 
 @pytest.mark.parametrize(("ran_s", "waits"), [(510.0, True), (400.0, False)])

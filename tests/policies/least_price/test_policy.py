@@ -15,6 +15,7 @@ from makeway.policies.model import (
     Decision,
     Job,
     JobKind,
+    Limits,
     Method,
     Prioritise,
     Progress,
@@ -169,8 +170,11 @@ def test_no_start_waits_in_its_hold_while_another_urgent_job_finds_no_room(
 ) -> None:
     jobs = (running("a", "n0"), running("b", "n1", preemptible=False))
     cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
-    assert victims(decide(cluster, waiting_machine_hours=0.1)) == [("a", Method.KILL)]
-    alone = replace(cluster, jobs=tuple(job for job in cluster.jobs if job.job_id != "v"))
+    assert not victims(decide(cluster, waiting_machine_hours=0.1)), "a start of u at once is of no use to v"
+    short = replace(cluster.jobs_by_id()["u"], walltime_s=100.0)
+    decision = decide(cluster_of(2, *jobs, short, cluster.jobs[-1]), waiting_machine_hours=0.1)
+    assert victims(decision) == [("a", Method.KILL)], "v is on time when u has ended"
+    alone = cluster_of(2, *jobs, short)
     assert not victims(decide(alone, waiting_machine_hours=0.1))
 
 
@@ -264,9 +268,39 @@ def test_requested_checkpoints_take_turns_unless_they_are_parallel(
     assert decision.rationale[0].ready_s == NOW_S + 200.0
 
 
-def test_after_the_deadline_no_job_leaves(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
+def test_after_the_deadline_a_job_is_served_as_a_new_one(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
     late = waiting("u", 1, submit_s=NOW_S - 601.0)
-    assert verbs(decide(cluster_of(1, running("a", "n0"), late), **NO_LIMITS)) == ["prioritise"]
+    cluster = cluster_of(1, running("a", "n0"), late)
+    assert victims(decide(cluster, **NO_LIMITS)) == [("a", Method.KILL)]
+    assert verbs(decide(cluster, **NO_LIMITS, late="queue")) == ["prioritise"]
+    refused = decide(cluster, ceiling_machine_hours=0.1)
+    assert (verbs(refused), refused.again_s) == (["prioritise"], None)
+    limits = Limits(max_loss_node_hours=0.1, max_loss_machine_share=0.0)
+    assert verbs(decide(replace(cluster, limits=limits))) == ["prioritise"]
+
+
+def test_after_the_deadline_a_job_may_save_its_work_but_no_start_waits(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    late = waiting("u", 1, submit_s=NOW_S - 9000.0)
+    saves = running("a", "n0", checkpoint=CheckpointSpec(system_s=200.0))
+    assert victims(decide(cluster_of(1, saves, late))) == [("a", Method.SYSTEM)]
+    dear = decide(cluster_of(1, running("a", "n0"), late), waiting_machine_hours=0.0)
+    assert victims(dear) == [("a", Method.KILL)]
+    ends = running("a", "n0", walltime_s=1300.0)
+    assert victims(decide(cluster_of(1, ends, late), instant_machine_hours=0.0)) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize(("late", "served"), [("queue", False), ("evict", True)])
+def test_on_shared_nodes_a_late_job_is_served_without_waiting(
+    waiting: Build, late: str, served: bool
+) -> None:
+    cluster = replace(half_used(waiting), now_s=NOW_S + 601.0)
+    assert victims(decide(cluster, late=late)) == ([("a", Method.KILL)] if served else [])
+    refused = decide(cluster, late=late, ceiling_machine_hours=0.2)
+    assert (verbs(refused), refused.again_s) == (["prioritise"], None)
 
 
 @pytest.mark.parametrize(
@@ -333,11 +367,14 @@ def test_on_shared_nodes_nothing_is_held_above_the_ceiling(waiting: Build) -> No
     assert (verbs(last), last.again_s) == (["prioritise"], None)
 
 
-def test_on_shared_nodes_no_kill_waits_if_another_urgent_job_finds_no_room(waiting: Build) -> None:
+def test_on_shared_nodes_no_kill_waits_if_another_urgent_job_is_on_time_after_that(waiting: Build) -> None:
     second = waiting("v", 1, demand=amounts(4), submit_s=NOW_S + 1.0)
     stays = part("p", "n0", amounts(4), preemptible=False)
-    cluster = shared(part("a", "n0", amounts(4)), stays, waiting("u", 1, demand=amounts(4)), node_count=1)
+    first = waiting("u", 1, demand=amounts(4), walltime_s=300.0)
+    cluster = shared(part("a", "n0", amounts(4)), stays, first, node_count=1)
     assert not victims(decide(cluster))
+    larger = replace(second, demand=amounts(9))
+    assert not victims(decide(replace(cluster, jobs=(*cluster.jobs, larger))))
     assert victims(decide(replace(cluster, jobs=(*cluster.jobs, second)))) == [("a", Method.KILL)]
 
 

@@ -12,6 +12,7 @@ from makeway.policies.common.holds import shortfall
 from makeway.policies.common.placements import fitting
 from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.hybrid.arrival import HybridConfig
+from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -24,6 +25,7 @@ from makeway.policies.model import (
     Method,
     NodeState,
     Notice,
+    Operation,
     OperationKind,
     Phase,
     Progress,
@@ -138,12 +140,18 @@ def check_safe(name: str, cluster: Cluster) -> None:
         deadline_s = next(why.deadline_s for why in decision.rationale if why.for_job_id == for_job_id)
         check_in_time(hold, cluster, so_far, deadline_s)
         for action in evictions(group):
-            check_eviction(action, cluster, group, deadline_s)
+            check_eviction(action, cluster, group, served_by_s(name, deadline_s))
             asked[action.job_id] += not isinstance(action, Checkpoint)
         if name == "eviction":
             check_nobody_need_not_go(hold, urgent, cluster, before, evictions(group))
     assert all(times == 1 for times in asked.values()), "no job is acted upon twice"
     check_allowed(decision, cluster)
+
+
+def served_by_s(name: str, deadline_s: float) -> float:
+    """The deadline by which jobs leave: least-price serves a late job like a new one."""
+    late = name == "least-price" and deadline_s < NOW_S
+    return NOW_S + LeastPriceConfig().start_within_s if late else deadline_s
 
 
 def check_allowed(decision: Decision, cluster: Cluster) -> None:
@@ -178,16 +186,27 @@ def check_loan(group: list[Action], cluster: Cluster, commitments: set[str], cha
 
 
 def check_no_room(group: list[Action], urgent: Job, cluster: Cluster) -> None:
-    """The job goes to the front, once, if it could start; what was held since its announcement goes back."""
-    held = [
-        operation.reservation
-        for operation in cluster.operations
-        if operation.for_job_id == urgent.job_id and operation.notice is not None
-    ]
+    """The job goes to the front, once, if it could start. What was held since its announcement goes back; its
+    own hold does so only if no job leaves for it.
+    """
+    own = [operation for operation in cluster.operations if operation.for_job_id == urgent.job_id]
+    announced = {operation.reservation for operation in own if operation.notice is not None}
+    of_no_use = {operation.reservation for operation in own if not takes(operation)}
     verbs = [action.verb for action in group]
     assert verbs in (["prioritise"], ["release"], ["prioritise", "release"])
     assert ("prioritise" in verbs) == (not urgent.prioritised and could_start(urgent, cluster))
-    assert [action.reservation for action in group if isinstance(action, Release)] == held
+    released = [action.reservation for action in group if isinstance(action, Release)]
+    assert announced <= set(released) <= announced | of_no_use
+    assert len(released) <= 1
+
+
+def takes(operation: Operation) -> bool:
+    """Whether a job was asked to leave for an operation, or will be."""
+    return any(
+        isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+        and (task.issued_s is not None or task.progress not in (Progress.DROPPED, Progress.REFUSED))
+        for task in operation.tasks
+    )
 
 
 def could_start(urgent: Job, cluster: Cluster) -> bool:

@@ -1,0 +1,54 @@
+"""What the start of an urgent job may cost: the ceiling on one start, and the budget of a day.
+
+Reference:
+    Fan et al., "Hybrid Workload Scheduling on HPC Systems" (IPDPS 2022), section III-A: the overhead of a
+    preemption.
+
+Differs from the paper:
+    The paper limits nothing.
+"""
+
+import math
+
+from makeway.policies.common.losses import evictions_loss_node_s, evictions_node_s
+from makeway.policies.common.requests import Proposal, Request
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import Cluster
+from makeway.policies.safety.prices import HOUR_S, started_with
+
+
+def machine_node_s(cluster: Cluster, machine_hours: float | None) -> float:
+    """Machine-hours as node-seconds. None: without limit."""
+    return math.inf if machine_hours is None else machine_hours * HOUR_S * len(cluster.up_nodes())
+
+
+def refusal_of(
+    request: Request, given: Proposal, config: LeastPriceConfig, at_s: float | None = None
+) -> str | None:
+    """Why the urgent job may not cost so much, with the figures. None: it may.
+
+    `at_s`: when its evictions begin. None: now.
+    """
+    cluster = request.cluster
+    before = cluster.lost_node_s
+    cost_node_s = evictions_node_s(given.actions, cluster, at_s)
+    kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
+    text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
+    together = started_with(cluster, request.urgent.job.job_id)
+    # What earlier decisions cost besides lost work is not known.
+    before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
+    ceiling_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
+    if cost_node_s and before_node_s + cost_node_s > ceiling_node_s:
+        after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
+        limit = ceiling_node_s / HOUR_S
+        return f"{text}{after}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
+    if config.budget_machine_hours is None:
+        return None
+    used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
+    budget_node_s = machine_node_s(cluster, config.budget_machine_hours)
+    if kills_node_s and used_node_s + kills_node_s > budget_node_s:
+        return (
+            f"{text}, {kills_node_s / HOUR_S:.4g} of them lost work, and {used_node_s / HOUR_S:.4g} of "
+            f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
+        )
+    return None
