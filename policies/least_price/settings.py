@@ -40,7 +40,7 @@ class LeastPriceConfig:
     hold_ahead_s: float = 3600.0
     """How long before the last of these jobs ends the nodes are held. More: fewer jobs have to leave in the
     end, and more nodes stand idle."""
-    late: Literal["queue", "evict"] = "evict"
+    late: Literal["queue", "evict"] = "queue"
     """After the deadline: evict no job, or make room as if the job had been submitted now, but without
     waiting."""
     kills: Literal["late", "at_once"] = "late"

@@ -126,7 +126,7 @@ def test_a_late_job_is_served_as_soon_as_the_limits_allow() -> None:
     scheduler = SchedulerSettings(backfill=Backfill.EASY)
     cluster = SimCluster(2, [*jobs, urgent("u", 0.0, 2)], scheduler=scheduler, storage=STORAGE, check=True)
     run_cycles(cluster, 1200.0)
-    record = Replay(cluster, LEAST_PRICE, LeastPriceConfig(), ReplaySettings(limits=limits)).run()
+    record = Replay(cluster, LEAST_PRICE, LeastPriceConfig(late="evict"), ReplaySettings(limits=limits)).run()
     (done,) = [one for one in record.jobs if one.job.job_id == "u"]
     assert done.start_s is not None
     assert 800.0 <= done.start_s - ARRIVAL_S <= 900.0

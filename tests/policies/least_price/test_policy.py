@@ -268,17 +268,17 @@ def test_requested_checkpoints_take_turns_unless_they_are_parallel(
     assert decision.rationale[0].ready_s == NOW_S + 200.0
 
 
-def test_after_the_deadline_a_job_is_served_as_a_new_one(
+def test_after_the_deadline_a_job_is_served_as_a_new_one_if_the_site_wants_it(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     late = waiting("u", 1, submit_s=NOW_S - 601.0)
     cluster = cluster_of(1, running("a", "n0"), late)
-    assert victims(decide(cluster, **NO_LIMITS)) == [("a", Method.KILL)]
-    assert verbs(decide(cluster, **NO_LIMITS, late="queue")) == ["prioritise"]
-    refused = decide(cluster, ceiling_machine_hours=0.1)
+    assert victims(decide(cluster, **NO_LIMITS, late="evict")) == [("a", Method.KILL)]
+    assert verbs(decide(cluster, **NO_LIMITS)) == ["prioritise"]
+    refused = decide(cluster, ceiling_machine_hours=0.1, late="evict")
     assert (verbs(refused), refused.again_s) == (["prioritise"], None)
     limits = Limits(max_loss_node_hours=0.1, max_loss_machine_share=0.0)
-    assert verbs(decide(replace(cluster, limits=limits))) == ["prioritise"]
+    assert verbs(decide(replace(cluster, limits=limits), late="evict")) == ["prioritise"]
 
 
 def test_after_the_deadline_a_job_may_save_its_work_but_no_start_waits(
@@ -286,11 +286,13 @@ def test_after_the_deadline_a_job_may_save_its_work_but_no_start_waits(
 ) -> None:
     late = waiting("u", 1, submit_s=NOW_S - 9000.0)
     saves = running("a", "n0", checkpoint=CheckpointSpec(system_s=200.0))
-    assert victims(decide(cluster_of(1, saves, late))) == [("a", Method.SYSTEM)]
-    dear = decide(cluster_of(1, running("a", "n0"), late), waiting_machine_hours=0.0)
+    assert victims(decide(cluster_of(1, saves, late), late="evict")) == [("a", Method.SYSTEM)]
+    dear = decide(cluster_of(1, running("a", "n0"), late), waiting_machine_hours=0.0, late="evict")
     assert victims(dear) == [("a", Method.KILL)]
     ends = running("a", "n0", walltime_s=1300.0)
-    assert victims(decide(cluster_of(1, ends, late), instant_machine_hours=0.0)) == [("a", Method.KILL)]
+    assert victims(decide(cluster_of(1, ends, late), instant_machine_hours=0.0, late="evict")) == [
+        ("a", Method.KILL)
+    ]
 
 
 @pytest.mark.parametrize(("late", "served"), [("queue", False), ("evict", True)])

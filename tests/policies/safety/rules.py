@@ -12,7 +12,6 @@ from makeway.policies.common.holds import shortfall
 from makeway.policies.common.placements import fitting
 from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.hybrid.arrival import HybridConfig
-from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -140,18 +139,12 @@ def check_safe(name: str, cluster: Cluster) -> None:
         deadline_s = next(why.deadline_s for why in decision.rationale if why.for_job_id == for_job_id)
         check_in_time(hold, cluster, so_far, deadline_s)
         for action in evictions(group):
-            check_eviction(action, cluster, group, served_by_s(name, deadline_s))
+            check_eviction(action, cluster, group, deadline_s)
             asked[action.job_id] += not isinstance(action, Checkpoint)
         if name == "eviction":
             check_nobody_need_not_go(hold, urgent, cluster, before, evictions(group))
     assert all(times == 1 for times in asked.values()), "no job is acted upon twice"
     check_allowed(decision, cluster)
-
-
-def served_by_s(name: str, deadline_s: float) -> float:
-    """The deadline by which jobs leave: least-price serves a late job like a new one."""
-    late = name == "least-price" and deadline_s < NOW_S
-    return NOW_S + LeastPriceConfig().start_within_s if late else deadline_s
 
 
 def check_allowed(decision: Decision, cluster: Cluster) -> None:
