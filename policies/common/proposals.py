@@ -10,13 +10,14 @@ Differs from the paper:
     urgent job does not need serve the next urgent job, even before the victim has left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.components import by_whole_job, serve_together
+from makeway.policies.common.components import serve_each
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.requests import (
     Proposal,
@@ -27,7 +28,7 @@ from makeway.policies.common.requests import (
     request_for,
     with_places,
 )
-from makeway.policies.common.urgent_jobs import UrgentJob, held_up, urgent_jobs
+from makeway.policies.common.urgent_jobs import Urgency, UrgentJob, held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
     Action,
@@ -57,6 +58,8 @@ def decide_each(
     hold_slack_s: float,
     evict_guests: Callable[[Request], Request] = lambda request: request,
     whole_placements: bool = False,
+    order: Callable[[UrgentJob], Urgency] | None = None,
+    spared: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
@@ -72,22 +75,16 @@ def decide_each(
         evict_guests: adds the guests that leave before any other job is evicted.
         whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
             given `Request.places`, where the cluster has placements.
+        order: sorts the urgent jobs. None: they are served in the order of submission.
+        spared: by urgent job, those that do not leave for it, though the site allows it; without placements.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
     if not urgents:
         return Decision(policy=policy, rationale=blocked)
-    commitments, proposals = Commitments(cluster=cluster), list[Proposal]()
-    serving = _Serving(
-        policy=policy,
-        proposal=proposal,
-        start_within_s=start_within_s,
-        hold_slack_s=hold_slack_s,
-        evict_guests=evict_guests,
-        whole_placements=whole_placements,
-    )
-    for group in by_whole_job(urgents):
-        proposals += serve_together(group, commitments, serving.serve, serving.refuse)
+    serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements, spared)
+    ordered = urgents if order is None else sorted(urgents, key=order)
+    proposals = serve_each(ordered, cluster, serving.serve, serving.refuse)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
@@ -96,7 +93,7 @@ def decide_each(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Serving:
     """How one urgent job is served: the arguments of `decide_each`."""
 
@@ -106,6 +103,7 @@ class _Serving:
     hold_slack_s: float
     evict_guests: Callable[[Request], Request]
     whole_placements: bool
+    spared: Mapping[str, AbstractSet[str]]
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
@@ -129,7 +127,9 @@ class _Serving:
     def _request(self, commitments: Commitments, urgent: UrgentJob) -> Request:
         now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
         duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
-        return request_for(commitments, urgent, self.policy, deadline_s, duration_s)
+        request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
+        spared = self.spared.get(urgent.job.job_id)
+        return replace(request, excluded=request.excluded | spared) if spared else request
 
 
 def _ready(request: Request) -> Request | None:

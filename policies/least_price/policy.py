@@ -39,10 +39,12 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale
+from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import Waiting, allowed_until_s, hold_only, writing_s
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.least_price.joint import Spared, decide_together
 from makeway.policies.least_price.prices import (
     Price,
     lost_node_s,
@@ -56,7 +58,12 @@ from makeway.policies.safety.prices import HOUR_S, killed_node_s, started_with
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
-    """Make way for every urgent job that needs nodes, in the order of submission."""
+    """Make way for every urgent job that needs nodes, in the order of `urgency`."""
+    return decide_together(cluster, config, _one_by_one)
+
+
+def _one_by_one(cluster: Cluster, config: LeastPriceConfig, spared: Spared) -> Decision:
+    """The decision in which each urgent job is served for itself. `spared`: see `decide_each`."""
 
     def decided(pricing: _Pricing) -> Decision:
         return decide_each(
@@ -66,6 +73,8 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
+            order=lambda one: urgency(one, config.start_within_s, vital=config.is_vital(one.job)),
+            spared=spared,
         )
 
     pricing = _Pricing(cluster=cluster, config=config)
