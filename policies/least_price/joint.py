@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import committed
-from makeway.policies.common.losses import cost_node_s, departures
+from makeway.policies.common.losses import departures
 from makeway.policies.least_price.prices import price_node_s
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
@@ -147,7 +147,9 @@ def _joint_choice(
     price = _price_node_s(decision, cluster, ids)
     if not price:
         return None
-    joint = one_by_one(_before(cluster, decision, burst, together), _without_ceilings(config), {})
+    joint = one_by_one(
+        _before(cluster, decision, burst, together), replace(config, ceiling_machine_hours=None), {}
+    )
     why = next((one for one in joint.rationale if one.for_job_id == together.job_id), None)
     if why is None or why.ready_s is None:
         return None
@@ -181,7 +183,7 @@ def _without_signals(cluster: Cluster, job_ids: AbstractSet[str]) -> Cluster:
 def _before(cluster: Cluster, decision: Decision, burst: _Burst, together: Job) -> Cluster:
     """The snapshot with one urgent job instead of the burst and of those that are decided on after its first.
 
-    No limit on lost work holds in it: these are limits of each urgent job.
+    No limit on what one urgent job or its user may lose holds in it.
     """
     order = [why.for_job_id for why in decision.rationale]
     without = {*burst.job_ids, *order[order.index(together.job_id) :]}
@@ -194,15 +196,10 @@ def _before(cluster: Cluster, decision: Decision, burst: _Burst, together: Job) 
         limits=replace(
             cluster.limits,
             max_loss_node_hours=None,
-            max_loss_node_hours_per_day=None,
             max_loss_node_hours_per_user_per_day=None,
             max_loss_node_hours_per_account_per_day=None,
         ),
     )
-
-
-def _without_ceilings(config: LeastPriceConfig) -> LeastPriceConfig:
-    return replace(config, ceiling_machine_hours=None, budget_machine_hours=None)
 
 
 def _is_better(other: Decision, decision: Decision, cluster: Cluster, config: LeastPriceConfig) -> bool:
@@ -259,26 +256,19 @@ def _late(rationale: Iterable[Rationale]) -> tuple[LateDeparture, ...]:
 
 
 def _price_node_s(decision: Decision, cluster: Cluster, for_job_ids: AbstractSet[str] | None = None) -> int:
-    """What the evictions of a decision count as, in node-seconds: postponed ones as if they began now.
+    """What the evictions of a decision count as, in node-seconds: postponed ones as if they began now, and of
+    several postponed ones of one job the dearest.
 
     `for_job_ids`: only those for these urgent jobs count. None: all.
     """
     jobs, now_s = cluster.jobs_by_id(), cluster.now_s
     actions = [one for one in decision.actions if for_job_ids is None or one.for_job_id in for_job_ids]
     whys = [one for one in decision.rationale if for_job_ids is None or one.for_job_id in for_job_ids]
-    at_once = sum(price_node_s(job, method, now_s) for job, method in departures(actions, cluster))
-    return at_once + sum(_late_price_node_s(jobs[late.job_id], late, now_s) for late in _late(whys))
-
-
-def _late_price_node_s(job: Job, late: LateDeparture, now_s: float) -> int:
-    """What a postponed eviction counts as if it begins now. A kill counts as no more than at its last moment,
-    before which the job may complete a checkpoint.
-    """
-    price = price_node_s(job, late.method, now_s)
-    if late.method is not Method.KILL:
-        return price
-    in_the_end = late.loss_node_s + cost_node_s(job, Method.APPLICATION, now_s)
-    return min(price, in_the_end * (1 + job.past_evictions) ** 2)
+    prices = {job.job_id: price_node_s(job, method, now_s) for job, method in departures(actions, cluster)}
+    for late in _late(whys):
+        price = price_node_s(jobs[late.job_id], late.method, now_s)
+        prices[late.job_id] = max(price, prices.get(late.job_id, 0))
+    return sum(prices.values())
 
 
 def _explained(decision: Decision, burst: _Burst, staying: frozenset[str]) -> Decision:
