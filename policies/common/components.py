@@ -1,4 +1,5 @@
-"""Urgent heterogeneous jobs: room is made for all components or for none. Pure functions.
+"""The order in which urgent jobs are served, and heterogeneous ones: room is made for all components or for
+none. Pure functions.
 
 The components of a heterogeneous job start together. Each is a job of its own here, with its own request and
 its own hold, but what is decided for one depends on the others.

@@ -64,7 +64,8 @@ def decide_each(
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
     Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
-    The components of a heterogeneous job are served together or not at all.
+    The components of a heterogeneous job are served together or not at all. If a job without room can get
+    some by coming first, it does (`serve_each`).
 
     Args:
         cluster: the snapshot.

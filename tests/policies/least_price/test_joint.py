@@ -134,7 +134,7 @@ def test_a_decision_that_cannot_be_cheaper_stays_as_it_is() -> None:
     [
         {"eligible_nodes": frozenset(node_names(9))},
         {"account": "vital"},
-        {"het_job_id": "u2"},
+        {"het_job_id": "7"},
         {"start_within_s": 5.0},  # it is late
     ],
 )
@@ -222,7 +222,7 @@ def test_each_urgent_job_keeps_to_its_own_limit_on_lost_work() -> None:
     ],
 )
 def test_what_one_urgent_job_may_cost_does_not_limit_the_sum(
-    limits: dict[str, float], changes: dict[str, float]
+    limits: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     """Each start costs 20 node-hours at most, alone and together, and all of them more than 40."""
     jobs = (*FOR_THE_TIME, ("large2", 2, 36_000.0, None), ("large3", 2, 36_000.0, None))
