@@ -1,4 +1,5 @@
-"""Urgent heterogeneous jobs: room is made for all components or for none. Pure functions.
+"""The order in which urgent jobs are served, and heterogeneous ones: room is made for all components or for
+none. Pure functions.
 
 The components of a heterogeneous job start together. Each is a job of its own here, with its own request and
 its own hold, but what is decided for one depends on the others.
@@ -11,6 +12,7 @@ found.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.requests import Proposal
@@ -22,6 +24,69 @@ Serve = Callable[[Commitments, UrgentJob], Proposal]
 """What is proposed for an urgent job, given what is promised already; the promises are added to that."""
 Refuse = Callable[[Commitments, UrgentJob, str], Proposal]
 """The same for an urgent job that gets nothing, and why."""
+
+
+def serve_each(
+    urgents: Iterable[UrgentJob], cluster: Cluster, serve: Serve, refuse: Refuse
+) -> list[Proposal]:
+    """The proposals for urgent jobs that are served in this order, the components of one job together.
+
+    One that could be on time may find no room because an earlier one, which may have other nodes than it, has
+    got some that would serve it. Then those without room come first in a second try. It counts if it makes
+    room for more jobs, and for all that had room before.
+    """
+    groups = by_whole_job(urgents)
+    found = _in_turn(groups, cluster, serve, refuse)
+    lacking = _lacking(groups, found, cluster)
+    if lacking:
+        last = [group for group in groups if all(group is not one for one in lacking)]
+        again = _in_turn([*lacking, *last], cluster, serve, refuse)
+        if _served(again) > _served(found):
+            found = again
+    return list(chain.from_iterable(found))
+
+
+def _in_turn(
+    groups: Iterable[tuple[UrgentJob, ...]], cluster: Cluster, serve: Serve, refuse: Refuse
+) -> list[list[Proposal]]:
+    commitments = Commitments(cluster=cluster)
+    return [serve_together(group, commitments, serve, refuse) for group in groups]
+
+
+def _served(proposals: Iterable[Iterable[Proposal]]) -> frozenset[str]:
+    """The urgent jobs that have room."""
+    return frozenset(one.rationale.for_job_id for one in chain.from_iterable(proposals) if _has_room(one))
+
+
+def _has_room(proposal: Proposal) -> bool:
+    return proposal.rationale.ready_s is not None or any(isinstance(one, Reserve) for one in proposal.actions)
+
+
+def _lacking(
+    groups: list[tuple[UrgentJob, ...]], found: list[list[Proposal]], cluster: Cluster
+) -> list[tuple[UrgentJob, ...]]:
+    """Those without room that could be on time, and would be served by nodes of an earlier one that may have
+    others.
+    """
+    sets, taken = cluster.node_sets(), dict[frozenset[str] | None, int]()
+
+    def is_passed(urgent: UrgentJob, given: Proposal) -> bool:
+        if _has_room(given) or given.again_s is not None or cluster.now_s > given.rationale.deadline_s:
+            return False
+        able = urgent.job.eligible_nodes
+        wanted = sets.up if able is None else sets.of(able)
+        return any(nodes & wanted for other, nodes in taken.items() if other != able)
+
+    lacking: list[tuple[UrgentJob, ...]] = []
+    for group, proposals in zip(groups, found, strict=True):
+        if any(map(is_passed, group, proposals)):
+            lacking.append(group)
+        for urgent, given in zip(group, proposals, strict=True):
+            for action in given.actions:
+                if isinstance(action, Reserve):
+                    able = urgent.job.eligible_nodes
+                    taken[able] = taken.get(able, 0) | sets.of(action.nodes)
+    return lacking
 
 
 def by_whole_job(urgents: Iterable[UrgentJob]) -> list[tuple[UrgentJob, ...]]:
@@ -78,7 +143,7 @@ def _in_order(
     branch, found = commitments.branch(), dict[str, Proposal]()
     for urgent in order:
         given = found[urgent.job.job_id] = serve(branch, urgent)
-        if given.rationale.ready_s is None and not any(isinstance(one, Reserve) for one in given.actions):
+        if not _has_room(given):
             return found, urgent
     return found, None
 

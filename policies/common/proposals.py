@@ -10,13 +10,14 @@ Differs from the paper:
     urgent job does not need serve the next urgent job, even before the victim has left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from makeway.policies.common.commitments import Commitments, SharingJobs
-from makeway.policies.common.components import by_whole_job, serve_together
+from makeway.policies.common.components import serve_each
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.holds import is_in_vain
 from makeway.policies.common.requests import (
@@ -29,7 +30,7 @@ from makeway.policies.common.requests import (
     with_places,
 )
 from makeway.policies.common.shared_nodes import room_comes
-from makeway.policies.common.urgent_jobs import UrgentJob, held_up, urgent_jobs
+from makeway.policies.common.urgent_jobs import Urgency, UrgentJob, held_up, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
     Action,
@@ -60,11 +61,14 @@ def decide_each(
     evict_guests: Callable[[Request], Request] = lambda request: request,
     whole_placements: bool = False,
     handover_s: float = 0.0,
+    order: Callable[[UrgentJob], Urgency] | None = None,
+    spared: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
     Nodes that are promised to one are not offered to the next; what a victim of one frees beyond its need is.
-    The components of a heterogeneous job are served together or not at all.
+    The components of a heterogeneous job are served together or not at all. If a job without room can get
+    some by coming first, it does (`serve_each`).
 
     Args:
         cluster: the snapshot.
@@ -76,24 +80,27 @@ def decide_each(
         whole_placements: whether nodes are only free if one placement has enough of them. `proposal` is then
             given `Request.places`, where the cluster has placements.
         handover_s: how long after kills for one job others run in what it leaves of its nodes. 0: none waits.
+        order: sorts the urgent jobs. None: they are served in the order of submission.
+        spared: by urgent job, those that do not leave for it, though the site allows it; without placements.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
     if not urgents:
         return Decision(policy=policy, rationale=blocked)
-    commitments, proposals = Commitments(cluster=cluster), list[Proposal]()
+    sharing = SharingJobs.of(urgents, start_within_s)
     serving = _Serving(
-        policy=policy,
-        proposal=proposal,
-        start_within_s=start_within_s,
-        hold_slack_s=hold_slack_s,
-        evict_guests=evict_guests,
-        whole_placements=whole_placements,
-        handover_s=handover_s,
-        sharing=SharingJobs.of(urgents, start_within_s),
+        policy,
+        proposal,
+        start_within_s,
+        hold_slack_s,
+        evict_guests,
+        whole_placements,
+        handover_s,
+        sharing,
+        spared,
     )
-    for group in by_whole_job(urgents):
-        proposals += serve_together(group, commitments, serving.serve, serving.refuse)
+    ordered = urgents if order is None else sorted(urgents, key=order)
+    proposals = serve_each(ordered, cluster, serving.serve, serving.refuse)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
@@ -102,7 +109,7 @@ def decide_each(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Serving:
     """How one urgent job is served: the arguments of `decide_each`."""
 
@@ -114,6 +121,7 @@ class _Serving:
     whole_placements: bool
     handover_s: float
     sharing: SharingJobs
+    spared: Mapping[str, AbstractSet[str]]
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
@@ -140,8 +148,11 @@ class _Serving:
         now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
         duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
         request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
+        spared = self.spared.get(urgent.job.job_id, frozenset[str]())
         return replace(
-            request, sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s)
+            request,
+            sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s),
+            excluded=request.excluded | spared,
         )
 
     def _wait_for_leftovers(self, commitments: Commitments, request: Request) -> Proposal | None:

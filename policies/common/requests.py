@@ -2,6 +2,7 @@
 it."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease,
 from makeway.policies.common.losses import evictions_loss_node_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.shared_nodes import leftovers_of
-from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import (
     Action,
@@ -23,6 +24,7 @@ from makeway.policies.model import (
     Reason,
     Reserve,
     Resources,
+    memoise_last,
 )
 from makeway.policies.safety.prices import price_refusal
 from makeway.policies.safety.protection import Refusal
@@ -40,7 +42,8 @@ class Request:
     duration_s: float
     """How long a hold for it lasts at most."""
     free: tuple[str, ...]
-    """Free nodes that could serve the job, no more than it could use."""
+    """Free nodes that could serve the job, no more than it could use: of more, those that the fewest other
+    urgent jobs may have."""
     releasing: tuple[str, ...]
     """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
     releasing_s: float
@@ -213,7 +216,34 @@ def _free_for(commitments: Commitments, urgent: UrgentJob, suitable: int) -> tup
     if wanted <= 0:
         return ()
     free = commitments.free_for(urgent.job.demand) & suitable
-    return commitments.cluster.node_sets().names(free)[:wanted]
+    return _least_wanted_first(commitments.cluster, free, wanted)[:wanted]
+
+
+def _least_wanted_first(cluster: Cluster, nodes: int, wanted: int) -> tuple[str, ...]:
+    """The names of a set of nodes. If more nodes than wanted are in it, those that the fewest urgent jobs may
+    have come first, in the cluster's order where these are equally many.
+    """
+    sets = cluster.node_sets()
+    found = sets.names(nodes)
+    if len(found) <= wanted:
+        return found
+    parts = [(nodes & able, count) for able, count in _restricted(cluster)]
+    parts = [(common, count) for common, count in parts if common and common != nodes]
+    if not parts:
+        return found
+    return tuple(
+        sorted(found, key=lambda name: sum(count for common, count in parts if sets.has(common, name)))
+    )
+
+
+@memoise_last
+def _restricted(cluster: Cluster) -> tuple[tuple[int, int], ...]:
+    """The sets of nodes that urgent jobs need now which may not have all nodes, each with the number of these
+    jobs.
+    """
+    eligible = [urgent.job.eligible_nodes for urgent in urgent_jobs(cluster)]
+    counts = Counter(nodes for nodes in eligible if nodes is not None)
+    return tuple((cluster.node_sets().of(nodes), count) for nodes, count in counts.items())
 
 
 def candidates_of(

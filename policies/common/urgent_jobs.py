@@ -17,8 +17,12 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Reserve,
     memoise_last,
 )
+
+Urgency = tuple[bool, bool, float, float, str]
+"""See `urgency`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,20 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
         urgent for urgent in urgents if urgent.operation is not None or _is_whole(urgent, urgents, cluster)
     )
     return tuple(sorted(whole, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+
+
+def urgency(urgent: UrgentJob, start_within_s: float, *, vital: bool = False) -> Urgency:
+    """Sorts the urgent jobs of one decision: those for which jobs are leaving already come first, then the
+    vital ones, then the earliest deadline, then the first submission.
+
+    Args:
+        urgent: the job.
+        start_within_s: how long after a job became eligible its start is on time, if it declares no limit.
+        vital: whether it comes before those that are not.
+    """
+    operation = urgent.operation
+    leaving = operation is not None and any(not isinstance(one.action, Reserve) for one in operation.tasks)
+    return not leaving, not vital, urgent.deadline_s(start_within_s), urgent.job.submit_s, urgent.job.job_id
 
 
 def _is_whole(urgent: UrgentJob, urgents: list[UrgentJob], cluster: Cluster) -> bool:

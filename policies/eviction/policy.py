@@ -36,6 +36,7 @@ from makeway.policies.common.proposals import (
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, needed, node_text, rationale
 from makeway.policies.common.shrinking import shrink, spare_nodes
+from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
@@ -105,7 +106,7 @@ class EvictionConfig:
 
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
-    """Make way for every urgent job that needs nodes, in the order of submission."""
+    """Make way for every urgent job that needs nodes, in the order of `urgency`."""
 
     def decided(proposal: Callable[[Request], Proposal]) -> Decision:
         return decide_each(
@@ -116,6 +117,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
             handover_s=config.margin_s + config.leave_s,
+            order=lambda urgent: urgency(urgent, config.start_within_s),
         )
 
     def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:

