@@ -273,6 +273,9 @@ class SharingJobs:
         return found
 
 
+NO_SHARING_JOBS = SharingJobs(counts={})
+
+
 def _cost_node_s(postponed: Postponement, cluster: Cluster) -> int:
     """What postponed evictions cost. A kill loses what is recorded and repeats the setup: at most the run."""
     jobs, cost, at_s = cluster.jobs_by_id(), 0, postponed.until_s

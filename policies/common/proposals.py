@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from makeway.policies.common.commitments import Commitments, SharingJobs
+from makeway.policies.common.commitments import NO_SHARING_JOBS, Commitments, SharingJobs
 from makeway.policies.common.components import serve_each
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.holds import is_in_vain
@@ -87,20 +87,11 @@ def decide_each(
     urgents = urgent_jobs(cluster)
     if not urgents:
         return Decision(policy=policy, rationale=blocked)
+    serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
-    serving = _Serving(
-        policy,
-        proposal,
-        start_within_s,
-        hold_slack_s,
-        evict_guests,
-        whole_placements,
-        handover_s,
-        sharing,
-        spared,
-    )
-    ordered = urgents if order is None else sorted(urgents, key=order)
-    proposals = serve_each(ordered, cluster, serving.serve, serving.refuse)
+    serving = replace(serving, handover_s=handover_s, sharing=sharing, spared=spared)
+    urgents = urgents if order is None else tuple(sorted(urgents, key=order))
+    proposals = serve_each(urgents, cluster, serving.serve, serving.refuse)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
@@ -119,9 +110,9 @@ class _Serving:
     hold_slack_s: float
     evict_guests: Callable[[Request], Request]
     whole_placements: bool
-    handover_s: float
-    sharing: SharingJobs
-    spared: Mapping[str, AbstractSet[str]]
+    handover_s: float = 0.0
+    sharing: SharingJobs = NO_SHARING_JOBS
+    spared: Mapping[str, AbstractSet[str]] = MappingProxyType({})
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
