@@ -12,7 +12,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -112,7 +112,7 @@ class _Serving:
     whole_placements: bool
     handover_s: float = 0.0
     sharing: SharingJobs = NO_SHARING_JOBS
-    spared: Mapping[str, AbstractSet[str]] = MappingProxyType({})
+    spared: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, AbstractSet[str]])
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
