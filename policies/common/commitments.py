@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from makeway.policies.common.departures import (
+    LEAVING,
     NO_BACKLOG,
     Backlog,
     NodeRelease,
@@ -34,13 +35,18 @@ from makeway.policies.model import (
     Method,
     NodeSet,
     OperationKind,
+    Phase,
     Postponement,
     Rationale,
     Reserve,
     Resources,
+    Shrink,
     memoise_last,
 )
 from makeway.policies.safety.prices import killed_node_s
+
+SHRINK_S = 30.0
+"""For how many seconds an urgent job waits for a job that shrinks for another one."""
 
 
 @dataclass(slots=True)
@@ -60,6 +66,8 @@ class Commitments:
     leftovers: dict[str, Leftover] = field(init=False)
     """What other urgent jobs leave of the shared nodes held for them, and no proposal has promised yet, by
     node."""
+    shrinking: dict[str, tuple[str, ...]] = field(init=False)
+    """The jobs that shrink for other urgent jobs, each with the nodes that it keeps."""
     nodes: int = 0
     """The nodes that earlier proposals of this decision promise, likewise."""
     killed_node_s: dict[str, float] = field(default_factory=dict[str, float])
@@ -79,12 +87,13 @@ class Commitments:
         self.releases = dict(releases)
         self.pending = dict(pending_checkpoints(self.cluster))
         self.leftovers = dict(open_leftovers(self.cluster))
+        self.shrinking = dict(_shrinking(self.cluster))
 
     def branch(self) -> "Commitments":
         """A copy, to which proposals can be added that may come to nothing."""
         other = copy(self)
         other.releases, other.pending = dict(self.releases), dict(self.pending)
-        other.leftovers = dict(self.leftovers)
+        other.leftovers, other.shrinking = dict(self.leftovers), dict(self.shrinking)
         other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
         other.postponed_node_s = dict(self.postponed_node_s)
         other.evictions_node_s = dict(self.evictions_node_s)
@@ -107,6 +116,8 @@ class Commitments:
                 self.promise(action.nodes)
             else:
                 self.excluded |= {action.job_id}
+            if isinstance(action, Shrink):
+                self.shrinking[action.job_id] = action.keep_nodes
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
@@ -164,6 +175,20 @@ class Commitments:
             return {}
         self.leftovers.update({name: rest[name] for name in chosen})
         return {name: awaited_s[name] for name in chosen}
+
+    def shrinks_first(self, urgent: UrgentJob) -> str:
+        """A job that shrinks for another urgent job and keeps nodes that could serve this one. It may be
+        asked again once it has shrunk. Empty: there is none.
+        """
+        eligible = urgent.job.eligible_nodes
+        return next(
+            (
+                job_id
+                for job_id, nodes in self.shrinking.items()
+                if eligible is None or not eligible.isdisjoint(nodes)
+            ),
+            "",
+        )
 
     def _count_cost(self, for_job_id: str, cost_node_s: float) -> None:
         self.evictions_node_s[for_job_id] = self.evictions_node_s.get(for_job_id, 0.0) + cost_node_s
@@ -274,6 +299,20 @@ class SharingJobs:
 
 
 NO_SHARING_JOBS = SharingJobs(counts={})
+
+
+@memoise_last
+def _shrinking(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """The jobs that open operations have asked to shrink just now, each with the nodes that it keeps."""
+    since_s = cluster.now_s - SHRINK_S
+    return {
+        task.action.job_id: task.action.keep_nodes
+        for operation in cluster.operations
+        if not operation.observe and operation.phase is not Phase.CLOSED
+        for task in operation.tasks
+        if isinstance(task.action, Shrink) and task.progress in LEAVING
+        if task.issued_s is None or task.issued_s >= since_s
+    }
 
 
 def _cost_node_s(postponed: Postponement, cluster: Cluster) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from makeway.policies.common.commitments import NO_SHARING_JOBS, Commitments, SharingJobs
+from makeway.policies.common.commitments import NO_SHARING_JOBS, SHRINK_S, Commitments, SharingJobs
 from makeway.policies.common.components import serve_each
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.holds import is_in_vain
@@ -121,6 +121,7 @@ class _Serving:
             request = with_places(commitments, request)
         ready = _ready(request)
         given = fits(ready) if ready is not None else self._wait_for_leftovers(commitments, request)
+        given = self._wait_for_shrinks(commitments, request) if given is None else given
         given = self.proposal(request) if given is None else given
         if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
@@ -166,6 +167,19 @@ class _Serving:
         waiting = no_room(request, room_comes(awaited_s, jobs))
         why = replace(waiting.rationale, ready_s=max(awaited_s.values()))
         return replace(waiting, rationale=why, again_s=min(awaited_s.values()))
+
+    def _wait_for_shrinks(self, commitments: Commitments, request: Request) -> Proposal | None:
+        """No job leaves for it before a job that shrinks for another one has shrunk, and can be asked again.
+        None: there is none, or no time.
+        """
+        now_s, job_id = request.cluster.now_s, commitments.shrinks_first(request.urgent)
+        if not job_id or now_s + SHRINK_S > request.deadline_s:
+            return None
+        commitments.promise((*request.free, *request.releasing))
+        text = (
+            f"{needed(request)}. Job {job_id} shrinks for another urgent job first: then it is asked again."
+        )
+        return Proposal(rationale=rationale(request, text), again_s=now_s + 1.0)
 
 
 def _ready(request: Request) -> Request | None:
