@@ -34,7 +34,7 @@ from makeway.policies.model import (
 from makeway.simharness.engine import commands
 from makeway.simharness.swarm import daemons, laws, telling
 from makeway.simharness.swarm.drawing import POLICIES, draw
-from makeway.simharness.swarm.laws import Law, Violation
+from makeway.simharness.swarm.law import Law, Violation
 from makeway.simharness.swarm.story import Story, TroubleKind
 from tests.simharness.swarm.mutant_stories import (
     COSTLY_USER,
