@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Method,
     Notice,
     Operation,
+    OperationKind,
     Progress,
     Release,
     Requeue,
@@ -65,6 +66,8 @@ class _Meant:
 _TIDY_S = 600.0
 _TIDY_CYCLES = 10
 """A reservation without a use goes back within so many seconds or so many cycles, whatever is longer."""
+_CHANGED_CYCLES = 3
+"""The same for nodes of a reservation that its job has not taken, as it wanted fewer at last."""
 _RunOfLoss = tuple[str, float, float, HeldAmounts]
 
 
@@ -276,36 +279,40 @@ class Laws:
         A reservation that no operation needs may be there only for a while, and a job wait for a lost one.
         """
         self._no_shows.looked(now_s)
-        operations, machine = self.operations(), self._machine
-        needed = {operation.reservation for operation in operations}
-        idle = [name for name in machine.holds if name not in needed | self.foreign]
-        served = {operation.for_job_id for operation in operations}
-        idle += [
-            f"the job of {live.reservation}"
-            for live in machine.bound.values()
-            if live.reservation not in machine.holds and live.job.job_id not in served
-        ]
-        idle += [f"the hold of {job_id}, not urgent any more," for job_id in self._bound_in_vain(operations)]
+        operations = self.operations()
+        idle = self._without_use(operations)
         self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
         for name, (since_s, cycles) in self._idle.items():
             self._idle[name] = (since_s, cycles + 1)
             self._check(
                 Law.LEFT_BEHIND,
-                now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
+                now_s < since_s + _TIDY_S or cycles < idle[name],
                 f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
             )
         for in_time, text in self._restoring.cycle_ends(now_s, operations):
             self._check(Law.RESTORED, in_time, text)
 
-    def _bound_in_vain(self, operations: Collection[Operation]) -> list[str]:
-        """The waiting jobs that are not urgent any more, and are bound to a hold for an urgent one."""
-        urgent = (one.for_job_id for one in operations if one.kind.serves_urgent_job)
-        found = (live for job_id in urgent if (live := self._machine.live.get(job_id)) is not None)
-        return [
-            live.job.job_id
-            for live in found
-            if live.reservation and not live.nodes and live.job.kind is not JobKind.ON_DEMAND
+    def _without_use(self, operations: Collection[Operation]) -> dict[str, int]:
+        """What of makeway's reservations has no use, and for how many cycles it may be there."""
+        machine = self._machine
+        needed = {operation.reservation for operation in operations}
+        served = {operation.for_job_id for operation in operations}
+        unused = [name for name in machine.holds if name not in needed | self.foreign]
+        unused += [
+            f"the job of {live.reservation}"
+            for live in machine.bound.values()
+            if live.reservation not in machine.holds and live.job.job_id not in served
         ]
+        found = dict.fromkeys(unused, _TIDY_CYCLES)
+        for operation in operations:
+            live, hold = machine.live.get(operation.for_job_id), machine.holds.get(operation.reservation)
+            if live is None or hold is None or live.reservation != hold.name:
+                continue
+            if operation.kind.serves_urgent_job and not live.nodes and live.job.kind is not JobKind.ON_DEMAND:
+                found[f"{hold.name} of a job that is not urgent any more"] = _TIDY_CYCLES
+            elif operation.kind is OperationKind.MAKE_WAY and live.nodes and hold.nodes & ~live.nodes:
+                found[f"{hold.name} with more nodes than its job runs on"] = _CHANGED_CYCLES
+        return found
 
     def cycle_failed(self, error: Exception | None) -> None:
         """A cycle has ended. `error`: the exception that ended it; None: it went to its end."""
