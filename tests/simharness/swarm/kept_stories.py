@@ -44,6 +44,15 @@ ALL_BUT_REQUEUES_LOST = tuple(kind for kind in ALL_BUT_CHANGES if kind is not Tr
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=7,
+        policy="least-price",
+        troubles=("fewer_nodes",),
+        switches=True,
+        components=True,
+        law="left_behind",
+        broke="job u2 wanted fewer nodes and started on these; the rest of its hold was idle until its end",
+    ),
+    KeptStory(
         seed=180000463,
         policy="n-spaa",
         troubles=ALL_BUT_CHANGES,

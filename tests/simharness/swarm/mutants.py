@@ -23,7 +23,9 @@ from makeway.policies.model import (
     Job,
     NodeState,
     Operation,
+    OperationKind,
     Progress,
+    Reason,
     Release,
     Reservation,
     Task,
@@ -218,6 +220,17 @@ def holds_last_long_enough(patch: Patch) -> None:
         patch.setattr(module, "ends_too_soon", lambda *_: False)
 
 
+def no_hold_is_too_large(patch: Patch) -> None:
+    gives_back = transitions.give_back
+
+    def give_back(operation: Operation, cluster: Cluster, reason: Reason, **more: Any) -> Operation:
+        if reason is Reason.STARTED and operation.kind is OperationKind.MAKE_WAY:
+            return operation
+        return gives_back(operation, cluster, reason, **more)
+
+    patch.setattr(transitions, "give_back", give_back)
+
+
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -364,6 +377,14 @@ MUTANTS = (
         troubles=(TroubleKind.URGENT_NO_MORE,),
         policies=("eviction", "least-price"),
         first_seed=139,
+    ),
+    Mutant(
+        name="no hold is too large",
+        law=Law.LEFT_BEHIND,
+        make=no_hold_is_too_large,
+        troubles=(TroubleKind.FEWER_NODES,),
+        policies=("eviction", "least-price"),
+        first_seed=6,
     ),
     Mutant(
         name="holds last long enough",
