@@ -11,6 +11,7 @@ from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
+from makeway.daemon.operation.giving_back import give_back as gives_back
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.observation import Timeouts
@@ -221,8 +222,6 @@ def holds_last_long_enough(patch: Patch) -> None:
 
 
 def no_hold_is_too_large(patch: Patch) -> None:
-    gives_back = transitions.give_back
-
     def give_back(operation: Operation, cluster: Cluster, reason: Reason, **more: Any) -> Operation:
         if reason is Reason.STARTED and operation.kind is OperationKind.MAKE_WAY:
             return operation
