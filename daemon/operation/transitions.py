@@ -201,7 +201,10 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             if job is None:
                 return give_back(operation, cluster, Reason.BORROWER_GONE)
             if job.state is not JobState.PENDING:
-                return _running(operation, job, cluster)
+                running = _running(operation, job, cluster)
+                # It wants less than was held for it. A hold cannot be changed for a job that runs.
+                wide = len(job.nodes) < len(operation.nodes)
+                return give_back(running, cluster, Reason.STARTED) if wide else running
             return _go_on(operation, job, cluster, timeouts, renew=renew)
         case Phase.LENT:
             if job is None:

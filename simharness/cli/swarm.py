@@ -10,7 +10,7 @@ from makeway.daemon.errors import UserError
 
 if TYPE_CHECKING:
     from makeway.simharness.swarm.campaign import Campaign
-    from makeway.simharness.swarm.laws import Violation
+    from makeway.simharness.swarm.law import Violation
     from makeway.simharness.swarm.story import Story
 
 _SHOWN = 10

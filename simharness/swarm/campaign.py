@@ -10,7 +10,7 @@ from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import Operation
 from makeway.simharness.run.workers import spread
-from makeway.simharness.swarm.laws import Law, Violation
+from makeway.simharness.swarm.law import Law, Violation
 from makeway.simharness.swarm.shrinking import shrink
 from makeway.simharness.swarm.story import Story, TroubleKind
 from makeway.simharness.swarm.telling import Told, tell

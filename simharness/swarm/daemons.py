@@ -20,10 +20,10 @@ from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.swarm.journal import MortalJournal
 from makeway.simharness.swarm.laws import Laws
-from makeway.simharness.swarm.leading import Leading
 from makeway.simharness.swarm.rival import FIRST, LEASE_S, Rival, leadership
 from makeway.simharness.swarm.story import Story, Trouble, TroubleKind
 from makeway.simharness.swarm.troubled import TroubledAdapter, Weather
+from makeway.simharness.swarm.watching.leading import Leading
 
 COMMANDS_PER_CYCLE = 25
 VIEW_AGE_MAX_S = 30.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 from makeway.policies.model import JobKind, Resources
-from makeway.simharness.swarm.story import BY_CHANCE, Story, Trouble, TroubleKind
+from makeway.simharness.swarm.story import BY_CHANCE, CHANGES, Story, Trouble, TroubleKind
 from makeway.simharness.workloads.job import SimJob
 
 HOUR_S = 3600.0
@@ -57,7 +57,7 @@ def draw(
         for _ in range(random.randint(1, 3))
         if (trouble := _trouble(random, kind, jobs, node_count, span_s)) is not None
     ]
-    troubles += _drawn_apart(seed, kinds, jobs, span_s, part)
+    troubles += _drawn_apart(seed, kinds, jobs, node_count, span_s, part)
     return Story(
         seed=seed,
         policy=policy,
@@ -195,7 +195,12 @@ def _trouble(
 
 
 def _drawn_apart(
-    seed: int, kinds: Sequence[TroubleKind], jobs: Sequence[SimJob], span_s: float, part: float
+    seed: int,
+    kinds: Sequence[TroubleKind],
+    jobs: Sequence[SimJob],
+    node_count: int,
+    span_s: float,
+    part: float,
 ) -> Iterator[Trouble]:
     """The troubles on which the others do not depend, nor they on each other."""
     if TroubleKind.SECOND_DAEMON in kinds:
@@ -206,6 +211,7 @@ def _drawn_apart(
         yield from _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
     if TroubleKind.REQUEUES_LOST in kinds:
         yield from _lost_requeues(Random(f"requeues lost:{seed}"), jobs, kinds)
+    yield from _changes(Random(f"changes:{seed}"), jobs, node_count, kinds)
 
 
 def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Trouble]:
@@ -271,6 +277,24 @@ def _lost_requeues(random: Random, jobs: Sequence[SimJob], kinds: Sequence[Troub
     return troubles
 
 
+def _changes(
+    random: Random, jobs: Sequence[SimJob], node_count: int, kinds: Sequence[TroubleKind]
+) -> list[Trouble]:
+    """When urgent jobs are changed that have come a while ago, in some stories; now and then twice."""
+    wanted = [kind for kind in CHANGES if kind in kinds]
+    urgent = [job for job in jobs if job.kind is JobKind.ON_DEMAND]
+    if not wanted or random.random() >= 0.4:
+        return []
+    troubles: list[Trouble] = []
+    for job in urgent:
+        for _ in range(random.choice((0, 1, 1, 2))):
+            kind = random.choice(wanted)
+            amount = _CHANGED_TO[kind](random, job, node_count)
+            at_s = job.submit_s + random.choice((30.0, 60.0, 120.0, 300.0)) * random.uniform(0.5, 1.5)
+            troubles.append(Trouble(kind=kind, at_s=at_s, amount=amount, subject=job.job_id))
+    return troubles
+
+
 def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     """When another daemon runs, in some stories."""
     if random.random() >= 0.2:
@@ -290,6 +314,7 @@ _APART = (
     TroubleKind.SILENT,
     TroubleKind.HOLDS_LOST,
     TroubleKind.REQUEUES_LOST,
+    *CHANGES,
 )
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)
 _OF_JOBS: dict[TroubleKind, Callable[[SimJob], bool]] = {
@@ -311,3 +336,15 @@ _AMOUNTS: dict[TroubleKind, Callable[[Random, int], float]] = {
     TroubleKind.NO_SHOW: lambda random, nodes: float(random.randint(1, max(1, nodes // 2))),
 }
 """What is drawn for the kinds that have an amount, from the random numbers and the count of nodes."""
+_CHANGED_TO: dict[TroubleKind, Callable[[Random, SimJob, int], float]] = {
+    TroubleKind.FEWER_NODES: lambda random, job, nodes: float(random.randint(1, max(1, job.node_count - 1))),
+    TroubleKind.MORE_NODES: lambda random, job, nodes: float(
+        random.randint(job.node_count, max(job.node_count, nodes // 2 if job.het_job_id else nodes))
+    ),
+    TroubleKind.SHORTER_LIMIT: lambda random, job, nodes: job.walltime_s * random.uniform(0.3, 1.0),
+    TroubleKind.LONGER_LIMIT: lambda random, job, nodes: job.walltime_s * random.choice((1.2, 3.0, 30.0)),
+    TroubleKind.URGENT_NO_MORE: lambda random, job, nodes: 0.0,
+}
+"""What an urgent job is changed to, from the random numbers, the job and the count of nodes. The components
+of a heterogeneous job fit on the machine together.
+"""

@@ -1,11 +1,14 @@
 """What users, administrators and a crash of the controller do to the simulated machine."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
-from makeway.policies.model import Operation, Requeue
+from makeway.policies.model import JobKind, Operation, Requeue
 from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.records import RunEnding
+from makeway.simharness.swarm.story import Trouble, TroubleKind
+from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.nodeset import lowest
 
 
@@ -39,6 +42,44 @@ def let_go(machine: SimMachine, job_id: str, until_s: float) -> None:
     live: JobRun | None = machine.live.get(job_id)
     if live is not None and not live.nodes and live.eligible_s == until_s:
         machine.make_eligible(live)
+
+
+def change(machine: SimMachine, trouble: Trouble) -> SimJob | None:
+    """The urgent job of a trouble is changed while it waits, as by `scontrol update`.
+
+    Returns what it is from now on. None: it does not wait, is not urgent any more, or is so already.
+    """
+    live = machine.live.get(trouble.subject)
+    if live is None or live.nodes or live.job.kind is not JobKind.ON_DEMAND:
+        return None
+    job = _changed(live.job, trouble)
+    if job is None:
+        return None
+    machine.interfere()
+    machine.scheduler.remove(live)
+    machine.jobs[live.index] = live.record.job = live.job = job
+    live.size, live.walltime_s = job.node_count, job.walltime_s
+    if live.reservation is None and live.eligible_s is None:
+        machine.enqueue(live)
+    machine.touch(live)
+    return job
+
+
+def _changed(job: SimJob, trouble: Trouble) -> SimJob | None:
+    """The job after a change. None: that would be no change, or one in the other direction."""
+    match trouble.kind:
+        case TroubleKind.FEWER_NODES if trouble.amount < job.node_count:
+            return replace(job, node_count=int(trouble.amount))
+        case TroubleKind.MORE_NODES if trouble.amount > job.node_count:
+            return replace(job, node_count=int(trouble.amount))
+        case TroubleKind.SHORTER_LIMIT if trouble.amount < job.walltime_s:
+            return replace(job, walltime_s=trouble.amount)
+        case TroubleKind.LONGER_LIMIT if trouble.amount > job.walltime_s:
+            return replace(job, walltime_s=trouble.amount)
+        case TroubleKind.URGENT_NO_MORE:
+            return replace(job, kind=JobKind.RIGID, start_within_s=None)
+        case _:
+            return None
 
 
 def reserve_for_maintenance(machine: SimMachine, name: str, node_count: int, end_s: float) -> None:

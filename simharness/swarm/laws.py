@@ -5,9 +5,8 @@ written down. A law never changes anything.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import StrEnum
 
 from makeway.daemon.estimate.actual_losses import HeldAmounts, LeavingRun, RunLoss
 from makeway.daemon.operation.tasks import naming_its_run
@@ -19,57 +18,25 @@ from makeway.policies.model import (
     Cluster,
     Ending,
     JobKind,
-    JobState,
     Method,
-    NodeState,
     Notice,
     Operation,
     OperationKind,
-    Phase,
     Progress,
     Release,
     Requeue,
-    Reserve,
     Shrink,
     Task,
 )
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.snapshot import notice_id
 from makeway.simharness.swarm.announcing import NOBODY, NoShows
-from makeway.simharness.swarm.leading import Leading
-from makeway.simharness.swarm.restoring import Restoring
+from makeway.simharness.swarm.law import Law, Violation
 from makeway.simharness.swarm.story import DAY_S, Story
-
-
-class Law(StrEnum):
-    """What must hold."""
-
-    UNTOUCHABLE = "untouchable"  # only jobs that are open to preemption lose anything
-    HOLD_FIRST = "hold_first"  # nothing is taken for a job before its nodes were seen to be held
-    IN_VAIN = "in_vain"  # nothing is taken for a job that was seen not to be able to start
-    STALE_VIEW = "stale_view"  # nothing is taken on a view older than the limit
-    OTHER_RUN = "other_run"  # the run that is hit is the run that was meant
-    SECOND_SIGNAL = "second_signal"  # an operation signals a run again only after the run has saved
-    UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
-    TOO_MANY = "too_many"  # the commands of one cycle are bounded
-    DEFECT = "defect"  # no cycle ends by an exception
-    STUCK = "stuck"  # every job that was not cancelled ends
-    LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way
-    AS_DECIDED = "as_decided"  # an eviction loses what was decided, if nothing has gone wrong since
-    FOREIGN = "foreign"  # makeway ends no reservation of others
-    CAPS = "caps"  # the urgent jobs of a user cost others no more than the limit allows
-    NO_SHOW = "no_show"  # who announces jobs that do not come announces no more
-    ONE_LEADER = "one_leader"  # of two daemons none acts without a lease, or while that of the other lasts
-    RESTORED = "restored"  # sizes, limits and turns are given back, also after the loss of the journal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """A law that was broken."""
-
-    law: Law
-    at_s: float
-    text: str
+from makeway.simharness.swarm.watching.leading import Leading
+from makeway.simharness.swarm.watching.restoring import Restoring
+from makeway.simharness.swarm.watching.taking import Taking
+from makeway.simharness.workloads.job import SimJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +66,8 @@ class _Meant:
 _TIDY_S = 600.0
 _TIDY_CYCLES = 10
 """A reservation without a use goes back within so many seconds or so many cycles, whatever is longer."""
+_CHANGED_CYCLES = 3
+"""The same for nodes of a reservation that its job has not taken, as it wanted fewer at last."""
 _RunOfLoss = tuple[str, float, float, HeldAmounts]
 
 
@@ -161,6 +130,10 @@ class Laws:
         self._memory += 1
         self._paid.clear()
         self._no_shows.forget()
+
+    def changed(self, job: SimJob) -> None:
+        """An urgent job is another one from now on."""
+        self._jobs[job.job_id] = job
 
     def cycle_begins(self) -> None:
         """The daemon begins a cycle."""
@@ -306,25 +279,40 @@ class Laws:
         A reservation that no operation needs may be there only for a while, and a job wait for a lost one.
         """
         self._no_shows.looked(now_s)
-        operations, machine = self.operations(), self._machine
-        needed = {operation.reservation for operation in operations}
-        idle = [name for name in machine.holds if name not in needed | self.foreign]
-        served = {operation.for_job_id for operation in operations}
-        idle += [
-            f"the job of {live.reservation}"
-            for live in machine.bound.values()
-            if live.reservation not in machine.holds and live.job.job_id not in served
-        ]
+        operations = self.operations()
+        idle = self._without_use(operations)
         self._idle = {name: self._idle.get(name, (now_s, 0)) for name in idle}
         for name, (since_s, cycles) in self._idle.items():
             self._idle[name] = (since_s, cycles + 1)
             self._check(
                 Law.LEFT_BEHIND,
-                now_s < since_s + _TIDY_S or cycles < _TIDY_CYCLES,
+                now_s < since_s + _TIDY_S or cycles < idle[name],
                 f"{name} is still there after {now_s - since_s:.0f} s and {cycles} cycles without a use",
             )
         for in_time, text in self._restoring.cycle_ends(now_s, operations):
             self._check(Law.RESTORED, in_time, text)
+
+    def _without_use(self, operations: Collection[Operation]) -> dict[str, int]:
+        """What of makeway's reservations has no use, and for how many cycles it may be there."""
+        machine = self._machine
+        needed = {operation.reservation for operation in operations}
+        served = {operation.for_job_id for operation in operations}
+        unused = [name for name in machine.holds if name not in needed | self.foreign]
+        unused += [
+            f"the job of {live.reservation}"
+            for live in machine.bound.values()
+            if live.reservation not in machine.holds and live.job.job_id not in served
+        ]
+        found = dict.fromkeys(unused, _TIDY_CYCLES)
+        for operation in operations:
+            live, hold = machine.live.get(operation.for_job_id), machine.holds.get(operation.reservation)
+            if live is None or hold is None or live.reservation != hold.name:
+                continue
+            if operation.kind.serves_urgent_job and not live.nodes and live.job.kind is not JobKind.ON_DEMAND:
+                found[f"{hold.name} of a job that is not urgent any more"] = _TIDY_CYCLES
+            elif operation.kind is OperationKind.MAKE_WAY and live.nodes and hold.nodes & ~live.nodes:
+                found[f"{hold.name} with more nodes than its job runs on"] = _CHANGED_CYCLES
+        return found
 
     def cycle_failed(self, error: Exception | None) -> None:
         """A cycle has ended. `error`: the exception that ended it; None: it went to its end."""
@@ -352,31 +340,9 @@ class Laws:
             now_s - self._view_began_s <= self._view_age_s,
             f"{action.verb} of job {action.job_id} on a view {now_s - self._view_began_s:.0f} s old",
         )
-        if self._view is None or operation.phase is not Phase.MAKING_ROOM:
-            return
-        if not isinstance(action, Reserve) and operation.reservation:
-            self._check(
-                Law.HOLD_FIRST,
-                any(hold.name == operation.reservation for hold in self._view.reservations),
-                f"{action.verb} of job {action.job_id} before {operation.reservation} was seen",
-            )
-        if operation.kind is OperationKind.NOTICE or isinstance(action, Reserve):
-            return
-        job = self._view.jobs_by_id().get(operation.for_job_id)
-        what = f"{action.verb} of job {action.job_id} for job {operation.for_job_id}"
-        together = () if job is None else self._view.components(job)
-        waiting = [one for one in together if one.state is JobState.PENDING]
-        may_start = job in waiting and all(
-            not one.blocked_by and (one.eligible_s is None or one.eligible_s <= self._view.now_s)
-            for one in waiting
-        )
-        self._check(Law.IN_VAIN, may_start, f"{what}, which cannot start")
-        seen = {hold.name for hold in self._view.reservations}
-        held = {one.for_job_id for one in self.operations() if one.reservation in seen}
-        unheld = [one.job_id for one in waiting if one.job_id not in held]
-        self._check(Law.HOLD_FIRST, not unheld, f"{what} before the holds of {', '.join(unheld)} were seen")
-        silent = {node.name for node in self._view.nodes if node.state is NodeState.SILENT}
-        self._check(Law.IN_VAIN, silent.isdisjoint(operation.nodes), f"{what}, whose nodes are silent")
+        if self._view is not None:
+            for law, holds, text in Taking(action, operation, self._view, self.operations()).checks():
+                self._check(law, holds, text)
 
     def _operation_of(self, action: Action) -> Operation:
         for operation in self.operations():

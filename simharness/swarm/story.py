@@ -54,6 +54,12 @@ class TroubleKind(StrEnum):
     CANCELS = "cancels"  # the user cancels the job `subject`
     NO_SHOW = "no_show"  # a user announces a job of `amount` nodes that never comes
     IGNORES = "ignores"  # signals to the job `subject` have no effect
+    # Users and administrators change the urgent job `subject` while it waits
+    FEWER_NODES = "fewer_nodes"  # it wants `amount` nodes, which is less than before
+    MORE_NODES = "more_nodes"  # it wants `amount` nodes, which is more than before
+    SHORTER_LIMIT = "shorter_limit"  # it has a time limit of `amount` seconds, which is less than before
+    LONGER_LIMIT = "longer_limit"  # it has a time limit of `amount` seconds, which is more than before
+    URGENT_NO_MORE = "urgent_no_more"  # its class is an ordinary one
 
 
 BY_CHANCE: Final = frozenset(
@@ -69,6 +75,14 @@ BY_CHANCE: Final = frozenset(
     }
 )
 """Each call while they last goes wrong with the probability `chance`."""
+CHANGES: Final = (
+    TroubleKind.FEWER_NODES,
+    TroubleKind.MORE_NODES,
+    TroubleKind.SHORTER_LIMIT,
+    TroubleKind.LONGER_LIMIT,
+    TroubleKind.URGENT_NO_MORE,
+)
+"""What is changed of urgent jobs that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import sqlite3
 from bisect import bisect_left
 from collections import Counter
@@ -15,17 +14,14 @@ from tempfile import TemporaryDirectory
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.service.pacing import REPEAT_LIMIT
 from makeway.simharness.engine.event_queue import Change, ChangeKind
-from makeway.simharness.engine.job_run import JobRun
 from makeway.simharness.engine.records import MarkKind
 from makeway.simharness.engine.snapshot import notice_id, notice_of
 from makeway.simharness.swarm import happenings
-from makeway.simharness.swarm.announcing import announce_in_vain
-from makeway.simharness.swarm.daemons import TwoDaemons
 from makeway.simharness.swarm.journal import Killed
-from makeway.simharness.swarm.laws import Law, Violation
-from makeway.simharness.swarm.rival import SECOND, Rival, due_after
-from makeway.simharness.swarm.story import DAY_S, Story, Trouble, TroubleKind
-from makeway.simharness.swarm.troubled import TroubledAdapter
+from makeway.simharness.swarm.law import Law, Violation
+from makeway.simharness.swarm.planned import PlannedTroubles
+from makeway.simharness.swarm.rival import due_after
+from makeway.simharness.swarm.story import DAY_S, Story, TroubleKind
 
 LONGEST_S = 40 * DAY_S
 """A story that is not over by then never ends."""
@@ -64,7 +60,7 @@ def tell(story: Story) -> Told:
         return telling.told()
 
 
-class _Telling(TwoDaemons):
+class _Telling(PlannedTroubles):
     def __init__(self, story: Story, folder: Path) -> None:
         super().__init__(story, folder)
         for trouble in story.troubles:
@@ -273,126 +269,3 @@ class _Telling(TwoDaemons):
             if notice_id(job) not in self._known_notices:
                 self._journal.add_notice(notice_of(job))
                 self._known_notices.add(notice_id(job))
-
-    # The troubles that are planned for an instant; the others are asked for by the adapter
-
-    def _plan(self, trouble: Trouble) -> None:
-        begin = {
-            TroubleKind.KILLED: self._killed,
-            TroubleKind.KILLED_WRITING: self._killed_at_a_write,
-            TroubleKind.KILLED_WRITTEN: self._killed_at_a_write,
-            TroubleKind.STOPPED: self._stopped,
-            TroubleKind.JOURNAL_LOST: self._journal_lost,
-            TroubleKind.JOURNAL_OLD: self._journal_copied,
-            TroubleKind.MAINTENANCE: self._maintenance,
-            TroubleKind.HOLDS: self._held,
-            TroubleKind.CANCELS: self._cancels,
-            TroubleKind.NO_SHOW: self._no_show,
-            TroubleKind.SECOND_DAEMON: self._another_daemon,
-            TroubleKind.HOLDS_LOST: self._holds_lost,
-        }.get(trouble.kind)
-        if begin is not None:
-            self._at(max(trouble.at_s, self._first_s), partial(begin, trouble))
-
-    def _killed(self, trouble: Trouble) -> None:
-        self._met(trouble.kind, self._reconciler is not None)
-        self._die(trouble.lasts_s)
-
-    def _killed_at_a_write(self, trouble: Trouble) -> None:
-        if self._journal is not None:
-            self._death = trouble.kind
-            self._downtime_s = trouble.lasts_s
-            self._journal.dies_in = int(trouble.amount)
-            self._journal.after = trouble.kind is TroubleKind.KILLED_WRITTEN
-
-    def _stopped(self, trouble: Trouble) -> None:
-        self._met(trouble.kind)
-        self._stopped_until_s = trouble.end_s
-        self._look_at(trouble.end_s)
-
-    def _journal_lost(self, trouble: Trouble) -> None:
-        def lose() -> None:
-            for path in self._path.parent.glob(f"{self._path.name}*"):
-                path.unlink()
-
-        self._met(trouble.kind, self._reconciler is not None)
-        self._die(trouble.lasts_s, lose)
-
-    def _journal_copied(self, trouble: Trouble) -> None:
-        if self._journal is None:
-            return
-        copy = self._copies / str(next(self._order))
-        shutil.copytree(self._path.parent, copy, ignore=shutil.ignore_patterns("copies", "*.lock"))
-
-        def restore() -> None:
-            for path in self._path.parent.glob(f"{self._path.name}*"):
-                path.unlink()
-            shutil.copytree(copy, self._path.parent, dirs_exist_ok=True)
-
-        def back() -> None:
-            self._met(trouble.kind, self._reconciler is not None)
-            self._die(1.0, restore)
-
-        self._at(trouble.end_s, back)
-
-    def _maintenance(self, trouble: Trouble) -> None:
-        name = f"maintenance-{next(self._order)}"
-        self._met(trouble.kind)
-        self._laws.foreign.add(name)
-        happenings.reserve_for_maintenance(self._cluster.machine, name, int(trouble.amount), trouble.end_s)
-
-    def _holds_lost(self, trouble: Trouble) -> None:
-        """A job that lacks something else is not kept from starting: makeway would leave it alone."""
-        admission = self._cluster.admission
-
-        def keeps(live: JobRun) -> bool:
-            return live.eligible_s is None and not admission.blocked_by(live)
-
-        self._met(
-            trouble.kind,
-            happenings.lose_holds(self._cluster.machine, trouble.at_s - trouble.amount, keeps) > 0,
-        )
-
-    def _another_daemon(self, trouble: Trouble) -> None:
-        if self._rival is not None:
-            return
-        self._rival = Rival(
-            TroubledAdapter(self._cluster, self._weather, self._laws, SECOND),
-            self._path.parent / SECOND / "journal.sqlite",
-            self._policy,
-            self._settings(),
-            clock=lambda: self._cluster.now_s,
-            seed=f"{self._story.seed}:{next(self._order)}",
-        )
-
-        def killed() -> None:
-            assert self._rival is not None
-            self._rival.close()
-            self._rival = None
-            self._look_at(self._poll_s(self._cluster.now_s))
-
-        self._at(trouble.end_s, killed)
-
-    def _held(self, trouble: Trouble) -> None:
-        until_s = trouble.end_s
-        if happenings.hold_back(self._cluster.machine, trouble.subject, until_s):
-            self._met(trouble.kind)
-            self._at(until_s, lambda: happenings.let_go(self._cluster.machine, trouble.subject, until_s))
-
-    def _cancels(self, trouble: Trouble) -> None:
-        if happenings.cancel(self._cluster.machine, trouble.subject):
-            self._met(trouble.kind)
-
-    def _no_show(self, trouble: Trouble) -> None:
-        if self._journal is None:
-            return
-        self._met(trouble.kind)
-        now_s = self._cluster.now_s
-        clean = not (self._weather.met - Counter({TroubleKind.NO_SHOW: self._weather.met.total()}))
-        try:
-            notice = announce_in_vain(self._journal, trouble, now_s, next(self._order))
-        except (Killed, sqlite3.OperationalError):
-            return
-        if notice is not None and clean:
-            self._laws.announced(notice)
-        self._look_at(self._poll_s(now_s))

@@ -139,6 +139,9 @@ def _partition(
     per_node: str,
     per_cpu: str,
     cpus_max: str,
+    cpus_of_socket: str,
+    minutes_max: str,
+    nodes_max: str,
     qos: str,
 ) -> RawPartition:
     return partition_of(
@@ -151,6 +154,9 @@ def _partition(
         memory_per_node=per_node,
         memory_per_cpu=per_cpu,
         cpus_per_node_max=cpus_max,
+        cpus_per_socket_max=cpus_of_socket,
+        time_max=f"{minutes_max}:00" if minutes_max.isdecimal() else "",
+        nodes_max=nodes_max,
         qos=qos,
     )
 

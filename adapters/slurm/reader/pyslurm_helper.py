@@ -229,6 +229,9 @@ def partition_row(partition: Any) -> List[str]:  # noqa: UP006
         text(partition, "default_memory_per_node", ""),
         text(partition, "default_memory_per_cpu", ""),
         text(partition, "max_cpus_per_node", ""),
+        text(partition, "max_cpus_per_socket", ""),
+        text(partition, "max_time", ""),
+        text(partition, "max_nodes", ""),
         text(partition, "qos", ""),
     ]
 

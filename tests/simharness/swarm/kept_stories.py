@@ -6,7 +6,7 @@
 from dataclasses import dataclass, replace
 
 from makeway.simharness.swarm.drawing import draw
-from makeway.simharness.swarm.story import Story, TroubleKind
+from makeway.simharness.swarm.story import CHANGES, Story, TroubleKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class KeptStory:
     troubles: tuple[str, ...] = tuple(
         kind
         for kind in TroubleKind
-        if kind not in (TroubleKind.SILENT, TroubleKind.HOLDS_LOST, TroubleKind.REQUEUES_LOST)
+        if kind not in (TroubleKind.SILENT, TroubleKind.HOLDS_LOST, TroubleKind.REQUEUES_LOST, *CHANGES)
     )
     """The kinds that were to be drawn."""
     switches: bool = False
@@ -38,20 +38,31 @@ class KeptStory:
 
 ALL = tuple(TroubleKind)
 """All kinds of trouble, those that a story drew at first and those that came later."""
-ALL_BUT_REQUEUES_LOST = tuple(kind for kind in TroubleKind if kind is not TroubleKind.REQUEUES_LOST)
+ALL_BUT_CHANGES = tuple(kind for kind in TroubleKind if kind not in CHANGES)
+"""For the stories that were drawn before urgent jobs were changed."""
+ALL_BUT_REQUEUES_LOST = tuple(kind for kind in ALL_BUT_CHANGES if kind is not TroubleKind.REQUEUES_LOST)
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
     KeptStory(
+        seed=7,
+        policy="least-price",
+        troubles=("fewer_nodes",),
+        switches=True,
+        components=True,
+        law="left_behind",
+        broke="job u2 wanted fewer nodes and started on these; the rest of its hold was idle until its end",
+    ),
+    KeptStory(
         seed=180000463,
         policy="n-spaa",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         law="second_signal",
         broke="the law counted a late signal under the journal that came after the one it was sent from",
     ),
     KeptStory(
         seed=160009860,
         policy="eviction",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="stuck",
@@ -60,7 +71,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=150005542,
         policy="n-paa",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="restored",
@@ -69,7 +80,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=140020185,
         policy="cua-spaa",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="stuck",
@@ -78,7 +89,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=130006280,
         policy="eviction",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="stuck",
@@ -87,7 +98,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=120003196,
         policy="cup-paa",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="stuck",
@@ -96,7 +107,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=110003110,
         policy="eviction",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="stuck",
@@ -105,7 +116,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=70000045,
         policy="cua-spaa",
-        troubles=ALL,
+        troubles=ALL_BUT_CHANGES,
         switches=True,
         components=True,
         law="restored",

@@ -4,7 +4,7 @@ import pytest
 
 from makeway.simharness.swarm.campaign import tell_all, tell_validated
 from makeway.simharness.swarm.drawing import POLICIES, draw
-from makeway.simharness.swarm.laws import Law
+from makeway.simharness.swarm.law import Law
 from tests.simharness.swarm.kept_stories import KEPT_STORIES, KeptStory
 
 SEEDS = 80

@@ -106,9 +106,8 @@ def test_nodes(told: Told) -> None:
 
 def test_partitions(told: Told) -> None:
     own = {"is_user_exclusive": True, "is_default": True, "oversubscribe": "FORCE:4"}
-    told.tell(
-        partitions=[PARTITION, PARTITION | own | {"default_memory_per_cpu": 500, "max_cpus_per_node": 6}]
-    )
+    most = {"max_cpus_per_node": 6, "max_cpus_per_socket": 3, "max_time": 90, "max_nodes": 4}
+    told.tell(partitions=[PARTITION, PARTITION | own | {"default_memory_per_cpu": 500} | most])
     with running(told) as helper:
         plain, partition = helper.read().cluster.partitions
     assert (plain.exclusive, plain.oversubscribed, plain.by_default) == (False, False, False)
@@ -119,6 +118,13 @@ def test_partitions(told: Told) -> None:
     assert partition.default_memory is not None
     assert (partition.default_memory.per_cpu, partition.default_memory.amount_mb) == (True, 500.0)
     assert (plain.cpus_per_node_max, partition.cpus_per_node_max) == (None, 6)
+    assert (plain.cpus_per_socket_max, partition.cpus_per_socket_max) == (None, 3)
+    assert (plain.limit_max_s, partition.limit_max_s) == (None, 5400.0)
+    assert (plain.node_count_max, partition.node_count_max) == (None, 4)
+    told.tell(partitions=[PARTITION | {"max_time": "UNLIMITED", "max_nodes": "UNLIMITED"}])
+    with running(told) as helper:
+        (unlimited,) = helper.read().cluster.partitions
+    assert (unlimited.limit_max_s, unlimited.node_count_max) == (None, None)
 
 
 def test_reservations(told: Told) -> None:

@@ -9,6 +9,7 @@ from makeway.daemon.operation.transitions import advance, record
 from makeway.daemon.operation.validation import validate
 from makeway.policies.common.holds import shortfall
 from makeway.policies.model import (
+    Action,
     Cluster,
     Ending,
     Job,
@@ -34,6 +35,7 @@ from tests.daemon.acting import (
     held_operation,
     holding,
     issue_all,
+    lent_view,
     requeue,
     reserve,
     signal,
@@ -191,3 +193,25 @@ def test_a_hold_that_the_cluster_does_not_lengthen_goes_back() -> None:
 def test_no_hold_is_lengthened_for_a_job_without_a_time_limit() -> None:
     view = raised(SAVED, walltime_s=LONGEST_S + 1.0)
     assert due(advance(saving(), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
+
+
+@pytest.mark.parametrize(
+    ("size", "phase", "verbs"),
+    [(4, Phase.LENT, []), (3, Phase.RETURNING, [Prioritise]), (1, Phase.RETURNING, [Prioritise])],
+)
+def test_the_hold_ends_if_the_job_starts_on_fewer_nodes(
+    size: int, phase: Phase, verbs: list[type[Action]]
+) -> None:
+    """The rest of its nodes would be idle until its end; the lender goes first in the queue for them."""
+    operation, _ = issue_all(held_operation(requeue("v")), holding(running("v", NODES)))
+    view = lent_view(pending("v", 4, requeue_count=1))
+    view = replace(view, jobs=(running("u", NODES[:size], start_s=1020.0), *view.jobs[1:]))
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    validate(operation)
+    assert operation.phase is phase
+    assert [type(action) for action in issued] == verbs
+    first = replace(view.jobs[1], prioritised=True)
+    view = replace(view, jobs=(view.jobs[0], first), now_s=1021.0)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(action) for action in issued] == [Release] * len(verbs)
+    assert operation.started_s == 1020.0

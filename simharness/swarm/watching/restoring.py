@@ -145,12 +145,14 @@ class Restoring:
         return any(shrunk.since_s < fall_s <= until_s for fall_s in self._clock_falls_s)
 
     def _misses_turn(self, live: JobRun) -> bool:
-        """Whether a job that had to leave waits behind others, although its urgent job does not wait."""
+        """Whether a job that had to leave waits behind others, although its urgent job does not wait, or is
+        not urgent any more.
+        """
         return not live.nodes and live.evicted and live.rank == 0 and not self._waits_for_urgent(live)
 
     def _waits_for_urgent(self, live: JobRun) -> bool:
         urgent = self._machine.live.get(self._left_for.get(live.job.job_id, ""))
-        return urgent is not None and not urgent.nodes
+        return urgent is not None and not urgent.nodes and urgent.job.kind is JobKind.ON_DEMAND
 
     def _can_grow(self, held: Collection[str]) -> bool:
         """Whether nodes are free that nothing is about to use."""

@@ -1,0 +1,1 @@
+"""What the laws of the swarm look at."""
