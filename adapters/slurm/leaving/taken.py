@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
+from math import floor, inf
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Rejected, Unavailable
@@ -61,7 +61,8 @@ def word_of(taken: TakenFromJob, instance: str) -> str:
             ("size", lost.node_count),
             ("kept", lost.kept_count),
             ("fair", lost.walltime_s),
-            ("since", lost.since_s),
+            # Rounded up it would lie ahead of the next snapshot, as after a clock that was set back.
+            ("since", floor(lost.since_s)),
         ]
     pairs = [f"{key}={round(number)}" for key, number in numbers if number is not None]
     pairs += [] if taken.for_job_id is None else [f"for={taken.for_job_id}"]

@@ -234,3 +234,9 @@ def test_root_reads_no_comment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     slurm = FakeSlurm(RUNNING | {"Comment": WORD})
     assert adapter_of(slurm).snapshot().jobs[0].taken is None
+
+
+def test_an_instant_is_rounded_down() -> None:
+    """A snapshot right after it would be before it otherwise."""
+    late = TakenFromJob(run=1, lost_nodes=replace(LOST, since_s=LOST.since_s + 0.9))
+    assert word_of(late, "c").endswith(f"since={LOST.since_s:.0f}")
