@@ -11,7 +11,7 @@ HOLD = {
     "p1": {"urgent-gain", "batch-cost", "order-batch", "urgent-categories", "preemption"},
     "p3": {"wait_is_queue", "few", "waste"},
     "p4": {"late-not-worse", "late-proven", "tardiness-not-worse"},
-    "p5": {"3-spaa", "7-n-spaa", "8-preemption", "9-instant"},
+    "p5": {"3-spaa", "8-preemption", "9-instant"},
 }
 """The claims of a paper by their keys: those that no change may lose, and that do not hang on a clock."""
 
