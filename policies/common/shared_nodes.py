@@ -101,8 +101,8 @@ class Leftover:
     def awaited_until_s(self, now_s: float, deadline_s: float, handover_s: float) -> float | None:
         """Until when another urgent job may wait for this room. None: not, or no longer.
 
-        It can be on time if it runs so long after `ready_s`. At the last moment at which jobs can be made to
-        leave for that job itself, only room that is free already is waited for.
+        It is on time if it can run `handover_s` after `ready_s`. At the last moment at which jobs can be made
+        to leave for that job itself, it waits only for room that is free already.
 
         Args:
             now_s: the present.

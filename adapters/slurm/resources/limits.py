@@ -288,8 +288,8 @@ def array_of(raw: RawJob) -> str:
 def tasks_left(jobs: Sequence[RawJob], details: Mapping[str, JobDetails]) -> Mapping[str, float]:
     """How many more tasks of each array with a limit (`--array=0-9%2`) may run now, by the array's id.
 
-    A task that completes counts, although Slurm starts the next one beside it: the next one can have the node
-    that is about to be free, sooner than one that another job has yet to leave.
+    A task that is completing counts as running, although Slurm already starts the next task. The node of the
+    completing task is free sooner than one that another job has yet to leave.
 
     Args:
         jobs: those of a snapshot.

@@ -27,7 +27,7 @@ def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
 
 def lengthened(hold: Task, operation: Operation, job: Job, cluster: Cluster, settle_s: float) -> Task | None:
     """The task of a hold that ends too soon, with a hold that lasts until the job has ended, however late it
-    starts. None: the hold was made for so long just now, and an older view does not show it.
+    starts. None: it was lengthened just now, and the view is too old to show it.
     """
     action = hold.action
     if not isinstance(action, Reserve):

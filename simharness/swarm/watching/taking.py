@@ -129,7 +129,7 @@ class Taking:
 
 
 def _has_room(capacity: Resources | None, used: list[Resources | None], demand: Resources | None) -> bool:
-    """Whether a node has room for a demand beside what is used of it. `demand` None: the whole node."""
+    """Whether what is left of a node covers a demand. `demand` None: the whole node."""
     if demand is None or capacity is None or None in used:
         return not used
     return capacity.minus(total([part for part in used if part is not None])).covers(demand)

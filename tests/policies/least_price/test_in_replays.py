@@ -25,7 +25,7 @@ NO_LIMITS = Limits(max_loss_node_hours=None, max_loss_node_hours_per_day=None)
 
 
 def batch(job_id: str, node_count: int, left_s: float, **changes: Any) -> SimJob:
-    """A job that has run since the beginning and ends so long after the arrival, 10 s before its limit."""
+    """A job that has run since the beginning. It ends that long after the arrival, 10 s before its limit."""
     runtime_s = ARRIVAL_S + left_s - 10.0
     return SimJob(job_id, 0.0, runtime_s, runtime_s + 10.0, node_count, user="batch", **changes)
 
