@@ -74,8 +74,9 @@ class EvictionConfig:
     """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
     without that, or at once."""
     leave_s: float = 60.0
-    """With `kills: late`: how long a job that is killed may take to leave its nodes. Waiting ends so long
-    before the margin. It should be no less than Slurm's KillWait, the epilog and two polls together."""
+    """How long a job that is killed may take to leave its nodes: so long before the margin a job is killed
+    whose checkpoint is overdue, and with `kills: late` waiting ends. It should be no less than Slurm's
+    KillWait, the epilog and two polls together."""
     late: Literal["queue", "evict"] = "queue"
     """After the deadline: evict no job, or still the set with the least loss, as if the job had been
     submitted now."""
@@ -184,7 +185,12 @@ def make_room(
     ):
         price = loss_node_s if by_loss else price_node_s
         return make_room_on_shared_nodes(
-            request, latest_s=latest_s, step_s=config.step_s, ending=ending, price=price
+            request,
+            latest_s=latest_s,
+            leave_s=config.leave_s,
+            step_s=config.step_s,
+            ending=ending,
+            price=price,
         )
 
     def item(group: VictimGroup) -> EvictionJob:
@@ -240,7 +246,8 @@ def _plan(
     saved_s = best.checkpoint_s
     if config.checkpoints == "concurrent":
         saved_s = max(saved_s, fair_end_s(best))
-    return best, turn(request, saved_s=saved_s, latest_s=latest_s, in_turn=in_turn)
+    when = turn(request, saved_s=saved_s, latest_s=latest_s, leave_s=config.leave_s, in_turn=in_turn)
+    return best, when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ def make_room_on_shared_nodes(
     request: Request,
     *,
     latest_s: float,
+    leave_s: float,
     step_s: float,
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
     price: Callable[[Job, float], int] = price_node_s,
@@ -44,6 +45,7 @@ def make_room_on_shared_nodes(
     Args:
         request: the request.
         latest_s: when the last job must have left.
+        leave_s: how long a job that is killed takes to leave its nodes.
         step_s: the resolution of time: durations are rounded up to it.
         ending: jobs that leave by themselves in time, by id.
         price: what a kill of a job counts as at an instant, in node-seconds.
@@ -76,7 +78,7 @@ def make_room_on_shared_nodes(
         )
         return no_room(request, text, _priced(request, candidates, None))
     saved_s = _saved_steps(choice) * step_s
-    when = turn(request, saved_s=saved_s, latest_s=latest_s, in_turn=in_turn)
+    when = turn(request, saved_s=saved_s, latest_s=latest_s, leave_s=leave_s, in_turn=in_turn)
     return _evict(request, candidates, choice, when)
 
 

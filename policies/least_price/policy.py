@@ -218,6 +218,8 @@ class _Pricing:
         settings = EvictionConfig(
             start_within_s=config.start_within_s,
             margin_s=config.margin_s,
+            # What of it does not lie between a start at an instant and the deadline.
+            leave_s=max(0.0, config.leave_s - (self._latest_s(request) - latest_s)),
             step_s=config.step_s,
             hold_slack_s=config.hold_slack_s,
             # Jobs that share nodes leave one by one, as by policy "eviction", only if none may shrink.

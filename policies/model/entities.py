@@ -77,7 +77,8 @@ class CheckpointSpec:
     both."""
     grace_s: float = 300.0
     """How long makeway waits at least for the acknowledgement after the signal; never less than `system_s`.
-    Policy "eviction" waits until the urgent job's deadline if the job acknowledges at all."""
+    Policies "eviction" and "least-price" wait as long as the urgent job's deadline allows if the job
+    acknowledges at all."""
     acknowledgement: Acknowledgement = Acknowledgement.COMMENT
     """How the job says that its work is saved: by `makeway:ckpt=TIME` in its comment, by requeueing itself,
     by its exit, or not at all. In the last case makeway waits for the whole grace."""

@@ -9,8 +9,9 @@ Reference:
     (DS-RT 2020), section III-B: the ways in which a job leaves its nodes.
 
 Differs from the paper:
-    A job has until the deadline of the urgent job to complete its checkpoint. One that does not report it has
-    its own grace, or the duration of all checkpoints if that is longer.
+    A job may complete its checkpoint as late as there is time to kill it before the deadline of the urgent
+    job, and has its own grace at least. One that does not report it has its grace, or the duration of all
+    checkpoints if that is longer.
 """
 
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ class Turn:
     """When all of them are complete, and all that were requested before."""
     latest_s: float
     """When the jobs must have left."""
+    kill_s: float
+    """When a job that has not saved its work is killed in time to have left by then, if its checkpoint has
+    its time and the job its grace."""
 
 
 def at_once_s(request: Request, latest_s: float) -> float:
@@ -57,32 +61,32 @@ def in_turn_s(request: Request, latest_s: float) -> float:
     return max(0.0, latest_s - request.cluster.now_s - request.backlog.over_s)
 
 
-def turn(request: Request, *, saved_s: float, latest_s: float, in_turn: bool) -> Turn:
+def turn(request: Request, *, saved_s: float, latest_s: float, leave_s: float, in_turn: bool) -> Turn:
     """When the checkpoints of a plan are requested, and how long they may take.
 
     Args:
         request: the request.
         saved_s: how long all checkpoints of the plan take together.
         latest_s: when the jobs must have left.
+        leave_s: how long a job that is killed takes to leave its nodes.
         in_turn: whether they are requested when those of other plans are over. False: at once.
     """
     now_s, ahead = request.cluster.now_s, request.backlog
-    if in_turn and saved_s:
-        begin_s = now_s + ahead.over_s
-        return Turn(begin_s=begin_s, saved_by_s=begin_s + saved_s, latest_s=latest_s)
+    begin_s = now_s + ahead.over_s if in_turn and saved_s else None
     ahead_s = ahead.left_s if saved_s else 0.0
-    return Turn(begin_s=None, saved_by_s=now_s + ahead_s + saved_s, latest_s=latest_s)
+    saved_by_s = (now_s + ahead_s if begin_s is None else begin_s) + saved_s
+    kill_s = min(latest_s, max(saved_by_s, latest_s - leave_s))
+    return Turn(begin_s=begin_s, saved_by_s=saved_by_s, latest_s=latest_s, kill_s=kill_s)
 
 
 def leave_actions(request: Request, job: Job, method: Method, plan: Turn) -> tuple[Action, ...]:
     """The actions by which one job leaves for the request. `plan`: when its checkpoints are written."""
     now_s = request.cluster.now_s
     if method is not Method.SYSTEM or job.checkpoint is None:
-        return eviction_actions(request, job, method, now_s if method is Method.KILL else plan.latest_s)
-    not_after_s = plan.latest_s
-    if job.checkpoint.acknowledgement is Acknowledgement.NONE:
-        begin_s = now_s if plan.begin_s is None else plan.begin_s
-        not_after_s = min(plan.latest_s, max(begin_s + job.checkpoint.grace_s, plan.saved_by_s))
+        return eviction_actions(request, job, method, now_s if method is Method.KILL else plan.kill_s)
+    reports = job.checkpoint.acknowledgement is not Acknowledgement.NONE
+    grace_end_s = (now_s if plan.begin_s is None else plan.begin_s) + job.checkpoint.grace_s
+    not_after_s = min(plan.latest_s, max(grace_end_s, plan.kill_s if reports else plan.saved_by_s))
     return eviction_actions(
         request, job, method, not_after_s, not_before_s=plan.begin_s, saved_by_s=plan.saved_by_s
     )

@@ -204,20 +204,20 @@ def test_so_it_is_within_one_decision(two: Cluster, waiting: Build) -> None:
 def test_one_that_makes_no_other_late_is_requested_at_once(
     two: Cluster, running: Build, waiting: Build
 ) -> None:
-    """200 s are left of the first, and 240 s are added: both are complete after 440 s in any order."""
-    b = running("b", "n1", checkpoint=replace(SAVES, system_s=240.0), start_s=NOW_S - 1000.0)
+    """200 s are left of the first, and 180 s are added: both are complete after 380 s in any order."""
+    b = running("b", "n1", checkpoint=replace(SAVES, system_s=180.0), start_s=NOW_S - 1000.0)
     cluster = and_v(later(two, decide(two), 100.0), waiting, 100.0)
     decision = decide(replace(cluster, jobs=tuple(b if job.job_id == "b" else job for job in cluster.jobs)))
     (one,) = signals(decision)
-    assert (one.not_before_s, one.saved_by_s, one.grace_s) == (None, NOW_S + 540.0, 570.0)
-    assert decision.rationale[0].ready_s == NOW_S + 540.0
-    assert "the nodes are free in 440 s" in decision.rationale[0].summary
+    assert (one.not_before_s, one.saved_by_s, one.grace_s) == (None, NOW_S + 480.0, 510.0)
+    assert decision.rationale[0].ready_s == NOW_S + 480.0
+    assert "the nodes are free in 380 s" in decision.rationale[0].summary
 
 
 def test_one_that_would_make_an_earlier_one_late_is_requested_when_that_is_over(
     two: Cluster, waiting: Build
 ) -> None:
-    """200 s are left of the first, which has 470 s. Both together may take it 500 s."""
+    """200 s are left of the first, which has 410 s. Both together may take it 500 s."""
     decision = decide(and_v(later(two, decide(two), 100.0), waiting, 100.0))
     assert decision.actions[1:] == (
         Checkpoint(
@@ -226,14 +226,14 @@ def test_one_that_would_make_an_earlier_one_late_is_requested_when_that_is_over(
             policy="eviction",
             reason=Reason.URGENT_ARRIVAL,
             signal="USR1",
-            grace_s=370.0,
-            walltime_s=20_000.0 + 370.0,
+            grace_s=310.0,
+            walltime_s=20_000.0 + 310.0,
             not_before_s=NOW_S + 300.0,
             saved_by_s=NOW_S + 600.0,
-            until_s=NOW_S + 670.0,
+            until_s=NOW_S + 610.0,
             grace_min_s=300.0,
         ),
-        requeue("b", "v", Method.SYSTEM, NOW_S + 670.0),
+        requeue("b", "v", Method.SYSTEM, NOW_S + 610.0),
     )
     assert decision.rationale[0].ready_s == NOW_S + 600.0
 
@@ -246,7 +246,7 @@ def test_the_wait_for_a_regular_checkpoint_passes_while_others_write(
     b = running("b", "n1", checkpoint=spec, last_checkpoint_s=NOW_S - 645.0)
     cluster = and_v(later(two, decide(two), 5.0), waiting, 5.0)
     decision = decide(replace(cluster, jobs=tuple(b if job.job_id == "b" else job for job in cluster.jobs)))
-    assert decision.actions[1:] == (requeue("b", "v", Method.APPLICATION, NOW_S + 575.0),)
+    assert decision.actions[1:] == (requeue("b", "v", Method.APPLICATION, NOW_S + 515.0),)
 
 
 def test_concurrent_checkpoints_are_planned_when_those_of_other_plans_are_over(

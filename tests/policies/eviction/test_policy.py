@@ -91,13 +91,13 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
             signal_to=SignalTarget.STEPS,
-            grace_s=570.0,
-            walltime_s=20_570.0,
+            grace_s=510.0,
+            walltime_s=20_510.0,
             saved_by_s=NOW_S + 120.0,
-            until_s=NOW_S + 570.0,
+            until_s=NOW_S + 510.0,
             grace_min_s=200.0,
         ),
-        requeue("saves", "u", Method.SYSTEM, NOW_S + 570.0),
+        requeue("saves", "u", Method.SYSTEM, NOW_S + 510.0),
     )
     (why,) = decision.rationale
     assert why.candidates == (
@@ -122,7 +122,7 @@ def test_leaving_after_the_next_regular_checkpoint(
     decision = decide(cluster_of(2, job, waiting("u", 2)))
     assert decision.actions == (
         hold("u", "n0 n1", 3000.0),
-        requeue("a", "u", Method.APPLICATION, NOW_S + 570.0),
+        requeue("a", "u", Method.APPLICATION, NOW_S + 510.0),
     )
 
 
@@ -160,10 +160,50 @@ def test_checkpoints_are_counted_one_after_another(
     decision = decide(cluster_of(3, *jobs, waiting("u", 3, start_within_s=300.0)))
     assert victims(decision) == [("a", Method.SYSTEM), ("b", Method.KILL), ("c", Method.SYSTEM)]
     signals = [action for action in decision.actions if isinstance(action, Checkpoint)]
-    assert {action.grace_s for action in signals} == {270.0}, (
-        "each has until the deadline, whatever its grace"
+    assert {action.grace_s for action in signals} == {240.0}, (
+        "each has as long as the plan, whatever its grace"
     )
     assert {action.saved_by_s for action in signals} == {NOW_S + 240.0}
+
+
+@pytest.mark.parametrize(
+    ("system_s", "grace_s", "leave_s", "kill_s"),
+    [
+        (100.0, 0.0, 60.0, 510.0),  # it has left by the margin before the deadline
+        (100.0, 0.0, 0.0, 570.0),
+        (100.0, 0.0, 500.0, 120.0),  # the checkpoint has its time, in steps of 30 s
+        (530.0, 0.0, 60.0, 540.0),
+        (570.0, 0.0, 60.0, 570.0),
+        (100.0, 550.0, 60.0, 550.0),  # the job has its grace
+        (100.0, 580.0, 60.0, 570.0),
+    ],
+)
+def test_a_job_whose_checkpoint_is_overdue_is_killed_so_early_that_the_start_is_on_time(
+    running: Build,
+    waiting: Build,
+    cluster_of: BuildCluster,
+    system_s: float,
+    grace_s: float,
+    leave_s: float,
+    kill_s: float,
+) -> None:
+    """A kill takes `leave_s`."""
+    spec = CheckpointSpec(system_s=system_s, grace_s=grace_s)
+    cluster = cluster_of(1, running("a", "n0", checkpoint=spec), waiting("u", 1))
+    signal, leave = decide(cluster, leave_s=leave_s).actions[1:]
+    assert leave == requeue("a", "u", Method.SYSTEM, NOW_S + kill_s)
+    assert isinstance(signal, Checkpoint)
+    assert (signal.grace_s, signal.until_s) == (kill_s, NOW_S + kill_s)
+
+
+def test_a_regular_checkpoint_that_does_not_come_is_waited_for_as_long(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    spec = replace(BOTH, system_s=None)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 580.0)
+    for leave_s, kill_s in ((0.0, 570.0), (60.0, 510.0), (500.0, 70.0), (600.0, 60.0)):
+        decision = decide(cluster_of(1, job, waiting("u", 1)), leave_s=leave_s)
+        assert decision.actions[1:] == (requeue("a", "u", Method.APPLICATION, NOW_S + kill_s),)
 
 
 def test_a_job_that_does_not_report_its_checkpoint_has_its_grace(
@@ -308,16 +348,16 @@ def test_what_a_victim_leaves_beyond_the_need_serves_the_next(
             reason=Reason.URGENT_ARRIVAL,
             signal="USR2",
             signal_to=SignalTarget.STEPS,
-            grace_s=570.0,
-            walltime_s=20_570.0,
+            grace_s=510.0,
+            walltime_s=20_510.0,
             saved_by_s=NOW_S + 120.0,
-            until_s=NOW_S + 570.0,
+            until_s=NOW_S + 510.0,
             grace_min_s=200.0,
         ),
-        requeue("a", "u", Method.SYSTEM, NOW_S + 570.0),
+        requeue("a", "u", Method.SYSTEM, NOW_S + 510.0),
         hold("v", "n1 n2", 3000.0),
     )
-    assert decision.rationale[1].ready_s == NOW_S + 570.0
+    assert decision.rationale[1].ready_s == NOW_S + 510.0
     assert decision.rationale[1].summary == (
         "0 nodes are free and 2 more come free for other jobs: no other job has to leave."
     )

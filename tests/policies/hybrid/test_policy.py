@@ -351,10 +351,10 @@ def test_exact_victims_have_time_to_save_themselves_and_shrink_only_with_spaa(
     decision = find(name).decide(cluster, HybridConfig(victims="exact"))
     shrinks = [action.keep_nodes for action in decision.actions if isinstance(action, Shrink)]
     if name.endswith("spaa"):
-        assert leaving(decision) == [("saves", Method.SYSTEM, 570.0)]
+        assert leaving(decision) == [("saves", Method.SYSTEM, 510.0)]
         assert shrinks == [("n3",)]
     else:
-        assert leaving(decision) == [("m", Method.SYSTEM, 570.0), ("saves", Method.SYSTEM, 570.0)]
+        assert leaving(decision) == [("m", Method.SYSTEM, 510.0), ("saves", Method.SYSTEM, 510.0)]
         assert shrinks == []
 
 

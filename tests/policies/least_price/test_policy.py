@@ -94,6 +94,24 @@ def test_at_once_counts_from_when_the_job_became_eligible(
     assert victims(decide(eligible, instant_machine_hours=None)) == [("dies", Method.KILL)]
 
 
+@pytest.mark.parametrize(
+    ("start_within_s", "kill_s"),
+    [
+        (600.0, 170.0),  # a start at once: a kill leaves long before the deadline
+        (240.0, 150.0),  # the same, with too little time after it
+        (200.0, 110.0),  # a start by the deadline
+    ],
+)
+def test_a_job_whose_checkpoint_is_overdue_is_killed_in_time_for_the_deadline(
+    running: Build, waiting: Build, cluster_of: BuildCluster, start_within_s: float, kill_s: float
+) -> None:
+    """The last job has to have left 30 s before the deadline, and a kill takes 60 s."""
+    saves = running("saves", "n0", checkpoint=CheckpointSpec(system_s=50.0, grace_s=60.0))
+    decision = decide(cluster_of(1, saves, waiting("u", 1, start_within_s=start_within_s)))
+    (leave,) = (action for action in decision.actions if isinstance(action, Requeue))
+    assert (leave.method, leave.not_after_s) == (Method.SYSTEM, NOW_S + kill_s)
+
+
 def test_no_job_is_killed_for_a_start_at_once_that_waits_for_other_nodes(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
