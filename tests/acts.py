@@ -112,6 +112,7 @@ def reserve(
     user: str | None = None,
     overlap: bool = False,
     own: str | None = None,
+    until_s: float | None = None,
 ) -> Reserve:
     """Hold the nodes for the pending job, or (`job_id` None) for an announced job of `user` (None: of u1)."""
     return Reserve(
@@ -125,6 +126,7 @@ def reserve(
         user=None if job_id is not None else "u1" if user is None else user,
         out_of=("mw_other",) if overlap else (),
         own_reservation=own,
+        until_s=until_s,
     )
 
 

@@ -23,6 +23,13 @@ from makeway.policies.model import VERBS, JobState, RunIdentity
 
 CONFIGURATION_KNOWN_S = 300.0
 """How long what the configuration says is used before it is read again, in seconds."""
+GROWTH_ENDS_SLURMCTLD = ((25, 11, 0), (26, 5, 5))
+"""From the first of these releases on, and before the second, slurmctld ends when a job grows.
+
+Unless both jobs have licences, its `_valid_license_job_expansion` looks for one in a list that is NULL. Tried
+on 2026-11-22: 25.11.7 crashed three times of three; 24.11.5 and 26.05.5 did not. Read in the sources on that
+day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26.05.5, but not in 25.05.5.
+"""
 _QOS_FLAGS = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags")
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
@@ -36,6 +43,12 @@ def runner_of(settings: SlurmSettings) -> CommandRunner:
     if settings.bin_dir is not None:
         environment["PATH"] = f"{settings.bin_dir}:{SEARCH_PATH}"
     return CommandRunner(environment=environment)
+
+
+def growth_ends_slurmctld(release: tuple[int, int, int]) -> bool:
+    """Whether that release is one of `GROWTH_ENDS_SLURMCTLD`."""
+    first, mended = GROWTH_ENDS_SLURMCTLD
+    return first <= release < mended
 
 
 def check_run(job: RawJob, run: RunIdentity | None) -> None:
@@ -75,7 +88,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
     """What the configuration says about the cluster.
 
     Jobs can grow where slurm.conf permits it and makeway may act as their users, but never on 22.05 and on
-    25.11: see `build.RESIZES_CLEANLY` and `build.GROWTH_ENDS_SLURMCTLD`. Queue positions can be taken back
+    25.11: see `build.RESIZES_CLEANLY` and `GROWTH_ENDS_SLURMCTLD`. Queue positions can be taken back
     where Slurm computes priorities: with priority/basic, a job whose priority is set again comes behind all
     others.
 
@@ -95,7 +108,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=done.argv, text=done.stdout) from None
     permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
-    crashes = build.growth_ends_slurmctld(parse.exact_release(version))
+    crashes = growth_ends_slurmctld(parse.exact_release(version))
     grows = permitted and release >= build.RESIZES_CLEANLY and not crashes and superuser
     capabilities = Capabilities(
         name=f"{settings.get('ClusterName', 'cluster')}, Slurm {version}",

@@ -91,24 +91,10 @@ RESIZES_CLEANLY = (24, 11)
 On 22.05 the nodes that an exclusive job gives away serve one more job, and then none until `scontrol
 reconfigure`; after any job has grown, the same happens to its nodes.
 """
-GROWTH_ENDS_SLURMCTLD = ((25, 11, 0), (26, 5, 5))
-"""From the first of these releases on, and before the second, slurmctld ends when a job grows.
-
-Unless both jobs have licences, its `_valid_license_job_expansion` looks for one in a list that is NULL. Tried
-on 2026-11-22: 25.11.7 crashed three times of three; 24.11.5 and 26.05.5 did not. Read in the sources on that
-day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26.05.5, but not in 25.05.5.
-"""
-
 _JOB_ID = re.compile(r"\d+(?:[_+]\d+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\-]*\$?", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+\-]*|\d{1,2}", re.ASCII)
-
-
-def growth_ends_slurmctld(release: tuple[int, int, int]) -> bool:
-    """Whether that release is one of `GROWTH_ENDS_SLURMCTLD`."""
-    first, mended = GROWTH_ENDS_SLURMCTLD
-    return first <= release < mended
 
 
 def job_fields(version: tuple[int, int]) -> tuple[str, ...]:
@@ -255,15 +241,23 @@ def create_reservation(
     users: tuple[str, ...],
     purge: bool,
     overlap: bool = False,
+    until_s: float | None = None,
 ) -> tuple[str, ...]:
-    """Keep nodes, busy ones too, for some users, by number or checked name, from now.
+    """Keep nodes, busy ones too, for some users, by number or checked name, from now until `until_s`; None:
+    for `duration_s`.
 
     When it ends, its pending jobs are not held but go back to the common queue; with `purge` Slurm removes it
     as soon as it has no job, with `overlap` its jobs may start on nodes that other reservations keep as well.
     """
     flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" + (f",PURGE_COMP={PURGE_MIN}" if purge else "")
     flags += ",OVERLAP" if overlap else ""
-    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", "StartTime=now", _end(duration_s), flags)
+    what = (
+        f"Nodes={_nodes(nodes)}",
+        f"Users={','.join(users)}",
+        "StartTime=now",
+        _end(duration_s, until_s),
+        flags,
+    )
     return ("scontrol", "create", "reservation", f"ReservationName={_name(name)}", *what)
 
 
@@ -273,10 +267,15 @@ def show_reservation(name: str) -> tuple[str, ...]:
 
 
 def update_reservation(
-    name: str, *, nodes: tuple[str, ...], duration_s: float, users: tuple[str, ...]
+    name: str,
+    *,
+    nodes: tuple[str, ...],
+    duration_s: float,
+    users: tuple[str, ...],
+    until_s: float | None = None,
 ) -> tuple[str, ...]:
-    """Give a reservation that is there these nodes, users and end."""
-    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", _end(duration_s))
+    """Give a reservation that is there these nodes, users and end: see `create_reservation`."""
+    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", _end(duration_s, until_s))
     return ("scontrol", "update", f"ReservationName={_name(name)}", *what)
 
 
@@ -374,8 +373,9 @@ def _update_job(job_id: str) -> tuple[str, ...]:
     return ("scontrol", "update", f"JobId={_job(job_id)}")
 
 
-def _end(duration_s: float) -> str:
-    return f"EndTime=now+{max(1, math.ceil(min(duration_s, LONGEST_HOLD_S)))}seconds"
+def _end(duration_s: float, until_s: float | None) -> str:
+    in_s = max(1, math.ceil(min(duration_s, LONGEST_HOLD_S)))
+    return f"EndTime=now+{in_s}seconds" if until_s is None else f"EndTime=uts{math.floor(until_s)}"
 
 
 def _job(job_id: str) -> str:

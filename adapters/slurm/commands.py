@@ -214,6 +214,7 @@ class SlurmCommands:
                 action.reservation,
                 nodes=action.nodes,
                 duration_s=action.duration_s,
+                until_s=action.until_s,
                 users=(user,),
                 purge=purge,
                 overlap=bool(action.out_of),
@@ -225,7 +226,11 @@ class SlurmCommands:
         self._check_own(action.reservation)
         updated = self._client.change(
             build.update_reservation(
-                action.reservation, nodes=action.nodes, duration_s=action.duration_s, users=(user,)
+                action.reservation,
+                nodes=action.nodes,
+                duration_s=action.duration_s,
+                until_s=action.until_s,
+                users=(user,),
             )
         )
         if updated.returncode != 0:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from makeway.adapters.site.checks import Check, DoctorContext, ok, problem, unknown_names, warning
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
-from makeway.adapters.slurm.build import RESIZES_CLEANLY, growth_ends_slurmctld
+from makeway.adapters.slurm.access import growth_ends_slurmctld
+from makeway.adapters.slurm.build import RESIZES_CLEANLY
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.parse import exact_release

@@ -173,7 +173,9 @@ def _serving(operation: Operation, cluster: Cluster) -> int:
     """The nodes of a hold on which its job may run and that are up or silent, as a set of `node_sets`."""
     sets = cluster.node_sets()
     return (
-        sets.of(operation.nodes) & (sets.up | sets.silent) & eligible_set(_waiting(operation, cluster), sets)
+        sets.of(operation.nodes)
+        & (sets.up | sets.silent)
+        & eligible_set(_waiting(operation, cluster), cluster)
     )
 
 

@@ -159,7 +159,7 @@ class Commitments:
         if demand is None or urgent.operation is not None or urgent.job.het_job_id or not handover_s:
             return {}
         reserved = frozenset[str]().union(
-            *(one.nodes for one in cluster.reservations if not one.by_makeway and one.start_s <= until_s)
+            *(one.nodes for one in cluster.reservations if not one.by_makeway and one.start_s < until_s)
         )
         eligible = urgent.job.eligible_nodes
         awaited_s, rest = dict[str, float](), dict[str, Leftover]()

@@ -13,7 +13,7 @@ Differs from the paper:
     A job that the site no longer allows makeway to evict does not count as a guest.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from makeway.policies.common.departures import OVERDUE_S, NodeRelease, ends_by, node_releases
 from makeway.policies.common.shared_nodes import with_room
@@ -29,6 +29,7 @@ from makeway.policies.model import (
     Phase,
     Progress,
     Requeue,
+    Reservation,
     Resources,
     Shrink,
     memoise_last,
@@ -39,9 +40,9 @@ from makeway.policies.safety.protection import Refusal, protection
 def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
     """The nodes of an operation's hold that will not come free by themselves, in the hold's order.
 
-    A node is lost if it is not up, if the waiting job may not run there, or if jobs other than the urgent one
-    that no operation is evicting use what the urgent job needs of it. A job that is completing leaves by
-    itself. A silent node is not lost yet.
+    A node is lost if it is not up, if the waiting job may not run there or would not end before the site
+    needs it, or if jobs other than the urgent one that no operation is evicting use what the urgent job needs
+    of it. A job that is completing leaves by itself. A silent node is not lost yet.
     """
     return cluster.node_sets().among(operation.nodes, shortfall_set(operation, cluster))
 
@@ -52,7 +53,7 @@ def shortfall_set(operation: Operation, cluster: Cluster) -> int:
     demand = _demand(operation, borrower)
     sets = cluster.node_sets()
     held = sets.of(operation.nodes)
-    eligible = eligible_set(borrower, sets)
+    eligible = eligible_set(borrower, cluster)
     if demand is not None:
         with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
         return held & ~((sets.of_new(with_room_now) | sets.silent) & eligible)
@@ -65,11 +66,46 @@ def shortfall_set(operation: Operation, cluster: Cluster) -> int:
     return held & ~((good | sets.silent) & eligible)
 
 
-def eligible_set(job: Job | None, sets: NodeSets) -> int:
-    """The nodes on which a waiting job may run. All, if it runs or is not there."""
-    if job is None or job.nodes or job.eligible_nodes is None:
+def eligible_set(job: Job | None, cluster: Cluster) -> int:
+    """The nodes on which a waiting job may run now, and would end before a reservation of the site begins.
+    All, if it runs or is not there.
+    """
+    if job is None or job.nodes:
         return ~0
-    return sets.of(job.eligible_nodes)
+    sets = cluster.node_sets()
+    eligible = ~0 if job.eligible_nodes is None else sets.of(job.eligible_nodes)
+    return eligible & ~site_set(cluster, cluster.now_s + job.walltime_s)
+
+
+def site_set(cluster: Cluster, until_s: float) -> int:
+    """The nodes in reservations of the site that are not over and begin before `until_s`, as a set of the
+    cluster's `node_sets`.
+    """
+    return cluster.node_sets().union(
+        one.nodes
+        for one in site_reservations(cluster.reservations)
+        if one.start_s < until_s and cluster.now_s < one.end_s
+    )
+
+
+def site_begins_s(cluster: Cluster, nodes: Collection[str], until_s: float) -> float | None:
+    """When the site's next reservation of one of the nodes begins. None: there is none before `until_s`."""
+    sets = cluster.node_sets()
+    held = sets.of_new(nodes)
+    return min(
+        (
+            one.start_s
+            for one in site_reservations(cluster.reservations)
+            if cluster.now_s < one.start_s < until_s and sets.of(one.nodes) & held
+        ),
+        default=None,
+    )
+
+
+@memoise_last
+def site_reservations(reservations: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
+    """Those that makeway did not make."""
+    return tuple(one for one in reservations if not one.by_makeway)
 
 
 def _demand(operation: Operation, borrower: Job | None) -> Resources | None:

@@ -19,18 +19,18 @@ from typing import TypeVar
 from makeway.policies.common.commitments import NO_SHARING_JOBS, SHRINK_S, Commitments, SharingJobs
 from makeway.policies.common.components import serve_each
 from makeway.policies.common.departures import evict_for
-from makeway.policies.common.holds import is_in_vain
+from makeway.policies.common.holds import is_in_vain, site_begins_s
 from makeway.policies.common.requests import (
     Proposal,
     Request,
     needed,
     node_text,
     rationale,
-    request_for,
+    requests_for,
     with_places,
 )
 from makeway.policies.common.shared_nodes import room_comes
-from makeway.policies.common.urgent_jobs import Urgency, UrgentJob, held_up, urgent_jobs
+from makeway.policies.common.urgent_jobs import Urgency, UrgentJob, blocked_rationales, urgent_jobs
 from makeway.policies.model import (
     NO_RESOURCES,
     Action,
@@ -41,7 +41,6 @@ from makeway.policies.model import (
     Method,
     OperationKind,
     Prioritise,
-    Rationale,
     Reason,
     Release,
     Reserve,
@@ -116,13 +115,7 @@ class _Serving:
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
-        request = self.evict_guests(self._request(commitments, urgent))
-        if self.whole_placements:
-            request = with_places(commitments, request)
-        ready = _ready(request)
-        given = fits(ready) if ready is not None else self._wait_for_leftovers(commitments, request)
-        given = self._wait_for_shrinks(commitments, request) if given is None else given
-        given = self.proposal(request) if given is None else given
+        request, given = self._served(commitments, self._requests(commitments, urgent))
         if makes_room(given):
             given = replace(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
@@ -132,20 +125,45 @@ class _Serving:
 
     def refuse(self, commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
         """It gets nothing, and `why`."""
-        given = no_room(self._request(commitments, urgent), why)
+        given = no_room(self._requests(commitments, urgent)[0], why)
         commitments.add(given.actions)
         return given
 
-    def _request(self, commitments: Commitments, urgent: UrgentJob) -> Request:
-        now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
-        duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
-        request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
-        spared = self.spared.get(urgent.job.job_id, frozenset[str]())
-        return replace(
-            request,
-            sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s),
-            excluded=request.excluded | spared,
-        )
+    def _served(self, commitments: Commitments, requests: list[Request]) -> tuple[Request, Proposal]:
+        """The first of an urgent job's requests for which no job has to leave, else the first that is served,
+        else the first of all; and what is done for it.
+        """
+        for request in requests:
+            ready = _ready(request)
+            if ready is not None:
+                return request, fits(ready)
+        tried: list[tuple[Request, Proposal]] = []
+        for request in requests[:1] if requests[0].late else [one for one in requests if not one.now_only]:
+            given = self._wait_for_leftovers(commitments, request)
+            given = self._wait_for_shrinks(commitments, request) if given is None else given
+            given = self.proposal(request) if given is None else given
+            if makes_room(given) or given.again_s is not None:
+                return request, given
+            tried.append((request, given))
+        return tried[0]
+
+    def _requests(self, commitments: Commitments, urgent: UrgentJob) -> list[Request]:
+        """The request, and those for sooner starts: see `requests_for`."""
+        own_s, spared = urgent.deadline_s(self.start_within_s), self.spared.get(urgent.job.job_id)
+        sooner_s = self.sharing.sooner_s(urgent.job.demand, own_s, self.handover_s)
+        requests: list[Request] = []
+        for one in requests_for(
+            commitments,
+            urgent,
+            self.policy,
+            own_s,
+            start_within_s=self.start_within_s,
+            hold_slack_s=self.hold_slack_s,
+        ):
+            request = replace(one, sooner_s=sooner_s, excluded=one.excluded | (spared or frozenset()))
+            request = request if one.now_only else self.evict_guests(request)
+            requests.append(with_places(commitments, request) if self.whole_placements else request)
+        return requests
 
     def _wait_for_leftovers(self, commitments: Commitments, request: Request) -> Proposal | None:
         """No job leaves for it now, because other urgent jobs will leave it room in time. None: they do not.
@@ -156,7 +174,7 @@ class _Serving:
         awaited_s = commitments.take_leftovers(
             request.urgent,
             request.shortage,
-            until_s=now_s + request.duration_s,
+            until_s=request.ends_s,
             deadline_s=now_s + self.start_within_s if request.late else request.deadline_s,
             handover_s=self.handover_s,
         )
@@ -240,28 +258,6 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
     candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
     why = f"{needed(request)}: {refusal[1]}. No job is evicted."
     return no_room(request, why, candidates)
-
-
-def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:
-    """Why nothing is done for the urgent jobs that lack something besides nodes.
-
-    `start_within_s`: how long after a job became eligible its start is on time, if it declares no limit.
-    """
-    waits_for = held_up(cluster)
-    blocked = sorted(
-        (job for job in cluster.jobs if job.job_id in waits_for), key=lambda job: (job.submit_s, job.job_id)
-    )
-    return tuple(
-        Rationale(
-            for_job_id=job.job_id,
-            node_count=job.node_count,
-            free_node_count=len(cluster.free_nodes(job.eligible_nodes, job.demand)),
-            deadline_s=job.waits_since_s
-            + (start_within_s if job.start_within_s is None else job.start_within_s),
-            summary=f"It waits for {waits_for[job.job_id]}: no job is evicted for it.",
-        )
-        for job in blocked
-    )
 
 
 def fits(request: Request) -> Proposal:
@@ -354,6 +350,7 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
         ),
         nodes=nodes,
         duration_s=request.duration_s,
+        until_s=site_begins_s(request.cluster, nodes, request.cluster.now_s + request.duration_s),
         kind=OperationKind.MAKE_WAY if urgent.job.demand is None else OperationKind.MAKE_WAY_SHARED,
         # While it is bound to makeway's hold, the snapshot may not show it.
         own_reservation=request.cluster.own_reservation(urgent.job)

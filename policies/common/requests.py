@@ -12,7 +12,13 @@ from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease,
 from makeway.policies.common.losses import evictions_loss_node_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.shared_nodes import leftovers_of
-from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
+from makeway.policies.common.urgent_jobs import (
+    LatestStart,
+    UrgentJob,
+    keeping_until,
+    latest_starts,
+    urgent_jobs,
+)
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import (
     Action,
@@ -41,6 +47,11 @@ class Request:
     """The latest instant at which the start is on time."""
     duration_s: float
     """How long a hold for it lasts at most."""
+    ends_s: float
+    """When the job ends at the latest: it may not have nodes that the site has reserved from before that on.
+    """
+    now_only: bool = False
+    """Whether the job has to start now to end in time: no job has time to leave."""
     free: tuple[str, ...]
     """Free nodes that could serve the job, no more than it could use: of more, those that the fewest other
     urgent jobs may have."""
@@ -114,6 +125,7 @@ def request_for(
     deadline_s: float,
     duration_s: float,
     *,
+    ends_s: float | None = None,
     unusable: NodeSet | None = None,
 ) -> Request:
     """The request of an urgent job: the nodes that it can have without an eviction, and what it may not
@@ -123,13 +135,13 @@ def request_for(
         commitments: what is promised or under way.
         urgent: the job.
         policy: the policy's name.
-        deadline_s: the latest instant at which the start is on time.
-        duration_s: how long a hold lasts at most.
+        deadline_s, duration_s, ends_s: see `Request`. `ends_s` None: when a hold ends that lasts so long.
         unusable: the nodes that it may not have. None: those that are unavailable or promised.
     """
     cluster, now_s = commitments.cluster, commitments.cluster.now_s
+    ends_s = now_s + duration_s if ends_s is None else ends_s
     if unusable is None:
-        unusable = commitments.unusable(urgent, now_s + duration_s)
+        unusable = commitments.unusable(urgent, ends_s)
     suitable = _suitable(cluster, urgent, unusable)
     free = _free_for(commitments, urgent, suitable)
     ready_s, short = dict[str, float](), urgent.missing - len(free)
@@ -145,6 +157,7 @@ def request_for(
         policy=policy,
         deadline_s=deadline_s,
         duration_s=duration_s,
+        ends_s=ends_s,
         free=free,
         releasing=tuple(releasing),
         releasing_s=max((ready_s[name] for name in releasing), default=now_s),
@@ -155,6 +168,46 @@ def request_for(
         evictions_node_s=dict(commitments.evictions_node_s),
         backlog=commitments.backlog(),
     )
+
+
+def requests_for(
+    commitments: Commitments,
+    urgent: UrgentJob,
+    policy: str,
+    deadline_s: float,
+    *,
+    start_within_s: float,
+    hold_slack_s: float,
+) -> tuple[Request, ...]:
+    """The request of an urgent job, then those for sooner starts that give it nodes which the site has
+    reserved for later: see `latest_starts`.
+
+    The deadline of one for a sooner start is that start. It is the job's own if the job is late in any case,
+    or has to start now.
+
+    Args:
+        commitments: what is promised or under way.
+        urgent: the job.
+        policy: the policy's name.
+        deadline_s: the latest instant at which the start is on time.
+        start_within_s: within which time a job starts that is served although it is late.
+        hold_slack_s: how much longer than the deadline and the walltime together a hold may last.
+    """
+    cluster, now_s = commitments.cluster, commitments.cluster.now_s
+    late = now_s > deadline_s
+    duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + hold_slack_s
+    first, *sooner = latest_starts(cluster, urgent.job, now_s + start_within_s if late else deadline_s)
+
+    def request(start: LatestStart, by_s: float) -> Request:
+        kept = keeping_until(cluster, urgent, start.ends_s)
+        return request_for(commitments, kept, policy, by_s, duration_s, ends_s=start.ends_s)
+
+    found = [request(first, deadline_s)]
+    for start in sooner:
+        now_only = start.at_s <= now_s
+        own_s = deadline_s if late or now_only else start.at_s
+        found.append(replace(request(start, start.at_s), deadline_s=own_s, now_only=now_only))
+    return tuple(found)
 
 
 def loss_refusal(request: Request, given: Proposal, at_s: float | None = None) -> tuple[Refusal, str] | None:
@@ -182,7 +235,7 @@ def with_places(commitments: Commitments, request: Request) -> Request:
     places = fitting(cluster, urgent.job.node_count, urgent.job.eligible_nodes)
     if places[0].name == ANYWHERE:
         return request
-    unusable = commitments.unusable(urgent, cluster.now_s + request.duration_s)
+    unusable = commitments.unusable(urgent, request.ends_s)
     return replace(
         request,
         places=tuple(
@@ -193,6 +246,7 @@ def with_places(commitments: Commitments, request: Request) -> Request:
                     request.policy,
                     request.deadline_s,
                     request.duration_s,
+                    ends_s=request.ends_s,
                     unusable=unusable,
                 ),
                 place=place.name,

@@ -7,9 +7,15 @@ for the notice has to become its own hold. One that would not start on free node
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from makeway.policies.common.holds import guests, lost_for_good, shortfall_set
+from makeway.policies.common.holds import (
+    guests,
+    lost_for_good,
+    shortfall_set,
+    site_reservations,
+    site_set,
+)
 from makeway.policies.model import (
     Cluster,
     Job,
@@ -17,12 +23,17 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Rationale,
     Reserve,
     memoise_last,
 )
 
 Urgency = tuple[bool, bool, float, float, str]
 """See `urgency`."""
+LEAVE_S = 60.0
+"""How long jobs may take to leave, in seconds: a start comes so much later than it was planned at most."""
+_MOST_SOONER = 3
+"""How many sooner starts are tried, so that one decision does not take long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +95,48 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
         urgent for urgent in urgents if urgent.operation is not None or _is_whole(urgent, urgents, cluster)
     )
     return tuple(sorted(whole, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestStart:
+    """The latest start that is planned for a job."""
+
+    at_s: float
+    ends_s: float
+    """When the job ends in that case, jobs that are slow to leave allowed for. It may not have nodes that the
+    site has reserved from before that on."""
+
+
+def latest_starts(cluster: Cluster, job: Job, latest_s: float) -> tuple[LatestStart, ...]:
+    """The start at `latest_s`, and sooner ones that give the job nodes which the site has reserved for later,
+    the latest first. If there are sooner ones, the last is now, for which no job has time to leave.
+
+    The components of a heterogeneous job have the first only: they start together.
+    """
+    now_s, eligible, ahead_s = cluster.now_s, job.eligible_nodes, LEAVE_S + job.walltime_s
+    first = LatestStart(at_s=latest_s, ends_s=latest_s + ahead_s)
+    begins_s = {
+        one.start_s
+        for one in site_reservations(cluster.reservations)
+        if now_s + job.walltime_s <= one.start_s < first.ends_s
+        and (eligible is None or not eligible.isdisjoint(one.nodes))
+    }
+    if not begins_s or job.het_job_id:
+        return (first,)
+    sooner = sorted((one for one in begins_s if now_s < one - ahead_s), reverse=True)[:_MOST_SOONER]
+    return (
+        first,
+        *(LatestStart(at_s=begin_s - ahead_s, ends_s=begin_s) for begin_s in sooner),
+        LatestStart(at_s=now_s, ends_s=now_s + job.walltime_s),
+    )
+
+
+def keeping_until(cluster: Cluster, urgent: UrgentJob, until_s: float) -> UrgentJob:
+    """The urgent job with those of its kept nodes that the site does not need before `until_s`."""
+    barred = site_set(cluster, until_s) if urgent.kept_nodes else 0
+    if not barred:
+        return urgent
+    return replace(urgent, kept_nodes=cluster.node_sets().among(urgent.kept_nodes, ~barred))
 
 
 def urgency(urgent: UrgentJob, start_within_s: float, *, vital: bool = False) -> Urgency:
@@ -169,6 +222,28 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
     return found
 
 
+def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:
+    """Why nothing is done for the urgent jobs that lack something besides nodes.
+
+    `start_within_s`: how long after a job became eligible its start is on time, if it declares no limit.
+    """
+    waits_for = held_up(cluster)
+    blocked = sorted(
+        (job for job in cluster.jobs if job.job_id in waits_for), key=lambda job: (job.submit_s, job.job_id)
+    )
+    return tuple(
+        Rationale(
+            for_job_id=job.job_id,
+            node_count=job.node_count,
+            free_node_count=len(cluster.free_nodes(job.eligible_nodes, job.demand)),
+            deadline_s=job.waits_since_s
+            + (start_within_s if job.start_within_s is None else job.start_within_s),
+            summary=f"It waits for {waits_for[job.job_id]}: no job is evicted for it.",
+        )
+        for job in blocked
+    )
+
+
 def _drawn(jobs: Iterable[Job]) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """What jobs that start together take of each limit, and what running jobs leave of it."""
     needs: dict[str, float] = {}
@@ -202,8 +277,9 @@ def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) ->
     announced = _held_for_announced(cluster)
     for reservation in cluster.reservations:
         own = urgent.operation is not None and reservation.name == urgent.operation.reservation
-        begins_s = cluster.now_s if reservation.by_makeway else until_s
-        if not own and reservation.start_s <= begins_s and cluster.now_s < reservation.end_s:
+        by_makeway, start_s = reservation.by_makeway, reservation.start_s
+        begun = start_s <= cluster.now_s if by_makeway else start_s < until_s
+        if not own and begun and cluster.now_s < reservation.end_s:
             held = announced.get(reservation.name)
             taken |= sets.of(reservation.nodes) if held is None else held
     for operation in cluster.operations:

@@ -174,23 +174,20 @@ def make_room(
     if request.late and config.late == "queue":
         return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
     now_s = request.cluster.now_s
-    latest_s = (
-        (now_s + config.start_within_s) if request.late else max(now_s, request.deadline_s - config.margin_s)
-    )
+    latest_s = _latest_s(request, config)
     considered = victim_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
     )
     if request.urgent.job.demand is not None or (
         not config.shrink and any(len(group.jobs) > 1 for group in considered)
     ):
-        price = loss_node_s if by_loss else price_node_s
         return make_room_on_shared_nodes(
             request,
             latest_s=latest_s,
             leave_s=config.leave_s,
             step_s=config.step_s,
             ending=ending,
-            price=price,
+            price=loss_node_s if by_loss else price_node_s,
         )
 
     def item(group: VictimGroup) -> EvictionJob:
@@ -199,6 +196,12 @@ def make_room(
         return ending_by_itself(pricing(plain, group), group, ending, now_s)
 
     return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item)
+
+
+def _latest_s(request: Request, config: EvictionConfig) -> float:
+    """When the last job must have left. A late job is served as if it had been submitted now."""
+    now_s = request.cluster.now_s
+    return now_s + config.start_within_s if request.late else max(now_s, request.deadline_s - config.margin_s)
 
 
 def _make_room_on_whole_nodes(

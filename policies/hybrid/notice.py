@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.holds import lost_for_good
+from makeway.policies.common.holds import lost_for_good, site_begins_s
 from makeway.policies.common.proposals import hold
 from makeway.policies.common.requests import Request, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
@@ -225,11 +225,14 @@ def _request(
 
 def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig) -> Reserve:
     """The hold for a notice; it ends by itself soon after the predicted arrival."""
-    held = hold(request, ())
+    held, now_s = hold(request, ()), request.cluster.now_s
+    nodes = (*held.nodes, *plan.nodes)
+    duration_s = max(0.0, notice.expected_s - now_s) + config.hold_slack_s
     return replace(
         held,
-        nodes=(*held.nodes, *plan.nodes),
-        duration_s=max(0.0, notice.expected_s - request.cluster.now_s) + config.hold_slack_s,
+        nodes=nodes,
+        duration_s=duration_s,
+        until_s=site_begins_s(request.cluster, nodes, now_s + duration_s),
         user=notice.user,
         kind=OperationKind.NOTICE,
     )

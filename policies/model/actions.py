@@ -177,6 +177,9 @@ class Reserve(ActionBase):
     own_reservation: str | None = None
     """The reservation that the job was submitted with, which it keeps: see `Cluster.own_reservation`. Several
     are separated by commas. None: none, or unknown."""
+    until_s: float | None = None
+    """When it ends in any case, sooner than after `duration_s`: the site has reserved one of the nodes from
+    then on. None: after `duration_s`."""
     verb: Literal["reserve"] = "reserve"
 
 

@@ -26,22 +26,23 @@ Differs from the paper:
     always freed as a whole, even for a job that needs parts of its nodes.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.holds import site_set
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
-from makeway.policies.common.proposals import (
-    affordable,
-    blocked_rationales,
-    eviction_actions,
-    fits,
-    hold,
-    no_room,
-)
+from makeway.policies.common.proposals import affordable, eviction_actions, fits, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
-from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
+from makeway.policies.common.urgent_jobs import (
+    LEAVE_S,
+    UrgentJob,
+    blocked_rationales,
+    keeping_until,
+    urgent_jobs,
+)
 from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
 from makeway.policies.contract import Policy
 from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, NodeSet, Placement
@@ -143,14 +144,17 @@ class _PlacementSearch:
         )
         wait_s = min(grace_s, max(0.0, deadline_s - cluster.now_s))
         duration_s = wait_s + job.walltime_s + config.hold_slack_s
-        unusable = commitments.unusable(urgent, cluster.now_s + duration_s)
-
+        by_s = deadline_s if cluster.now_s <= deadline_s else math.inf
+        ends_s = cluster.now_s + wait_s + LEAVE_S + job.walltime_s
+        if site_set(cluster, by_s + LEAVE_S + job.walltime_s) != site_set(cluster, ends_s):
+            by_s = cluster.now_s + wait_s  # of a later start the job may not end before the site needs a node
+        urgent = keeping_until(cluster, urgent, ends_s)
+        unusable = commitments.unusable(urgent, ends_s)
         sets, eligible = cluster.node_sets(), job.eligible_nodes
         suitable = ~(unusable.bits | sets.of(urgent.kept_nodes))
         if eligible is not None:
             suitable &= sets.of(eligible)
         ready_s = commitments.releasing()
-        late = cluster.now_s > deadline_s
         return cls(
             commitments=commitments,
             urgent=urgent,
@@ -160,9 +164,7 @@ class _PlacementSearch:
             unusable=unusable,
             free=NodeSet(sets, (commitments.free & suitable) | sets.of(urgent.kept_nodes)),
             releasing={
-                name: ready_s[name]
-                for name in sets.among(tuple(ready_s), suitable)
-                if late or ready_s[name] <= deadline_s
+                name: ready_s[name] for name in sets.among(tuple(ready_s), suitable) if ready_s[name] <= by_s
             },
         )
 

@@ -198,6 +198,8 @@ def _reserve(machine: SimMachine, action: Reserve) -> None:
     A hold out of others shares their nodes with them.
     """
     name, duration_s = action.reservation, action.duration_s
+    if action.until_s is not None:
+        duration_s = action.until_s - machine.now_s
     live = None if action.user is not None else _pending(machine, action.job_id)
     kept = _node_set(machine, action.nodes)
     if not kept:

@@ -2,7 +2,7 @@
 oracle."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from makeway.policies.common.departures import (
@@ -15,7 +15,14 @@ from makeway.policies.common.departures import (
 from makeway.policies.common.losses import evictions_node_s
 from makeway.policies.common.proposals import fits
 from makeway.policies.common.requests import Proposal, Request
-from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
+from makeway.policies.common.urgent_jobs import (
+    LatestStart,
+    UrgentJob,
+    keeping_until,
+    latest_starts,
+    unavailable_nodes,
+    urgent_jobs,
+)
 from makeway.policies.model import Action, Cluster, Job, NodeState, Reserve
 from makeway.policies.safety.prices import killed_node_s
 
@@ -37,6 +44,17 @@ def free_nodes(cluster: Cluster, eligible: frozenset[str] | None) -> tuple[str, 
     )
 
 
+@dataclass(slots=True)
+class Promised:
+    """What the proposals so far promise."""
+
+    excluded: set[str]
+    leaves: dict[str, NodeRelease]
+    nodes: set[str] = field(default_factory=set[str])
+    killed: dict[str, float] = field(default_factory=dict[str, float])
+    costs: dict[str, float] = field(default_factory=dict[str, float])
+
+
 def requests(
     cluster: Cluster,
     policy: str,
@@ -45,48 +63,72 @@ def requests(
     hold_slack_s: float,
 ) -> list[Request]:
     """The asks of every request that free nodes do not serve, one after another, as submitted."""
-    found = []
-    commitments: set[str] = set()
-    excluded = set(committed(cluster))
-    leaves = node_releases(cluster)
-    killed: dict[str, float] = {}
-    costs: dict[str, float] = {}
+    found: list[Request] = []
+    promised = Promised(excluded=set(committed(cluster)), leaves=node_releases(cluster))
     for urgent in urgent_jobs(cluster):
-        deadline_s = urgent.deadline_s(start_within_s)
-        until_s = max(cluster.now_s, deadline_s) + urgent.job.walltime_s + hold_slack_s
-        unusable = set(unavailable_nodes(cluster, urgent, until_s=until_s)) | commitments
-        blocked = unusable | set(urgent.kept_nodes)
-        eligible = urgent.job.eligible_nodes
-        wanted = urgent.most_missing if cluster.limits.max_nodes is None else urgent.missing
-        free = [name for name in free_nodes(cluster, eligible) if name not in blocked]
-        if len(free) > wanted:
-            free = sorted(free, key=partial(claims, cluster))[: max(0, wanted)]
-        releasing, releasing_s = releasing_in_time(cluster, urgent, leaves, deadline_s, blocked)
-        releasing = releasing[: max(0, urgent.missing - len(free))]
-        request = Request(
-            cluster=cluster,
-            urgent=urgent,
-            policy=policy,
-            deadline_s=deadline_s,
-            duration_s=until_s - cluster.now_s,
-            free=tuple(free),
-            releasing=tuple(releasing),
-            releasing_s=max((releasing_s[name] for name in releasing), default=cluster.now_s),
-            unusable=frozenset(unusable.union(releasing)),
-            excluded=frozenset(excluded),
-            killed_node_s=dict(killed),
-            spent_node_s=dict(killed),
-            evictions_node_s=dict(costs),
-        )
-        given = fits(request) if request.shortage <= 0 else proposal(request)
-        if request.shortage > 0:
-            found.append(request)
+        own_s, now_s = urgent.deadline_s(start_within_s), cluster.now_s
+        late = now_s > own_s
+        starts = latest_starts(cluster, urgent.job, now_s + start_within_s if late else own_s)
+        asked = [
+            replace(
+                request_at(cluster, urgent, start, own_s if start is starts[0] else start.at_s, promised),
+                policy=policy,
+                deadline_s=own_s if late or start.at_s <= now_s else start.at_s,
+                duration_s=max(0.0, own_s - now_s) + urgent.job.walltime_s + hold_slack_s,
+                now_only=start is not starts[0] and start.at_s == now_s,
+            )
+            for start in starts
+        ]
+        ready = [request for request in asked if request.shortage <= 0]
+        given = fits((ready or asked)[0])
+        if not ready:
+            planned = asked[:1] if late else [request for request in asked if not request.now_only]
+            refused: list[Proposal] = []
+            for request in planned:
+                found.append(request)
+                given = proposal(request)
+                if any(isinstance(action, Reserve) for action in given.actions):
+                    break
+                refused.append(given)
+            else:
+                given = refused[0]
         if lost_node_s := killed_node_s(given.actions, cluster):
-            killed[urgent.job.job_id] = lost_node_s
+            promised.killed[urgent.job.job_id] = lost_node_s
         if cost_node_s := evictions_node_s(given.actions, cluster):
-            costs[urgent.job.job_id] = cost_node_s
-        promise(given.actions, cluster.now_s, commitments, excluded, leaves)
+            promised.costs[urgent.job.job_id] = cost_node_s
+        promise(given.actions, cluster.now_s, promised.nodes, promised.excluded, promised.leaves)
     return found
+
+
+def request_at(
+    cluster: Cluster, urgent: UrgentJob, start: LatestStart, by_s: float, promised: Promised
+) -> Request:
+    """What is offered for a start by an instant."""
+    urgent = keeping_until(cluster, urgent, start.ends_s)
+    unusable = set(unavailable_nodes(cluster, urgent, until_s=start.ends_s)) | promised.nodes
+    blocked = unusable | set(urgent.kept_nodes)
+    wanted = urgent.most_missing if cluster.limits.max_nodes is None else urgent.missing
+    free = [name for name in free_nodes(cluster, urgent.job.eligible_nodes) if name not in blocked]
+    if len(free) > wanted:
+        free = sorted(free, key=partial(claims, cluster))[: max(0, wanted)]
+    releasing, releasing_s = releasing_in_time(cluster, urgent, promised.leaves, by_s, blocked)
+    releasing = releasing[: max(0, urgent.missing - len(free))]
+    return Request(
+        cluster=cluster,
+        urgent=urgent,
+        policy="",
+        deadline_s=by_s,
+        duration_s=0.0,
+        ends_s=start.ends_s,
+        free=tuple(free),
+        releasing=tuple(releasing),
+        releasing_s=max((releasing_s[name] for name in releasing), default=cluster.now_s),
+        unusable=frozenset(unusable.union(releasing)),
+        excluded=frozenset(promised.excluded),
+        killed_node_s=dict(promised.killed),
+        spent_node_s=dict(promised.killed),
+        evictions_node_s=dict(promised.costs),
+    )
 
 
 def claims(cluster: Cluster, name: str) -> int:

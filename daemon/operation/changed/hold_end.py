@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from makeway.policies.common.holds import site_begins_s
 from makeway.policies.model import Cluster, Job, Operation, OperationKind, Reserve, Task
 
 MAKES_WAY: Final = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED})
@@ -15,10 +16,13 @@ SPARE_S: Final = 60.0
 
 
 def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
-    """Whether the hold of a waiting urgent job ends before the job would if it started now."""
+    """Whether the hold of a waiting urgent job ends before the job would if it started now, and could last
+    longer: one that ends when the site needs a node cannot.
+    """
     if operation.kind not in MAKES_WAY or job.walltime_s > LONGEST_S:
         return False
     until_s = cluster.now_s + job.walltime_s
+    until_s = site_begins_s(cluster, operation.nodes, until_s) or until_s
     return any(
         reservation.name == operation.reservation and reservation.end_s < until_s
         for reservation in cluster.reservations
@@ -36,4 +40,6 @@ def lengthened(hold: Task, operation: Operation, job: Job, cluster: Cluster, set
     just_now = hold.issued_s is not None and cluster.now_s < hold.issued_s + settle_s
     if lasts_s <= action.duration_s and just_now:
         return None
-    return replace(hold, action=replace(action, duration_s=max(lasts_s, action.duration_s)))
+    lasts_s = max(lasts_s, action.duration_s)
+    until_s = site_begins_s(cluster, action.nodes, cluster.now_s + lasts_s)
+    return replace(hold, action=replace(action, duration_s=lasts_s, until_s=until_s))

@@ -158,7 +158,7 @@ def _room(operation: Operation, job: Job, cluster: Cluster) -> _Room:
     releases: dict[str, NodeRelease] = node_releases(replace(cluster, operations=others), (operation,))
     demand = job.demand if operation.kind is OperationKind.MAKE_WAY_SHARED else None
     sets = cluster.node_sets()
-    held = sets.of(operation.nodes) & sets.up & eligible_set(job, sets)
+    held = sets.of(operation.nodes) & sets.up & eligible_set(job, cluster)
     if demand is None:
         return _Room(nodes=held & ~occupied_set(sets, cluster.jobs, releases), demand=None, room={})
     room = room_at_last(cluster, releases)

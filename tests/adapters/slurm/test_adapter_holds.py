@@ -1,6 +1,7 @@
 """Reservations and the queue on scripted answers: what the adapter sends, and what it makes of refusals."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,11 @@ def test_a_reservation_that_cannot_be_bound_is_taken_away_again() -> None:
 
 def test_a_reservation_that_is_there_is_changed() -> None:
     slurm = FakeSlurm(ROW, script=((1, "", "Requested reservation overlaps with another reservation"),))
-    adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n3",), duration_s=60, job_id="17"))
-    update = build.update_reservation("makeway_c.17", nodes=("n3",), duration_s=60, users=("1000",))
+    lasts: dict[str, Any] = {"nodes": ("n3",), "duration_s": 60, "until_s": NOW_S + 9}
+    adapter_of(slurm).apply(acts.reserve("makeway_c.17", job_id="17", **lasts))
+    update = build.update_reservation("makeway_c.17", users=("1000",), **lasts)
     assert slurm.acts[1:] == [update, build.bind("17", "makeway_c.17")]
+    assert slurm.acts[0] == build.create_reservation("makeway_c.17", users=("1000",), purge=True, **lasts)
 
 
 def test_a_reservation_that_overlaps_says_so() -> None:
@@ -44,14 +47,10 @@ def test_a_reservation_that_overlaps_says_so() -> None:
 
 def test_a_reservation_for_an_announced_job_binds_nothing() -> None:
     slurm = FakeSlurm(ROW)
-    adapter_of(slurm).apply(
-        acts.reserve("makeway_c.notice-1", nodes=("n3",), duration_s=60, job_id=None, user="ada")
-    )
-    assert slurm.acts == [
-        build.create_reservation(
-            "makeway_c.notice-1", nodes=("n3",), duration_s=60, users=("ada",), purge=False
-        )
-    ]
+    name = "makeway_c.notice-1"
+    lasts: dict[str, Any] = {"nodes": ("n3",), "duration_s": 60}
+    adapter_of(slurm).apply(acts.reserve(name, job_id=None, user="ada", **lasts))
+    assert slurm.acts == [build.create_reservation(name, users=("ada",), purge=False, **lasts)]
 
 
 @pytest.mark.parametrize("user", ["", "-ada", "ada,eve", "ada eve", "+ada", "ada=1", "ada\n"])

@@ -101,6 +101,10 @@ def test_a_reservation_ends_by_itself_and_holds_nobody() -> None:
         "NO_HOLD_JOBS_AFTER",
         "PURGE_COMP=1",
     }
+    capped = build.create_reservation(
+        "mw_5", nodes=("n3",), duration_s=600, users=("1000",), purge=True, until_s=1_700_000_000.9
+    )
+    assert "EndTime=uts1700000000" in capped, "however long the command takes"
     early = build.create_reservation("mw_n", nodes=("n3",), duration_s=60, users=("ada",), purge=False)
     assert "Users=ada" in early
     assert "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" in early, "it has no job yet, and is there for one"

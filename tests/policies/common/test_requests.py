@@ -68,8 +68,8 @@ def test_a_later_reservation_of_the_site_bars_only_the_hold_that_lasts_so_long(
     cluster = replace(cluster_of(2, waiting("u", 1), waiting("v", 1)), reservations=(later,))
     commitments = Commitments(cluster=cluster)
     short, long = (UrgentJob(job=job) for job in cluster.jobs)
-    assert set(commitments.unusable(short, NOW_S + 99.0)) == set()
-    assert set(commitments.unusable(long, NOW_S + 100.0)) == {"n1"}
+    assert set(commitments.unusable(short, NOW_S + 100.0)) == set()
+    assert set(commitments.unusable(long, NOW_S + 101.0)) == {"n1"}
 
 
 @pytest.mark.parametrize(

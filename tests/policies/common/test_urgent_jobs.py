@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.proposals import blocked_rationales
-from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
+from makeway.policies.common.urgent_jobs import blocked_rationales, held_up, urgent_jobs
 from makeway.policies.eviction.policy import EvictionConfig, decide
 from makeway.policies.model import (
     Job,

@@ -132,8 +132,8 @@ def test_nodes_that_are_held_for_other_jobs(waiting: Build, cluster_of: BuildClu
         20,
         reservations=(
             reservation("site_now", "n0", 0.0),
-            reservation("site_soon", "n1", NOW_S + 100.0),
-            reservation("site_later", "n2", NOW_S + 101.0),
+            reservation("site_soon", "n1", NOW_S + 99.0),
+            reservation("site_later", "n2", NOW_S + 100.0),
             reservation("site_over", "n3", 0.0, NOW_S),
             reservation("mw_v", "n4", 0.0),
             reservation("mw_u", "n5", 0.0),

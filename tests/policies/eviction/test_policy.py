@@ -166,46 +166,6 @@ def test_checkpoints_are_counted_one_after_another(
     assert {action.saved_by_s for action in signals} == {NOW_S + 240.0}
 
 
-@pytest.mark.parametrize(
-    ("system_s", "grace_s", "leave_s", "kill_s"),
-    [
-        (100.0, 0.0, 60.0, 510.0),  # it has left by the margin before the deadline
-        (100.0, 0.0, 0.0, 570.0),
-        (100.0, 0.0, 500.0, 120.0),  # the checkpoint has its time, in steps of 30 s
-        (530.0, 0.0, 60.0, 540.0),
-        (570.0, 0.0, 60.0, 570.0),
-        (100.0, 550.0, 60.0, 550.0),  # the job has its grace
-        (100.0, 580.0, 60.0, 570.0),
-    ],
-)
-def test_a_job_whose_checkpoint_is_overdue_is_killed_so_early_that_the_start_is_on_time(
-    running: Build,
-    waiting: Build,
-    cluster_of: BuildCluster,
-    system_s: float,
-    grace_s: float,
-    leave_s: float,
-    kill_s: float,
-) -> None:
-    """A kill takes `leave_s`."""
-    spec = CheckpointSpec(system_s=system_s, grace_s=grace_s)
-    cluster = cluster_of(1, running("a", "n0", checkpoint=spec), waiting("u", 1))
-    signal, leave = decide(cluster, leave_s=leave_s).actions[1:]
-    assert leave == requeue("a", "u", Method.SYSTEM, NOW_S + kill_s)
-    assert isinstance(signal, Checkpoint)
-    assert (signal.grace_s, signal.until_s) == (kill_s, NOW_S + kill_s)
-
-
-def test_a_regular_checkpoint_that_does_not_come_is_waited_for_as_long(
-    running: Build, waiting: Build, cluster_of: BuildCluster
-) -> None:
-    spec = replace(BOTH, system_s=None)
-    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 580.0)
-    for leave_s, kill_s in ((0.0, 570.0), (60.0, 510.0), (500.0, 70.0), (600.0, 60.0)):
-        decision = decide(cluster_of(1, job, waiting("u", 1)), leave_s=leave_s)
-        assert decision.actions[1:] == (requeue("a", "u", Method.APPLICATION, NOW_S + kill_s),)
-
-
 def test_a_job_that_does_not_report_its_checkpoint_has_its_grace(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
@@ -292,7 +252,7 @@ def test_nodes_in_a_reservation_that_begins_too_soon_are_left_alone(
         running("a", "n2 n3", start_s=NOW_S - 4000.0),
         running("b", "n1"),
         waiting("u", 2),
-        reservations=(Reservation(name="site", nodes=("n0", "n1"), start_s=NOW_S + 2999.0, end_s=90_000.0),),
+        reservations=(Reservation(name="site", nodes=("n0", "n1"), start_s=NOW_S + 1799.0, end_s=90_000.0),),
     )
     assert decide(cluster).actions == (hold("u", "n2 n3", 3000.0), requeue("a", "u", Method.KILL, NOW_S))
 

@@ -1,8 +1,12 @@
-"""Policy "eviction" with what the paper leaves open: jobs that shrink, and checkpoints side by side."""
+"""Policy "eviction" with what the paper leaves open: jobs that shrink, and checkpoints that are written side
+by side or are overdue.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from makeway.policies.model import (
     Checkpoint,
@@ -17,7 +21,7 @@ from makeway.policies.model import (
 
 Build = Callable[..., Job]
 BuildCluster = Callable[..., Cluster]
-from tests.policies.arriving import BOTH, NOW_S, decide, hold, victims
+from tests.policies.arriving import BOTH, NOW_S, decide, hold, requeue, victims
 
 
 def malleable(running: Build, job_id: str, nodes: str, smallest: int, **changes: Any) -> Job:
@@ -155,3 +159,43 @@ def test_serial_checkpoints_are_preferred_unless_concurrent_ones_lose_less(
     assert serial.rationale[0].ready_s == NOW_S + 240.0
     concurrent = decide(cluster, checkpoints="concurrent", aggregate_gb_s=30.0, node_gb_s=10.0)
     assert concurrent == serial
+
+
+@pytest.mark.parametrize(
+    ("system_s", "grace_s", "leave_s", "kill_s"),
+    [
+        (100.0, 0.0, 60.0, 510.0),  # it has left by the margin before the deadline
+        (100.0, 0.0, 0.0, 570.0),
+        (100.0, 0.0, 500.0, 120.0),  # the checkpoint has its time, in steps of 30 s
+        (530.0, 0.0, 60.0, 540.0),
+        (570.0, 0.0, 60.0, 570.0),
+        (100.0, 550.0, 60.0, 550.0),  # the job has its grace
+        (100.0, 580.0, 60.0, 570.0),
+    ],
+)
+def test_a_job_whose_checkpoint_is_overdue_is_killed_so_early_that_the_start_is_on_time(
+    running: Build,
+    waiting: Build,
+    cluster_of: BuildCluster,
+    system_s: float,
+    grace_s: float,
+    leave_s: float,
+    kill_s: float,
+) -> None:
+    """A kill takes `leave_s`."""
+    spec = CheckpointSpec(system_s=system_s, grace_s=grace_s)
+    cluster = cluster_of(1, running("a", "n0", checkpoint=spec), waiting("u", 1))
+    signal, leave = decide(cluster, leave_s=leave_s).actions[1:]
+    assert leave == requeue("a", "u", Method.SYSTEM, NOW_S + kill_s)
+    assert isinstance(signal, Checkpoint)
+    assert (signal.grace_s, signal.until_s) == (kill_s, NOW_S + kill_s)
+
+
+def test_a_regular_checkpoint_that_does_not_come_is_waited_for_as_long(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    spec = replace(BOTH, system_s=None)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - 580.0)
+    for leave_s, kill_s in ((0.0, 570.0), (60.0, 510.0), (500.0, 70.0), (600.0, 60.0)):
+        decision = decide(cluster_of(1, job, waiting("u", 1)), leave_s=leave_s)
+        assert decision.actions[1:] == (requeue("a", "u", Method.APPLICATION, NOW_S + kill_s),)

@@ -216,6 +216,11 @@ def could_start(urgent: Job, cluster: Cluster) -> bool:
     return count >= urgent.node_count
 
 
+def end_s(hold: Reserve) -> float:
+    """When a hold ends that is made now."""
+    return NOW_S + hold.duration_s if hold.until_s is None else hold.until_s
+
+
 def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster: Cluster) -> list[str]:
     """A hold for an announced job: no node of another one, and no job leaves later than the arrival. Returns
     the jobs that are evicted.
@@ -225,7 +230,7 @@ def check_announced(hold: Reserve, notice: Notice, group: list[Action], cluster:
     own = [operation for operation in cluster.operations if operation.for_job_id == notice.notice_id]
     assert {node.name for node in cluster.nodes if node.state is NodeState.UP} >= set(hold.nodes)
     for kept in cluster.reservations:
-        if kept.name != hold.reservation and kept.start_s < NOW_S + hold.duration_s:
+        if kept.name != hold.reservation and kept.start_s < end_s(hold):
             assert not set(kept.nodes) & set(hold.nodes)
     assert NOW_S + hold.duration_s >= notice.expected_s + 600.0
     occupied = {name for job in cluster.jobs for name in job.nodes}
@@ -309,9 +314,9 @@ def check_hold(
     assert len(set(hold.nodes) & kept) == min(len(kept), max(urgent.node_count, urgent.node_count_max or 0))
     assert set(hold.nodes) <= kept | (useful & releasing)
     for reservation in cluster.reservations:
-        if reservation.name != hold.reservation and reservation.start_s < NOW_S + hold.duration_s:
+        if reservation.name != hold.reservation and reservation.start_s < end_s(hold):
             assert not set(given_up.get(reservation.name, reservation.nodes)) & set(hold.nodes)
-    assert hold.duration_s >= urgent.walltime_s
+    assert end_s(hold) >= NOW_S + urgent.walltime_s
 
 
 def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], deadline_s: float) -> None:

@@ -227,3 +227,11 @@ def test_repeating_a_shrink_changes_nothing() -> None:
     assert cluster.record(policy="none").jobs[0].shrinks == 1
     assert starts(cluster) == {"m": 0.0}
     assert cluster.record(policy="none").jobs[0].end_s == 10.0 + 90.0 * 2
+
+
+def test_a_hold_ends_when_the_site_needs_a_node() -> None:
+    cluster, adapter = world(2, job("a", 0.0, 99.0, 2), job("u", 5.0, 5.0, 2))
+    cluster.advance(10.0)
+    adapter.apply(acts.reserve("mw_u", nodes=("n1", "n2"), duration_s=900.0, job_id="u", until_s=50.0))
+    (held,) = adapter.snapshot().reservations
+    assert held.end_s == 50.0

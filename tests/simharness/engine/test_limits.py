@@ -91,6 +91,7 @@ class Lender:
             policy="test",
             deadline_s=cluster.now_s,
             duration_s=60.0,
+            ends_s=60.0,
             free=(),
             releasing=(),
             releasing_s=cluster.now_s,

@@ -255,3 +255,24 @@ def test_somebody_elses_reservation_is_left_alone(story: Story, start_daemon: St
     nothing_is_left(story, daemon)
     (left,) = story.world.adapter.snapshot().reservations
     assert (left.name, left.nodes) == ("maintenance", ("n1", "n2", "n3", "n4"))
+
+
+@pytest.mark.one_release(on="22.05")
+def test_an_urgent_job_that_ends_before_a_maintenance_of_all_nodes(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """Its hold would last longer, and ends when the maintenance begins: the two may not overlap."""
+    story.fill()
+    create = ("scontrol", "create", "reservation", "ReservationName=maintenance", "Users=root")
+    story.world.cluster.run(*create, "StartTime=now+36minutes", "Duration=60", "Nodes=n[1-8]")
+    daemon = start_daemon()
+    urgent = story.urgent_comes(2, "--time=32")
+    await_that("nodes are held", lambda: len(story.reservations()) == 1, story.explain(daemon))
+    ends_s = {one.by_makeway: one.end_s for one in story.world.adapter.snapshot().reservations}
+    begins_s = {one.by_makeway: one.start_s for one in story.world.adapter.snapshot().reservations}
+    assert ends_s[True] == begins_s[False]
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (lender,) = story.lenders()
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)

@@ -23,6 +23,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Requeue,
+    Reservation,
     Reserve,
 )
 from tests.builders import held, pending, running
@@ -188,6 +189,44 @@ def test_a_hold_that_the_cluster_does_not_lengthen_goes_back() -> None:
         view = raised(SAVED, now_s=now_s)
         operation, issued = issue_all(advance(operation, view, PATIENCE), view)
         assert [type(action) for action in issued] == expected
+
+
+def maintained(begins_s: float, *others: Job, walltime_s: float, now_s: float = 1061.0) -> Cluster:
+    """The hold ends when the site needs one of its nodes."""
+    view = raised(*others, now_s=now_s, walltime_s=walltime_s, end_s=min(6000.0, begins_s))
+    site = Reservation(name="maintenance", nodes=NODES[:1], start_s=begins_s, end_s=90_000.0)
+    return replace(view, reservations=(*view.reservations, site))
+
+
+def test_a_hold_is_lengthened_until_the_site_needs_a_node() -> None:
+    view = maintained(8000.0, SAVED, walltime_s=6000.0)
+    operation, issued = issue_all(advance(saving(), view, PATIENCE), view)
+    validate(operation)
+    (hold,) = issued
+    assert isinstance(hold, Reserve)
+    assert (hold.nodes, hold.until_s) == (NODES, 8000.0)
+    later = maintained(80_000.0, SAVED, walltime_s=6000.0)
+    (hold,) = issue_all(advance(saving(), later, PATIENCE), later)[1]
+    assert isinstance(hold, Reserve)
+    assert hold.until_s is None
+
+
+def test_a_hold_that_ends_when_the_site_needs_a_node_stays_as_it_is() -> None:
+    view = maintained(5000.0, SAVED, walltime_s=5000.0 - 1061.0)
+    assert due(advance(saving(), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
+
+
+def test_no_job_leaves_if_the_urgent_job_would_not_end_before_the_site_needs_a_node() -> None:
+    operation = saving()
+    view = maintained(5000.0, SAVED, walltime_s=5000.0 - 1060.0)
+    assert shortfall(operation, view) == NODES[:1]
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert issued == []
+    late_s = 1061.0 + PATIENCE.refused_s
+    late = maintained(5000.0, SAVED, walltime_s=5000.0 - 1060.0, now_s=late_s)
+    operation, issued = issue_all(advance(operation, late, PATIENCE), late)
+    validate(operation)
+    assert [type(action) for action in issued] == [Release]
 
 
 def test_no_hold_is_lengthened_for_a_job_without_a_time_limit() -> None:
