@@ -160,6 +160,14 @@ def test_nodes_that_are_free_or_come_free_are_counted() -> None:
     assert planned(advance(operation, view_of(3, FOUR[0], FOUR[1], ending), PATIENCE)) == ["v2", "v3"]
 
 
+def test_a_job_that_is_stuck_makes_no_room() -> None:
+    """It is on one node, and another node is free."""
+    ending = replace(FOUR[2], state=JobState.COMPLETING, completing_since_s=1000.0)
+    for now_s, leave in ((1089.0, []), (1090.0, ["v2"])):
+        seen = view_of(2, FOUR[0], FOUR[1], ending, now_s=now_s)
+        assert planned(advance(saving(*FOUR[:2]), seen, PATIENCE)) == leave
+
+
 def test_what_was_sent_is_counted_and_stays() -> None:
     jobs = (on(1, last=2), on(3, last=4))
     operation = held_for(requeue("v1"), signal("v3"), requeue("v3", Method.SYSTEM), jobs=jobs)
