@@ -24,6 +24,7 @@ from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.control.silent_nodes import SilentNodes
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
 from makeway.daemon.estimate.checkpoint_times import Measurement, lesson
+from makeway.daemon.estimate.completing_jobs import CompletingJobs
 from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
@@ -94,7 +95,7 @@ class Reconciler:
         self._permission = permission
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
-        self._silent = SilentNodes()
+        self._silent, self._completing = SilentNodes(), CompletingJobs()
         self._quiet = QuietCycles(journal)
         self._next = NextCycle()
         # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
@@ -197,7 +198,7 @@ class Reconciler:
         """A snapshot. What it says about the lease makes the settings of this cycle."""
         seen = self._permission.look(self._adapter, self._journal, self._settings.mode)
         self._present = self._permission.of_cycle(self._settings)
-        return self._silent.counted(seen)
+        return self._completing.counted(self._silent.counted(seen))
 
     def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""

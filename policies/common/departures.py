@@ -1,5 +1,8 @@
 """Which jobs are leaving their nodes, by when, and the actions that make a job leave. Pure functions.
 
+A job that is completing has ended and leaves by itself, mostly within seconds. One that takes too long may be
+stuck (an epilog that hangs, a process that cannot be killed): no urgent job counts on its nodes any more.
+
 Jobs that leave after a checkpoint write to one file system, whichever urgent job they leave for. A plan for
 the next urgent job counts what is still to be written (`Backlog`).
 
@@ -43,6 +46,13 @@ LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
 """The progress of a task whose job still has to leave its nodes."""
 
 
+COMPLETING_S = 90.0
+"""How long a job may be completing, in seconds, before it counts as stuck: Slurm waits 30 s until it kills
+the processes of a job (KillWait), and drains their nodes 60 s later (UnkillableStepTimeout)."""
+REPLACING_S = 60.0
+"""How long it takes, in seconds, to make other jobs leave instead: as long as policies give a kill."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRelease:
     """A job that is leaving its nodes: by when at the latest, and the nodes that it keeps (a shrink)."""
@@ -52,13 +62,14 @@ class NodeRelease:
 
 
 def node_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> dict[str, NodeRelease]:
-    """The jobs that open operations are still evicting or shrinking, by job id.
+    """The jobs that are completing, and those that open operations are still evicting or shrinking, by job
+    id.
 
     Args:
         cluster: the snapshot.
         operations: further operations, which `cluster` may not contain.
     """
-    found: dict[str, NodeRelease] = {}
+    found = dict(completing(cluster))
     for operation in (*cluster.operations, *operations):
         if operation.observe or operation.phase is Phase.CLOSED:
             continue
@@ -71,6 +82,33 @@ def node_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> d
     return found
 
 
+@memoise_last
+def completing(cluster: Cluster) -> Mapping[str, NodeRelease]:
+    """The jobs that are completing and not stuck, by id. If one turns out to be stuck, there is still time to
+    make others leave instead by the instant that it comes with.
+    """
+    return {
+        job.job_id: NodeRelease(by_s=_completing_s(job, cluster) + COMPLETING_S + REPLACING_S)
+        for job in _completing(cluster.jobs)
+        if cluster.now_s < _completing_s(job, cluster) + COMPLETING_S
+    }
+
+
+def stuck(cluster: Cluster) -> frozenset[str]:
+    """The jobs that have been completing for too long, by id."""
+    return frozenset(job.job_id for job in _completing(cluster.jobs)) - completing(cluster).keys()
+
+
+@memoise_last
+def _completing(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    return tuple(job for job in jobs if job.state is JobState.COMPLETING and job.nodes)
+
+
+def _completing_s(job: Job, cluster: Cluster) -> float:
+    """Since when the job is completing."""
+    return cluster.now_s if job.completing_since_s is None else job.completing_since_s
+
+
 OVERDUE_S = 120.0
 """How long a job may outlive its time limit, in seconds: Slurm looks every 30 s, and kills KillWait later."""
 
@@ -79,13 +117,14 @@ def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
     """The jobs that end by `until_s` by their time limits, by id, each with its end.
 
     One that runs on long after its limit is none of them: the cluster lets it (OverTimeLimit). One that is
-    suspended is none either: its limit does not pass.
+    suspended is none either: its limit does not pass. Nor is one that is stuck as it completes.
     """
     overdue_s = cluster.now_s - OVERDUE_S
+    lasting = stuck(cluster)
     ends_s = {
         job.job_id: job.start_s + job.walltime_s
         for job in cluster.holders()
-        if job.start_s is not None and job.state is not JobState.SUSPENDED
+        if job.start_s is not None and job.state is not JobState.SUSPENDED and job.job_id not in lasting
     }
     return {
         job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s

@@ -15,7 +15,14 @@ Differs from the paper:
 
 from collections.abc import Collection, Iterable, Mapping
 
-from makeway.policies.common.departures import OVERDUE_S, NodeRelease, ends_by, node_releases
+from makeway.policies.common.departures import (
+    OVERDUE_S,
+    NodeRelease,
+    ends_by,
+    node_release_of,
+    node_releases,
+    stuck,
+)
 from makeway.policies.common.shared_nodes import with_room
 from makeway.policies.model import (
     Cancel,
@@ -42,7 +49,8 @@ def shortfall(operation: Operation, cluster: Cluster) -> tuple[str, ...]:
 
     A node is lost if it is not up, if the waiting job may not run there or would not end before the site
     needs it, or if jobs other than the urgent one that no operation is evicting use what the urgent job needs
-    of it. A job that is completing leaves by itself. A silent node is not lost yet.
+    of it. A job that is completing leaves by itself, unless it is stuck and no operation has made it leave. A
+    silent node is not lost yet.
     """
     return cluster.node_sets().among(operation.nodes, shortfall_set(operation, cluster))
 
@@ -55,15 +63,29 @@ def shortfall_set(operation: Operation, cluster: Cluster) -> int:
     held = sets.of(operation.nodes)
     eligible = eligible_set(borrower, cluster)
     if demand is not None:
-        with_room_now = with_room(cluster, node_releases(cluster, (operation,)), demand)
+        with_room_now = with_room(cluster, hold_releases(cluster, (operation,)), demand)
         return held & ~((sets.of_new(with_room_now) | sets.silent) & eligible)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)
     else:
-        releases = node_releases(cluster, (operation,))
+        releases = hold_releases(cluster, (operation,))
         occupied = occupied_set(sets, [job for job in cluster.jobs if job is not borrower], releases)
         good = sets.up & ~occupied
     return held & ~((good | sets.silent) & eligible)
+
+
+def hold_releases(cluster: Cluster, operations: tuple[Operation, ...] = ()) -> dict[str, NodeRelease]:
+    """As `node_releases`, with the jobs that an open operation has made to leave and that are still
+    completing, however long they take: no other job leaves in their place.
+    """
+    found, lasting = node_releases(cluster, operations), stuck(cluster)
+    for operation in (*cluster.operations, *operations) if lasting else ():
+        for task in operation.tasks if operation.phase is not Phase.CLOSED and not operation.observe else ():
+            left = task.progress in (Progress.DONE, Progress.GONE) and not task.ran_again
+            release = node_release_of(task.action, cluster.now_s)
+            if left and release is not None and task.action.job_id in lasting:
+                found[task.action.job_id] = release
+    return found
 
 
 def eligible_set(job: Job | None, cluster: Cluster) -> int:
@@ -122,7 +144,8 @@ def _demand(operation: Operation, borrower: Job | None) -> Resources | None:
 def is_in_vain(operation: Operation, cluster: Cluster) -> bool:
     """Whether a hold that lacks room need not be kept, if no more room can be made for its job.
 
-    It is kept if a job has been asked to leave for it, and if the jobs that it waits for are about to end.
+    It is kept if a job has been asked to leave for it, and if the jobs that it waits for are about to end or
+    are completing, however long that takes.
     What becomes of a hold whose nodes are not up is decided elsewhere: they may come back.
     """
     if operation.kind is OperationKind.ARRIVAL:
@@ -136,7 +159,8 @@ def is_in_vain(operation: Operation, cluster: Cluster) -> bool:
     if takes or missing & ~sets.up:
         return False
     soon = ends_by(cluster, cluster.now_s + OVERDUE_S)
-    return bool(missing & ~sets.union(job.nodes for job in cluster.holders() if job.job_id in soon))
+    ending = (job for job in cluster.holders() if job.job_id in soon or job.state is JobState.COMPLETING)
+    return bool(missing & ~sets.union(job.nodes for job in ending))
 
 
 def lost_for_good(operation: Operation, cluster: Cluster) -> int:
@@ -152,16 +176,18 @@ def lost_for_good(operation: Operation, cluster: Cluster) -> int:
 
 @memoise_last
 def _releasing_or_free(cluster: Cluster) -> int:
-    """Nodes that are up and idle, or held only by jobs that an open operation is evicting."""
+    """Nodes that are up and idle, or held only by jobs that are completing or that an open operation is
+    evicting.
+    """
     sets = cluster.node_sets()
-    return sets.up & ~occupied_set(sets, cluster.jobs, node_releases(cluster))
+    return sets.up & ~occupied_set(sets, cluster.jobs, hold_releases(cluster))
 
 
 def occupied_set(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> int:
     """The nodes that these jobs go on holding."""
     stay = 0
     for job in jobs:
-        if job.nodes and job.state is not JobState.COMPLETING:
+        if job.nodes:
             release = releases.get(job.job_id)
             stay |= sets.of(job.nodes) if release is None else sets.of(release.kept_nodes)
     return stay

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from makeway.policies.common.commitments import NO_SHARING_JOBS, SHRINK_S, Commitments, SharingJobs
 from makeway.policies.common.components import serve_each
-from makeway.policies.common.departures import evict_for
+from makeway.policies.common.departures import completing, evict_for
 from makeway.policies.common.holds import is_in_vain, site_begins_s
 from makeway.policies.common.requests import (
     Proposal,
@@ -267,13 +267,23 @@ def fits(request: Request) -> Proposal:
         text = f"Guests leave {len(request.guest_nodes)} of the nodes held for it: no other job has to leave."
     elif request.releasing:
         text = (
-            f"{len(request.free)} nodes are free and {len(request.releasing)} more come free for other jobs: "
-            "no other job has to leave."
+            f"{len(request.free)} nodes are free and {len(request.releasing)} more come free"
+            f"{_why_free(request)}: no other job has to leave."
         )
     return Proposal(
         actions=(hold(request, (), fits=not request.releasing and not request.guest_nodes),),
         rationale=rationale(request, text, ready_s=request.releasing_s),
     )
+
+
+def _why_free(request: Request) -> str:
+    """Why the nodes come free that jobs leave anyway, in words."""
+    jobs, ending = request.cluster.jobs_by_id(), completing(request.cluster)
+    ended = frozenset[str]().union(*(jobs[job_id].nodes for job_id in ending)).intersection(request.releasing)
+    if not ended:
+        return " for other jobs"
+    others = len(request.releasing) - len(ended)
+    return f" ({len(ended)} completing{f', {others} for other jobs' if others else ''})"
 
 
 def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) -> Proposal:

@@ -10,7 +10,12 @@ The hold of an urgent job that needs a part of its nodes ends when the job runs.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from makeway.policies.common.departures import NodeRelease, node_release_of, pending_checkpoints
+from makeway.policies.common.departures import (
+    NodeRelease,
+    completing,
+    node_release_of,
+    pending_checkpoints,
+)
 from makeway.policies.model import (
     NO_RESOURCES,
     Cluster,
@@ -50,19 +55,16 @@ def room_when_left(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dic
 
 
 def with_room(cluster: Cluster, releases: Mapping[str, NodeRelease], demand: Resources) -> frozenset[str]:
-    """The nodes that are up and have room for the demand once leaving and completing jobs are gone."""
+    """The nodes that are up and have room for the demand once leaving and completing jobs are gone, except
+    those that are stuck.
+    """
     room = room_at_last(cluster, releases)
     return frozenset(name for name in cluster.up_nodes() if room[name].covers(demand))
 
 
 def room_at_last(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, Resources]:
-    """The same as `room_when_left`, once the completing jobs are gone too."""
-    completing = {
-        job.job_id: NodeRelease(by_s=cluster.now_s)
-        for job in cluster.jobs
-        if job.state is JobState.COMPLETING
-    }
-    return room_when_left(cluster, {**releases, **completing})
+    """The same as `room_when_left`, once the completing jobs are gone too, except those that are stuck."""
+    return room_when_left(cluster, {**completing(cluster), **releases})
 
 
 def room_times_s(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.requests import Proposal, Request
-from makeway.policies.model import Cluster, Job, Reserve
+from makeway.policies.model import Cluster, Job, JobState, Reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +61,6 @@ def is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: 
 
 
 def _end_s(job: Job, now_s: float) -> float:
-    return now_s if job.start_s is None else job.start_s + job.walltime_s
+    if job.start_s is None or job.state is JobState.COMPLETING:
+        return now_s
+    return job.start_s + job.walltime_s

@@ -179,6 +179,9 @@ class Job:
     """When the last checkpoint of the current run was complete. None: none is known."""
     checkpointing_since_s: float | None = None
     """When the job reported the start of the requested checkpoint. None: it did not report it."""
+    completing_since_s: float | None = None
+    """When the daemon first saw that the job is completing. The daemon sets it. None: it is not completing,
+    or is seen so for the first time."""
     requeue_count: int = 0
     preemptible: bool = False
     """Whether the site allows makeway to evict or move it. The adapter sets it only for jobs that are opted

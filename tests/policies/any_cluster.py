@@ -43,6 +43,7 @@ specs = st.none() | st.builds(
 # Strategies that every draw uses: hypothesis validates each new strategy, which takes longer than to draw.
 KINDS = st.sampled_from([JobKind.RIGID] * 4 + [JobKind.MALLEABLE] * 4 + [JobKind.ON_DEMAND])
 STATES = st.sampled_from([JobState.RUNNING] * 9 + [JobState.COMPLETING, JobState.SUSPENDED])
+COMPLETING_SINCE_S = st.sampled_from([None, NOW_S - 10.0, NOW_S - 89.0, NOW_S - 90.0, NOW_S - 900.0])
 OWNERS = st.sampled_from(["alice"] * 7 + ["root"])
 NODE_STATES = st.sampled_from([NodeState.UP] * 9 + [NodeState.DOWN])
 URGENT_AGES_S = st.sampled_from([0, 0, 0, 1, 60, 300, 900])
@@ -90,10 +91,12 @@ def holders(draw: st.DrawFn, index: int, held: tuple[str, ...]) -> Job:
     """A job on these nodes, of any kind and state, mostly one that may be evicted."""
     start_s = draw(times)
     kind = draw(KINDS)
+    state = draw(STATES)
     return Job(
         job_id=f"r{index}",
         kind=kind,
-        state=draw(STATES),
+        state=state,
+        completing_since_s=draw(COMPLETING_SINCE_S) if state is JobState.COMPLETING else None,
         node_count=len(held),
         walltime_s=float(draw(st.integers(1, 9000))),
         submit_s=0.0,
@@ -107,6 +110,14 @@ def holders(draw: st.DrawFn, index: int, held: tuple[str, ...]) -> Job:
         requeue_count=draw(st.integers(0, 3)),
         preemptible=draw(st.integers(0, 6)) > 0,
     )
+
+
+def leaves_by_itself_s(job: Job) -> float | None:
+    """By when the nodes of a job that is completing are free, or others in their place. None: it is not
+    completing, or is stuck.
+    """
+    since_s = NOW_S if job.completing_since_s is None else job.completing_since_s
+    return since_s + 150.0 if job.state is JobState.COMPLETING and since_s + 90.0 > NOW_S else None
 
 
 @st.composite

@@ -16,8 +16,8 @@ from makeway.daemon.operation.tasks import (
     requeue_themselves,
     signal_of,
 )
-from makeway.policies.common.departures import NodeRelease, node_releases
-from makeway.policies.common.holds import eligible_set, occupied_set
+from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.holds import eligible_set, hold_releases, occupied_set
 from makeway.policies.common.losses import cost_node_s
 from makeway.policies.common.shared_nodes import held_on, room_at_last
 from makeway.policies.model import (
@@ -155,7 +155,7 @@ class _Room:
 def _room(operation: Operation, job: Job, cluster: Cluster) -> _Room:
     """What the urgent job gets if all jobs leave that are to leave."""
     others = tuple(one for one in cluster.operations if one.operation_id != operation.operation_id)
-    releases: dict[str, NodeRelease] = node_releases(replace(cluster, operations=others), (operation,))
+    releases: dict[str, NodeRelease] = hold_releases(replace(cluster, operations=others), (operation,))
     demand = job.demand if operation.kind is OperationKind.MAKE_WAY_SHARED else None
     sets = cluster.node_sets()
     held = sets.of(operation.nodes) & sets.up & eligible_set(job, cluster)

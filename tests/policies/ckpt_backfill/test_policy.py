@@ -53,6 +53,14 @@ def queued(job_id: str, node_count: int, *, ago_s: float, **changes: Any) -> Job
     return replace(job, **changes)
 
 
+def test_a_job_that_has_ended_gives_its_nodes_long_before_its_limit(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    jobs = running("a", "n0", state=JobState.COMPLETING), queued("h", 1, ago_s=100.0)
+    found = outlook(cluster_of(1, *jobs), WaitingJob(job=jobs[1]), P20)
+    assert found.shadow_time_s == NOW_S + 150.0
+
+
 def start(job_id: str, *nodes: str, duration_s: float = 10_600.0) -> Reserve:
     return Reserve(
         job_id=job_id,

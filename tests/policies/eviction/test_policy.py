@@ -335,7 +335,8 @@ def test_a_job_with_an_earlier_deadline_comes_first_so_that_its_victim_serves_al
 
 
 def test_jobs_that_do_not_run_are_not_asked(running: Build, waiting: Build, cluster_of: BuildCluster) -> None:
-    jobs = (running("a", "n0", state=JobState.SUSPENDED), running("b", "n1", state=JobState.COMPLETING))
+    stuck = running("b", "n1", state=JobState.COMPLETING, completing_since_s=NOW_S - 300.0)
+    jobs = (running("a", "n0", state=JobState.SUSPENDED), stuck)
     assert decide(cluster_of(2, *jobs, waiting("u", 1))).actions == (prioritise("u"),)
 
 

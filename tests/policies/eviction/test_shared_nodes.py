@@ -107,7 +107,7 @@ def test_what_leaves_anyway_counts_as_room(waiting: Build) -> None:
     assert victims(decide(more)) == [("b", Method.KILL)]
 
 
-def test_a_job_that_is_completing_is_no_loss_of_a_hold_and_no_promise(waiting: Build) -> None:
+def test_a_job_that_is_completing_is_no_loss_of_a_hold(waiting: Build) -> None:
     completing = part("a", "n0", amounts(5), state=JobState.COMPLETING)
     held = shared(
         completing,
@@ -117,8 +117,6 @@ def test_a_job_that_is_completing_is_no_loss_of_a_hold_and_no_promise(waiting: B
         operations=(hold_of(progress=Progress.PLANNED),),
     )
     assert decide(held).actions == ()
-    cluster = shared(completing, waiting("u", 1, demand=amounts(6)), node_count=1)
-    assert decide(cluster).actions == (prioritise("u"),)
 
 
 def test_two_urgent_jobs_do_not_count_on_the_same_room(waiting: Build) -> None:

@@ -35,7 +35,7 @@ from makeway.policies.model import (
     Shrink,
 )
 from makeway.policies.safety.protection import protection, start_protection
-from tests.policies.any_cluster import NOW_S
+from tests.policies.any_cluster import NOW_S, leaves_by_itself_s
 from tests.policies.under_test import UNDER_TEST, at_once
 
 
@@ -82,7 +82,7 @@ def under_way(cluster: Cluster) -> list[Evicting]:
 
 
 def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
-    """The nodes that no job uses any more once these evictions are carried out."""
+    """The nodes that no job uses any more once these evictions are carried out, and jobs have completed."""
     held: Counter[str] = Counter()
     given: Counter[str] = Counter()
     leaving = {action.job_id: action for action in carried_out if not isinstance(action, Checkpoint)}
@@ -92,6 +92,8 @@ def freed_by(carried_out: list[Evicting], cluster: Cluster) -> set[str]:
         if action is not None:
             kept = action.keep_nodes if isinstance(action, Shrink) else ()
             given.update(name for name in job.nodes if name not in kept)
+        elif leaves_by_itself_s(job) is not None:
+            given.update(job.nodes)
     return {name for name in given if given[name] == held[name]}
 
 
@@ -357,7 +359,7 @@ def check_in_time(hold: Reserve, cluster: Cluster, carried_out: list[Evicting], 
     }
     for job in cluster.jobs:
         if set(job.nodes) & set(hold.nodes) - still_held(hold.for_job_id, cluster) and deadline_s >= NOW_S:
-            assert by_s.get(job.job_id, NOW_S) <= deadline_s
+            assert by_s.get(job.job_id, leaves_by_itself_s(job) or NOW_S) <= deadline_s
 
 
 def check_nobody_need_not_go(

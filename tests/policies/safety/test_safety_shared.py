@@ -32,7 +32,16 @@ from makeway.policies.model import (
     total,
 )
 from makeway.policies.safety.protection import protection
-from tests.policies.any_cluster import NODE_STATES, NOW_S, few_nodes, optional_seconds, specs, times
+from tests.policies.any_cluster import (
+    COMPLETING_SINCE_S,
+    NODE_STATES,
+    NOW_S,
+    few_nodes,
+    leaves_by_itself_s,
+    optional_seconds,
+    specs,
+    times,
+)
 from tests.policies.sharing import NODE, amounts, shared
 from tests.policies.under_test import UNDER_TEST, at_once
 
@@ -68,10 +77,12 @@ def holders(draw: st.DrawFn, index: int, cluster: Cluster) -> Job | None:
         return None
     nodes = tuple(draw(few_nodes(tuple(able))))
     start_s = draw(times)
+    state = draw(STATES)
     return Job(
         job_id=f"r{index}",
         kind=draw(KINDS),
-        state=draw(STATES),
+        state=state,
+        completing_since_s=draw(COMPLETING_SINCE_S) if state is JobState.COMPLETING else None,
         node_count=len(nodes),
         node_count_min=1,
         walltime_s=float(draw(st.integers(1, 9000))),
@@ -166,8 +177,9 @@ _Left = dict[str, frozenset[str]]
 
 
 def under_way(cluster: Cluster) -> _Left:
-    """The jobs that an operation which makes room still evicts."""
-    return {
+    """The jobs that an operation which makes room still evicts, and those that are completing."""
+    ended = {job.job_id: frozenset(job.nodes) for job in cluster.jobs if leaves_by_itself_s(job) is not None}
+    return ended | {
         task.action.job_id: frozenset(cluster.jobs_by_id()[task.action.job_id].nodes)
         for operation in cluster.operations
         if operation.phase is Phase.MAKING_ROOM
@@ -190,7 +202,7 @@ def has_room(name: str, demand: Resources | None, cluster: Cluster, gone: _Left)
 
 
 def kept(for_job_id: str, cluster: Cluster) -> set[str]:
-    """The nodes that the job's operation holds and has not lost; one that is completing leaves by itself."""
+    """The nodes that the job's operation holds and has not lost."""
     return {
         name
         for operation in cluster.operations
@@ -223,10 +235,19 @@ def test_every_decision_on_shared_nodes_is_safe(name: str, cluster: Cluster) -> 
         assert promised.isdisjoint(hold.nodes), "no node is promised twice"
         promised |= set(hold.nodes)
         if name in NEEDED_ONLY:
+            later = completing_too_late(urgent, cluster)
             for victim in victims:
                 rest = set(hold.nodes) - kept(for_job_id, cluster)
-                without = {job_id: nodes for job_id, nodes in gone.items() if job_id != victim}
+                without = {job_id: nodes for job_id, nodes in gone.items() if job_id not in {victim, *later}}
                 assert not all(has_room(node, urgent.demand, cluster, without) for node in rest), victim
+
+
+def completing_too_late(urgent: Job, cluster: Cluster) -> set[str]:
+    """The jobs that are completing and do not count as room in time for an urgent job."""
+    deadlines_s = [one.deadline_s for one in cluster.operations if one.for_job_id == urgent.job_id]
+    within_s = 600.0 if urgent.start_within_s is None else urgent.start_within_s
+    (deadline_s,) = deadlines_s or [urgent.submit_s + within_s]
+    return {job.job_id for job in cluster.jobs if (leaves_by_itself_s(job) or 0.0) > deadline_s >= NOW_S}
 
 
 def left_by(leaving: list[Action], cluster: Cluster) -> _Left:

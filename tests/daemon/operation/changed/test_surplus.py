@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.operation.tasks import ended
 from makeway.daemon.operation.transitions import advance
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
@@ -158,6 +159,24 @@ def test_nodes_that_are_free_or_come_free_are_counted() -> None:
     ending = replace(FOUR[2], state=JobState.COMPLETING)
     assert planned(advance(operation, view_of(2, FOUR[0], FOUR[1], ending), PATIENCE)) == ["v3"]
     assert planned(advance(operation, view_of(3, FOUR[0], FOUR[1], ending), PATIENCE)) == ["v2", "v3"]
+
+
+def test_a_job_that_is_stuck_makes_no_room() -> None:
+    """It is on one node, and another node is free."""
+    ending = replace(FOUR[2], state=JobState.COMPLETING, completing_since_s=1000.0)
+    for now_s, leave in ((1089.0, []), (1090.0, ["v2"])):
+        seen = view_of(2, FOUR[0], FOUR[1], ending, now_s=now_s)
+        assert planned(advance(saving(*FOUR[:2]), seen, PATIENCE)) == leave
+
+
+def test_one_that_was_requeued_makes_room_however_long_its_epilog_takes() -> None:
+    operation = saving(*FOUR[:3])
+    gone = tuple(
+        ended(task, Ending.SEEN, 1010.0) if task.action.job_id == "v3" else task for task in operation.tasks
+    )
+    epilog = replace(FOUR[2], state=JobState.COMPLETING, completing_since_s=1010.0, requeue_count=1)
+    seen = view_of(2, FOUR[0], FOUR[1], epilog, now_s=1200.0)
+    assert planned(advance(replace(operation, tasks=gone), seen, PATIENCE)) == []
 
 
 def test_what_was_sent_is_counted_and_stays() -> None:
